@@ -1,0 +1,43 @@
+# Two commands do all the set-up: `make run` shows the main job, `make test` is the whole gate.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: run test format bench reference clean
+
+run: $(VENV)/base
+	@$(BIN)/inbox demo
+
+test: $(VENV)/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest
+
+format: $(VENV)/dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/dev
+	$(BIN)/python -m bench
+
+reference: $(VENV)/base
+	$(BIN)/python docs/make_reference.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# Compiled at install: without its .pyc files a command takes twice as long.
+$(VENV)/base: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Postroom needs Python 3.11 or newer; try: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	$(BIN)/python -m compileall -q src
+	@touch $@
+
+$(VENV)/dev: $(VENV)/base
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev
+	@touch $@

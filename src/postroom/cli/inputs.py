@@ -1,0 +1,98 @@
+"""What the faces share: opening the store, and reading the texts that flags name."""
+
+from __future__ import annotations
+
+import os
+
+from postroom.core.errors import InvalidInput
+from postroom.core.records import Attachment
+from postroom.store import open_store
+from postroom.store.location import find
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from postroom.cli.parsing import Arguments
+    from postroom.store.port import Store
+
+NAME_YOURSELF = "Name yourself with --agent, or set INBOX_AGENT."
+
+
+def store(args: Arguments) -> Store:
+    return open_store(find(args.db), door="cli")
+
+
+def agent(args: Arguments) -> str:
+    if not args.agent:
+        raise InvalidInput("agent is missing", field="agent", hint=NAME_YOURSELF)
+    return args.agent
+
+
+def sender(args: Arguments) -> str:
+    name = args.values.get("from") or args.agent
+    if not name:
+        raise InvalidInput("from is missing", field="from", hint="Name yourself with --from, --agent or INBOX_AGENT.")
+    return str(name)
+
+
+def thread(args: Arguments) -> str:
+    named = args.thread if args.thread is not None else os.environ.get("INBOX_THREAD")
+    if not named:
+        raise InvalidInput("thread is missing", field="thread", hint="Name it with --thread; `inbox list` shows them.")
+    return str(named)
+
+
+def lease_token(args: Arguments) -> str | None:
+    """The token given, or that of the thread that this process was started for."""
+    if args.lease_token is not None:
+        return str(args.lease_token)
+    ours = os.environ.get("INBOX_THREAD") == thread(args) and os.environ.get("INBOX_AGENT") == args.agent
+    return os.environ.get("INBOX_LEASE_TOKEN") or None if ours else None
+
+
+def given(args: Arguments, *keys: str) -> dict[str, Any]:
+    """Those flags that were given, so that each default has one home: the verb's."""
+    return {key: args.values[key] for key in keys if args.values[key] is not None}
+
+
+def texts(args: Arguments) -> dict[str, Any]:
+    """The keywords of a verb that says something."""
+    said = {**given(args, "summary", "payload_json"), **artifacts(args)}
+    if args.body is not None and args.body_file is not None:
+        raise InvalidInput("body and body-file exclude each other", field="body", hint="Leave one of them out.")
+    if args.body is not None:
+        said["body"] = args.body
+    elif args.body_file is not None:
+        said["body"] = _file(args.body_file)
+    return said
+
+
+def artifacts(args: Arguments) -> dict[str, Any]:
+    about = {name: args.values[f"artifact_{name}"] for name in ("kind", "metadata_json") if args.values[f"artifact_{name}"] is not None}
+    if about and not args.artifact:
+        raise InvalidInput("artifact-kind and artifact-metadata-json describe an artifact, and none was given", field="artifact")
+    return {"artifacts": tuple(Attachment(path, **about) for path in args.artifact)}
+
+
+def _file(path: str) -> str:
+    try:
+        if path == "-":
+            data = _all_of(0)
+        else:
+            with open(path, "rb") as file:
+                data = file.read()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InvalidInput(f"{path} cannot be read: {reason}", field="body-file", hint="Check the path and its permissions.") from None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} is not UTF-8 text", field="body-file", hint="Attach it with --artifact instead.") from None
+
+
+def _all_of(descriptor: int) -> bytes:
+    parts = []
+    while part := os.read(descriptor, 1 << 20):
+        parts.append(part)
+    return b"".join(parts)

@@ -1,0 +1,94 @@
+"""The faces of setting up: init, agent, skill, completion, version, help."""
+
+from __future__ import annotations
+
+import os
+
+from postroom.cli import inputs
+from postroom.cli.envelope import Outcome
+from postroom.core.errors import InvalidInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from postroom.cli.parsing import Arguments
+
+SKILL = os.path.join(os.path.dirname(os.path.dirname(__file__)), "skill", "SKILL.md")
+
+
+def init(args: Arguments) -> Outcome:
+    from postroom.store import init_store
+    from postroom.store.location import for_init
+
+    place = for_init(args.db)
+    created = init_store(place)
+    return Outcome({"db": os.path.realpath(place), "created": created}, human="initialised")
+
+
+def agent_add(args: Arguments) -> Outcome:
+    from postroom.work.agents import add_agent
+
+    added = add_agent(inputs.store(args), args.words[0], **inputs.given(args, "kind"))
+    return Outcome({"agent": added.plain()}, human="agent")
+
+
+def agent_list(args: Arguments) -> Outcome:
+    from postroom.work.agents import list_agents
+
+    return Outcome({"agents": [agent.plain() for agent in list_agents(inputs.store(args))]}, human="agents")
+
+
+def agent_show(args: Arguments) -> Outcome:
+    from postroom.work.agents import show_agent
+
+    return Outcome(show_agent(inputs.store(args), args.words[0]).plain(), human="agent")
+
+
+def skill(args: Arguments) -> Outcome:
+    with open(SKILL, encoding="utf-8") as file:
+        text = file.read()
+    if args.install is None:
+        return Outcome({"text": text}, human="text")
+    place = _skill_place(args.install)
+    _write_skill(place, text, force=args.force)
+    return Outcome({"text": f"Wrote {place}\n", "path": place}, human="text")
+
+
+def _skill_place(folder: str) -> str:
+    """A skill lives in a folder of its own name."""
+    own = os.path.basename(os.path.normpath(folder)) == "inbox"
+    return os.path.join(folder, "SKILL.md") if own else os.path.join(folder, "inbox", "SKILL.md")
+
+
+def _write_skill(place: str, text: str, *, force: bool) -> None:
+    try:
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        if os.path.exists(place) and not force:
+            with open(place, encoding="utf-8", errors="replace") as file:
+                found = file.read()
+            if found != text and "author: postroom" not in found:
+                raise InvalidInput(f"{place} is not ours", field="install", hint="Pass --force to replace it.")
+        with open(place + ".new", "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(place + ".new", place)
+    except OSError as error:
+        raise InvalidInput(
+            f"{place} cannot be written: {error.strerror}", field="install", hint="Choose a folder that you can write."
+        ) from None
+
+
+def completion(args: Arguments) -> Outcome:
+    from postroom.cli.completion import script
+
+    return Outcome({"text": script(args.words[0])}, human="text")
+
+
+def version(args: Arguments) -> Outcome:
+    from postroom import __version__
+
+    return Outcome({"version": __version__, "text": f"postroom {__version__}\n"}, human="text")
+
+
+def help_(args: Arguments) -> Outcome:
+    from postroom.cli.manual import page
+
+    return Outcome({"text": page("help", args.words)}, human="text")

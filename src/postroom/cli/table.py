@@ -1,0 +1,291 @@
+"""The one table of commands: the parser, the help, the completion and the reference page are all read from it."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TEXT, INTEGER, NUMBER, LIST, SWITCH = "text", "integer", "number", "list", "switch"
+
+
+class Flag:
+    """`metavar` shows the value's form; a flag without one is a switch. `repeat` collects every value given."""
+
+    __slots__ = ("help", "key", "kind", "metavar", "name", "repeat")
+
+    def __init__(self, name: str, metavar: str, help: str, kind: str = TEXT, repeat: bool = False) -> None:
+        self.name = name
+        self.key = name[2:].replace("-", "_")
+        self.metavar = metavar
+        self.help = help
+        self.kind = kind if metavar else SWITCH
+        self.repeat = repeat
+
+
+class Command:
+    """`face` is the function that serves it, as `module:function`, loaded when it is called."""
+
+    __slots__ = ("details", "example", "face", "flags", "name", "summary", "words")
+
+    def __init__(
+        self, name: str, summary: str, face: str, flags: tuple[Flag, ...], words: tuple[str, ...] = (), details: str = "", example: str = ""
+    ) -> None:
+        self.name = name
+        self.summary = summary
+        self.face = face
+        self.flags = flags
+        self.words = words
+        self.details = details
+        self.example = example
+
+
+GLOBAL = (
+    Flag("--db", "PATH", "the store; default: $INBOX_DB, else the nearest .agents/coord.db upward"),
+    Flag("--agent", "NAME", "who you are; default: $INBOX_AGENT"),
+    Flag("--json", "", "print one JSON object"),
+    Flag("--help", "", "show this help"),
+)
+
+_THREAD = Flag("--thread", "THREAD_ID", "the thread; default: $INBOX_THREAD")
+_TOKEN = Flag("--lease-token", "TOKEN", "refuse unless this is still the current lease; default: $INBOX_LEASE_TOKEN for $INBOX_THREAD")
+_LEASE = Flag("--lease-seconds", "N", "how long the lease lasts without a sign of life; default 900", NUMBER)
+_TIMEOUT = Flag("--timeout-seconds", "N", "give up after this long, with exit 10; 0 (the default) waits for ever", NUMBER)
+_FROM = Flag("--from", "AGENT", "who says it; default: --agent")
+_LIMIT = Flag("--limit", "N", "at most this many", INTEGER)
+_TEXTS = (
+    Flag("--summary", "TEXT", "one line"),
+    Flag("--body", "TEXT", "the whole text"),
+    Flag("--body-file", "PATH", "the whole text from a file; - for standard input"),
+    Flag("--payload-json", "STRING", "a JSON object for programs"),
+)
+_ARTIFACTS = (
+    Flag("--artifact", "PATH", "attach a reference to a file; may be repeated", repeat=True),
+    Flag("--artifact-kind", "KIND", "what the artifacts are, for example file, log, patch; default file"),
+    Flag("--artifact-metadata-json", "STRING", "a JSON object kept with each artifact"),
+)
+
+_COMMANDS = (
+    Command(
+        "init",
+        "Create a store, or upgrade one. Safe to repeat.",
+        "setup:init",
+        (),
+        example="inbox init --db .agents/coord.db",
+    ),
+    Command(
+        "send",
+        "Open a thread for an agent, or say something in an existing one.",
+        "conversation:send",
+        (
+            _FROM,
+            Flag("--to", "AGENT", "who should work on it"),
+            Flag("--subject", "TEXT", "what it is about; default: the summary"),
+            Flag("--thread", "THREAD_ID", "say it in this thread; an unknown id makes that thread"),
+            Flag("--run", "RUN_ID", "the run that the thread belongs to"),
+            Flag("--task", "TASK_ID", "the task that the thread stands for"),
+            Flag("--kind", "task|question|answer|progress|result|control|event", "default task"),
+            *_TEXTS,
+            Flag("--priority", "low|normal|high", "default normal; in an existing thread, changes it"),
+            *_ARTIFACTS,
+        ),
+        example='inbox send --from leader --to builder --subject "Add the login page"',
+    ),
+    Command(
+        "fetch",
+        "List what an agent could work on, without claiming it.",
+        "ownership:fetch",
+        (
+            Flag("--status", "pending,blocked", "the agent's threads of these statuses; default: what can be claimed now", LIST),
+            _LIMIT,
+            Flag("--unread", "", "threads in which something was said to the agent that it has not read"),
+        ),
+        details="Lists the agent's pending threads, and anyone's whose lease ran out (lapsed). Exit 10 when there are none.",
+        example="inbox fetch --agent builder --status pending --json",
+    ),
+    Command(
+        "take",
+        "Claim the best candidate in one step: by priority, then age.",
+        "ownership:take",
+        (_LEASE, Flag("--wait", "", "sleep until there is one"), _TIMEOUT),
+        details="Exit 10 when there is nothing to take.",
+        example="inbox take --agent builder --wait --timeout-seconds 600 --json",
+    ),
+    Command(
+        "claim",
+        "Acquire the lease on a thread: the only way to own it.",
+        "ownership:claim",
+        (_THREAD, _LEASE, Flag("--takeover", "", "replace your own live lease, when its token was lost")),
+        example="inbox claim --agent builder --thread thr_123 --lease-seconds 900 --json",
+    ),
+    Command(
+        "renew",
+        "Extend your lease from now.",
+        "ownership:renew",
+        (_THREAD, Flag("--lease-seconds", "N", "how long it lasts from now; default: as long as before", NUMBER), _TOKEN),
+        example="inbox renew --agent builder --thread thr_123",
+    ),
+    Command(
+        "update",
+        "Report progress, or say what you are blocked on. Renews the lease.",
+        "ownership:update",
+        (
+            _THREAD,
+            Flag("--status", "in_progress|blocked", "default in_progress; blocked asks a question"),
+            *_TEXTS,
+            Flag("--to", "AGENT", "who is asked or told; default: the thread's creator"),
+            _TOKEN,
+            *_ARTIFACTS,
+        ),
+        example='inbox update --agent builder --thread thr_123 --status blocked --summary "Which auth?" --json',
+    ),
+    Command(
+        "reply",
+        "Answer inside a thread. Its worker wakes.",
+        "conversation:reply",
+        (
+            _FROM,
+            Flag("--to", "AGENT", "default: the other side of the thread"),
+            _THREAD,
+            Flag("--kind", "answer|question|progress|control", "default answer"),
+            *_TEXTS,
+            *_ARTIFACTS,
+        ),
+        example='inbox reply --from leader --thread thr_123 --summary "Use email and password"',
+    ),
+    Command(
+        "done",
+        "Finish a thread with its result.",
+        "ownership:done",
+        (_THREAD, *_TEXTS, _TOKEN, Flag("--take-next", "", "and take the next thread, in the same transaction"), _LEASE, *_ARTIFACTS),
+        example='inbox done --agent builder --thread thr_123 --summary "Login page added" --body-file result.md',
+    ),
+    Command(
+        "fail",
+        "End a thread that could not be done.",
+        "ownership:fail",
+        (_THREAD, *_TEXTS, _TOKEN, *_ARTIFACTS),
+        example='inbox fail --agent builder --thread thr_123 --summary "The API is gone"',
+    ),
+    Command(
+        "release",
+        "Give a thread back without ending it.",
+        "ownership:release",
+        (_THREAD, Flag("--reason", "TEXT", "why"), Flag("--to", "AGENT", "for whom; default: the same agent"), _TOKEN),
+        example='inbox release --agent builder --thread thr_123 --reason "out of context"',
+    ),
+    Command(
+        "cancel",
+        "End a thread that is not wanted any more. Anyone may.",
+        "conversation:cancel",
+        (_THREAD, Flag("--reason", "TEXT", "why"), Flag("--payload-json", "STRING", "a JSON object for programs"), *_ARTIFACTS),
+        example='inbox cancel --agent leader --thread thr_123 --reason "superseded"',
+    ),
+    Command(
+        "list",
+        "List threads, latest activity first.",
+        "conversation:list_",
+        (
+            Flag("--status", "pending,claimed,in_progress,blocked,done,failed,cancelled", "only these", LIST),
+            Flag("--created-by", "AGENT", "only those that it created"),
+            Flag("--assigned-to", "AGENT", "only those assigned to it"),
+            _LIMIT,
+        ),
+        details="With --agent: the threads that it created or that are assigned to it.",
+        example="inbox list --status blocked",
+    ),
+    Command(
+        "show",
+        "Show one thread as a conversation.",
+        "conversation:show",
+        (_THREAD, Flag("--mark-read", "", "note that --agent has read it")),
+        example="inbox show --thread thr_123",
+    ),
+    Command(
+        "watch",
+        "Sleep until something happens.",
+        "waiting:watch",
+        (
+            Flag("--status", "pending,blocked,done,failed", "only what leaves a thread in one of these", LIST),
+            Flag("--after-event", "EVENT_ID", "start after this event; default: now", INTEGER),
+            _TIMEOUT,
+        ),
+        details="With --agent: what others do in threads that it created, that are assigned to it, or in messages to it.",
+        example="inbox watch --agent leader --status blocked,done,failed --timeout-seconds 600 --json",
+    ),
+    Command(
+        "wait-reply",
+        "Sleep until a reply comes in a thread.",
+        "waiting:wait_reply",
+        (
+            _THREAD,
+            Flag("--after-message", "MESSAGE_ID", "only what came after this message"),
+            Flag("--after-event", "EVENT_ID", "only what came after this event; default: the thread's latest question", INTEGER),
+            Flag("--kinds", "answer|control|result", "what counts as a reply; default: these three", LIST),
+            _TIMEOUT,
+            _TOKEN,
+        ),
+        details="The lease of a waiting holder is renewed. Exit 10 when the time is over.",
+        example="inbox wait-reply --agent builder --thread thr_123 --timeout-seconds 1800 --json",
+    ),
+    Command(
+        "work",
+        "Turn a command into a worker: it is run for one thread after another.",
+        "worker:work",
+        (
+            Flag("--command", "CMD", "a shell line; the thread comes as JSON on standard input"),
+            Flag("--jobs", "N", "how many at once; default 1", INTEGER),
+            _LEASE,
+            Flag("--until-empty", "", "end when there is nothing left to do, instead of waiting for more"),
+        ),
+        details=(
+            "The command's environment has INBOX_DB, INBOX_AGENT, INBOX_THREAD and INBOX_LEASE_TOKEN, so `inbox update` and the"
+            " others need no flags in it. Exit 0 finishes the thread with its output, anything else fails it. A command that"
+            " ends after `inbox update --status blocked` is run again when the answer comes."
+        ),
+        example="inbox work --agent builder --command './build.sh'",
+    ),
+    Command(
+        "agent add",
+        "Make an agent known, or change its kind.",
+        "setup:agent_add",
+        (Flag("--kind", "agent|human", "default agent"),),
+        words=("NAME",),
+        example="inbox agent add maria --kind human",
+    ),
+    Command("agent list", "List everybody who was ever seen.", "setup:agent_list", (), example="inbox agent list"),
+    Command(
+        "agent show", "Show one agent, and what it holds.", "setup:agent_show", (), words=("NAME",), example="inbox agent show builder"
+    ),
+    Command(
+        "skill",
+        "Print the skill that teaches an agent this command, or install it.",
+        "setup:skill",
+        (
+            Flag("--install", "DIR", "write DIR/inbox/SKILL.md, for example into .claude/skills or .agents/skills"),
+            Flag("--force", "", "replace a SKILL.md that was changed or is not ours"),
+        ),
+        example="inbox skill --install .claude/skills",
+    ),
+    Command("doctor", "Check the store and this machine.", "doctor:doctor", (), example="inbox doctor"),
+    Command("demo", "Watch a leader and two workers at work, on a store of their own.", "demo:demo", (), example="inbox demo"),
+    Command(
+        "completion",
+        "Print the completion script of a shell.",
+        "setup:completion",
+        (),
+        words=("bash|zsh|fish",),
+        example='eval "$(inbox completion bash)"',
+    ),
+    Command("version", "Print the version.", "setup:version", (), example="inbox --version"),
+    Command("help", "Show this help, or a command's.", "setup:help_", (), words=("[COMMAND]",), example="inbox help claim"),
+)
+
+COMMANDS = {command.name: command for command in _COMMANDS}
+GROUPS = frozenset(name.split()[0] for name in COMMANDS if " " in name)
+
+
+def load(command: Command) -> Callable[..., object]:
+    """The function that serves a command."""
+    module, _, function = command.face.partition(":")
+    return getattr(__import__(f"postroom.cli.{module}", fromlist=(function,)), function)  # type: ignore[no-any-return]

@@ -1,0 +1,145 @@
+"""Every refusal of the house, in one tree.
+
+    Refusal
+    ├── Conflict                 somebody else was first
+    │   ├── LeaseHeld            a live lease stands in the way
+    │   └── LeaseLost            the caller's lease was replaced
+    ├── Invalid                  the request cannot be carried out as it stands
+    │   ├── InvalidInput         a value is malformed or missing
+    │   └── InvalidState         the thread is not in a state that allows it
+    ├── Missing                  what was named is not there
+    │   ├── NotFound
+    │   └── NoStore
+    ├── StoreTrouble             the store could not do it
+    │   ├── StoreBusy
+    │   ├── StoreReadOnly
+    │   ├── StoreFull
+    │   ├── NotAStore
+    │   ├── WrongVersion
+    │   ├── UnsafePlace
+    │   └── StorageFailure
+    └── Interrupted              a signal ended a wait
+
+A refusal says what happened (`str(refusal)`), what to do next (`hint`), and carries its facts. Its `code` is API.
+"""
+
+from __future__ import annotations
+
+
+class Refusal(Exception):
+    """An error that we raise on purpose."""
+
+    code = "refused"
+
+    def __init__(self, message: str, *, hint: str = "", **facts: object) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.facts = facts
+
+
+class Conflict(Refusal):
+    """Somebody else was first."""
+
+    code = "conflict"
+
+
+class LeaseHeld(Conflict):
+    """A live lease stands in the way."""
+
+    code = "lease_conflict"
+
+
+class LeaseLost(Conflict):
+    """The caller's lease was replaced by another."""
+
+    code = "lease_lost"
+
+
+class Invalid(Refusal):
+    """The request cannot be carried out as it stands."""
+
+    code = "invalid"
+
+
+class InvalidInput(Invalid):
+    """A value is malformed, missing or out of range."""
+
+    code = "invalid_input"
+
+
+class InvalidState(Invalid):
+    """The thread is not in a state that allows this."""
+
+    code = "invalid_state"
+
+
+class Missing(Refusal):
+    """What was named is not there."""
+
+    code = "missing"
+
+
+class NotFound(Missing):
+    """No such thread, message or agent."""
+
+    code = "not_found"
+
+
+class NoStore(Missing):
+    """There is no store at that place."""
+
+    code = "no_store"
+
+
+class StoreTrouble(Refusal):
+    """The store could not do it; nothing was changed."""
+
+    code = "storage_trouble"
+
+
+class StoreBusy(StoreTrouble):
+    """Another writer kept the store for too long."""
+
+    code = "store_busy"
+
+
+class StoreReadOnly(StoreTrouble):
+    """The store, or its folder, cannot be written."""
+
+    code = "store_read_only"
+
+
+class StoreFull(StoreTrouble):
+    """The disk is full."""
+
+    code = "store_full"
+
+
+class NotAStore(StoreTrouble):
+    """The file is not a Postroom store."""
+
+    code = "not_a_store"
+
+
+class WrongVersion(StoreTrouble):
+    """The store's schema is newer or older than this program."""
+
+    code = "wrong_version"
+
+
+class UnsafePlace(StoreTrouble):
+    """The folder is on a file system that cannot keep the promises."""
+
+    code = "unsafe_place"
+
+
+class StorageFailure(StoreTrouble):
+    """The engine failed in a way that has no name of its own."""
+
+    code = "storage_error"
+
+
+class Interrupted(Refusal):
+    """A signal ended a wait."""
+
+    code = "interrupted"

@@ -1,0 +1,31 @@
+"""The store: the only place that knows SQL. `open_store` chooses the engine by what the place looks like."""
+
+from __future__ import annotations
+
+from postroom.core.errors import InvalidInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from postroom.store.port import Store
+
+
+def open_store(place: str, *, door: str = "library") -> Store:
+    """Open a store that exists. `door` is recorded with every message that comes in through it."""
+    _refuse_url(place)
+    from postroom.store.sqlite.engine import SqliteStore
+
+    return SqliteStore(place, door=door)
+
+
+def init_store(place: str) -> bool:
+    """Make a store, or upgrade the one that is there. True if it was not there."""
+    _refuse_url(place)
+    from postroom.store.sqlite.schema import init
+
+    return init(place)
+
+
+def _refuse_url(place: str) -> None:
+    if "://" in place:
+        scheme = place.partition("://")[0]
+        raise InvalidInput(f"{scheme} is not an engine that this version knows", field="db", hint="Pass the path of a SQLite file.")

@@ -1,0 +1,116 @@
+"""What an engine offers. Rooms are written against this page; each engine's folder satisfies it.
+
+A verb opens one transaction, `with store.write() as tx` or `with store.read() as tx`, and runs statements of the
+catalogue, `tx.sql.<name>`, with named binds. Nothing else reaches the database.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, Self
+
+Row = tuple[Any, ...]
+
+
+class Catalogue(Protocol):
+    """Every statement of the house, by name. Each engine's `statements` module has them all (a test compares)."""
+
+    # threads
+    thread_insert: str
+    thread_find: str
+    thread_lock: str
+    thread_move: str
+    thread_prioritise: str
+    threads_waiting: str
+    threads_waiting_lock: str
+    threads_assigned: str
+    threads_created: str
+    threads_created_assigned: str
+    threads_any: str
+    threads_unread: str
+
+    # messages and artifacts
+    message_insert: str
+    message_find: str
+    messages_of_thread: str
+    message_after: str
+    question_latest: str
+    artifact_insert: str
+    artifacts_of_thread: str
+    artifacts_of_message: str
+
+    # leases
+    lease_grant: str
+    lease_renew: str
+    lease_release: str
+    leases_lapsed: str
+    leases_lapsed_lock: str
+    lease_next_expiry: str
+    leases_of_agent: str
+
+    # events
+    event_append: str
+    event_latest: str
+    events_after: str
+
+    # agents and what they have read
+    agent_seen: str
+    agent_put: str
+    agent_find: str
+    agents_all: str
+    read_owed: str
+    read_upto: str
+    reads_unread_count: str
+
+
+class Transaction(Protocol):
+    """One transaction: all of it or nothing."""
+
+    door: str
+
+    @property
+    def sql(self) -> Catalogue: ...
+
+    def now(self) -> int:
+        """This transaction's instant, the same however often it is asked."""
+
+    def fresh(self, prefix: str) -> str:
+        """A new id."""
+
+    def one(self, statement: str, **binds: object) -> Row | None: ...
+
+    def all(self, statement: str, **binds: object) -> list[Row]: ...
+
+    def run(self, statement: str, **binds: object) -> int:
+        """Run a write; the number of rows that it changed."""
+
+    def append(self, statement: str, **binds: object) -> int:
+        """Insert into the event log; the new event's id. Waiters are woken once the transaction is on disk."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+class Watch(Protocol):
+    """A bell to wait for. It may ring for nothing, and may be late by a second: always look again."""
+
+    def wait(self, seconds: float | None, wake: int | None = None) -> None:
+        """Return when something may have changed, when `seconds` are over, or when descriptor `wake` is readable."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+class Store(Protocol):
+    """An open store. Threads may share one; a forked child opens its own."""
+
+    place: str
+
+    def read(self) -> Transaction: ...
+
+    def write(self) -> Transaction: ...
+
+    def watch(self) -> Watch: ...
+
+    def close(self) -> None: ...

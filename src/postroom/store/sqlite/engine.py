@@ -1,0 +1,225 @@
+"""The SQLite engine: one file, many processes, no daemon."""
+
+from __future__ import annotations
+
+import os
+from _thread import RLock
+
+from postroom.core import clock, ids
+from postroom.core.errors import NoStore, NotAStore, WrongVersion
+from postroom.store.sqlite import statements
+from postroom.store.sqlite.driver import Connection, Error, connect
+from postroom.store.sqlite.turnstile import Turnstile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    from postroom.core.errors import Refusal
+    from postroom.store.port import Catalogue, Row
+    from postroom.store.sqlite.bell import BellWatch
+
+VERSION = 1  # of the schema: the number of the newest migration
+APPLICATION = 0x506F7374  # "Post", in the header of each of our files
+BUSY_SECONDS = 10.0
+
+
+def refusal(error: Error, place: str) -> Refusal:
+    from postroom.store.sqlite import faults
+
+    return faults.refusal(error, place)
+
+
+def connection(path: str) -> Connection:
+    """A connection with the settings that the promises need."""
+    try:
+        opened = connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        # FULL: a commit is on the disk before we say so. 250 pages: a process that leaves without closing is quickly recovered.
+        opened.execute("PRAGMA synchronous=FULL")
+        opened.execute("PRAGMA foreign_keys=ON")
+        opened.execute("PRAGMA wal_autocheckpoint=250")
+    except Error as error:
+        raise refusal(error, path) from None
+    return opened
+
+
+class SqliteStore:
+    """An open store in a file. Threads may share it: transactions take turns. Do not carry it across a fork."""
+
+    def __init__(self, path: str, *, door: str = "library", now: Callable[[], int] = clock.now) -> None:
+        self.place = os.path.realpath(path)
+        self.door = door
+        self.clock = now
+        if not os.path.isfile(self.place):
+            raise NoStore(f"there is no store at {path}", hint=f"Create it with `inbox init --db {path}`.", path=path)
+        self.turnstile = Turnstile(self.place)
+        self.mutex = RLock()  # reentrant, so that a transaction inside a transaction is refused, not hung
+        self.connection = connection(self.place)
+        self._check_version()
+
+    def read(self) -> Transaction:
+        return Transaction(self)
+
+    def write(self) -> Transaction:
+        return WriteTransaction(self)
+
+    def watch(self) -> BellWatch:
+        from postroom.store.sqlite.bell import BellWatch
+
+        return BellWatch(self)
+
+    def data_version(self) -> int:
+        """A number that changes when another connection commits."""
+        with self.mutex:
+            version: int = self.connection.execute("PRAGMA data_version").fetchone()[0]
+        return version
+
+    def ring(self) -> None:
+        """Wake the waiters. A bell that cannot be rung costs them up to a second, never a message."""
+        try:
+            os.utime(self.place + ".bell")
+        except FileNotFoundError:
+            _touch(self.place + ".bell")
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        self.connection.close()
+        self.turnstile.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _check_version(self) -> None:
+        try:
+            version = self.connection.execute("PRAGMA user_version").fetchone()[0]
+            application = self.connection.execute("PRAGMA application_id").fetchone()[0]
+        except Error as error:
+            raise refusal(error, self.place) from None
+        if application != APPLICATION:
+            raise NotAStore(f"{self.place} is not a Postroom store", hint="Pass the path of a store made with `inbox init`.")
+        if version > VERSION:
+            raise WrongVersion(f"{self.place} has schema {version}; this program knows {VERSION}", hint="Upgrade postroom.")
+        if version < VERSION:
+            raise WrongVersion(
+                f"{self.place} has schema {version}; this program needs {VERSION}", hint=f"Upgrade it with `inbox init --db {self.place}`."
+            )
+
+
+class Transaction:
+    """A read: one consistent view."""
+
+    begin = "BEGIN"
+    sql: Catalogue = statements
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.store = store
+        self.door = store.door
+        self._connection = store.connection
+        self._now: int | None = None
+        self._announces = False
+
+    def now(self) -> int:
+        if self._now is None:
+            self._now = self.store.clock()
+        return self._now
+
+    def fresh(self, prefix: str) -> str:
+        return ids.fresh(prefix, self.now())
+
+    def one(self, statement: str, **binds: object) -> Row | None:
+        try:
+            row: Row | None = self._connection.execute(statement, binds).fetchone()
+        except Error as error:
+            raise refusal(error, self.store.place) from error
+        return row
+
+    def all(self, statement: str, **binds: object) -> list[Row]:
+        try:
+            return self._connection.execute(statement, binds).fetchall()
+        except Error as error:
+            raise refusal(error, self.store.place) from error
+
+    def run(self, statement: str, **binds: object) -> int:
+        try:
+            return self._connection.execute(statement, binds).rowcount
+        except Error as error:
+            raise refusal(error, self.store.place) from error
+
+    def append(self, statement: str, **binds: object) -> int:
+        self._announces = True
+        try:
+            event_id = self._connection.execute(statement, binds).lastrowid
+        except Error as error:
+            raise refusal(error, self.store.place) from error
+        assert event_id is not None
+        return event_id
+
+    def __enter__(self) -> Self:
+        self.store.mutex.acquire()
+        try:
+            self._open()
+        except BaseException:
+            self.store.mutex.release()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            self._close(commit=exc[0] is None)
+        finally:
+            self.store.mutex.release()
+
+    def _open(self) -> None:
+        try:
+            self._connection.execute(self.begin)
+        except Error as error:
+            raise refusal(error, self.store.place) from error
+
+    def _close(self, *, commit: bool) -> None:
+        if commit:
+            try:
+                self._connection.execute("COMMIT")
+                return
+            except Error as error:
+                self._roll_back()
+                raise refusal(error, self.store.place) from error
+        self._roll_back()
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:  # a full disk rolls back by itself
+            self._connection.execute("ROLLBACK")
+
+
+class WriteTransaction(Transaction):
+    """A write: alone from BEGIN to COMMIT, after its turn in the line."""
+
+    begin = "BEGIN IMMEDIATE"
+
+    def _open(self) -> None:
+        self.store.turnstile.enter()
+        try:
+            super()._open()
+        except BaseException:
+            self.store.turnstile.leave()
+            raise
+
+    def _close(self, *, commit: bool) -> None:
+        try:
+            super()._close(commit=commit)
+        finally:
+            self.store.turnstile.leave()
+        # After the COMMIT, never before: a bell that rings too early finds nothing.
+        if commit and self._announces:
+            self.store.ring()
+
+
+def _touch(path: str) -> None:
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))
+    except OSError:
+        pass

@@ -1,0 +1,48 @@
+"""Agents: who exists, of what kind, and when last seen. Every write is a sign of life."""
+
+from __future__ import annotations
+
+from postroom.core import checks, clock
+from postroom.core.errors import NotFound
+from postroom.core.records import Agent, Claim, Lease, Presence, Thread
+from postroom.core.states import AGENT_KINDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from postroom.store.port import Store, Transaction
+
+_FIELDS = len(Thread.__fields__)
+
+
+def add_agent(store: Store, name: str, *, kind: str = "agent") -> Agent:
+    """Make an agent known, or change its kind."""
+    checks.name("name", name)
+    checks.choice("kind", kind, AGENT_KINDS)
+    with store.write() as tx:
+        tx.run(tx.sql.agent_put, name=name, kind=kind, now=clock.stamp(tx.now()))
+        return _agent(tx, name)
+
+
+def list_agents(store: Store, *, limit: int = 1000) -> tuple[Agent, ...]:
+    """Everybody known, by name."""
+    checks.limit("limit", limit)
+    with store.read() as tx:
+        return tuple(Agent(*row) for row in tx.all(tx.sql.agents_all, limit=limit))
+
+
+def show_agent(store: Store, name: str) -> Presence:
+    """One agent, what it holds, and how much waits for it unread."""
+    checks.name("name", name)
+    with store.read() as tx:
+        agent = _agent(tx, name)
+        rows = tx.all(tx.sql.leases_of_agent, agent=name, limit=100)
+        unread = tx.one(tx.sql.reads_unread_count, agent=name)
+    holds = tuple(Claim(Thread(*row[:_FIELDS]), Lease(*row[_FIELDS:])) for row in rows)
+    return Presence(agent, holds, unread[0] if unread else 0)
+
+
+def _agent(tx: Transaction, name: str) -> Agent:
+    row = tx.one(tx.sql.agent_find, name=name)
+    if row is None:
+        raise NotFound(f"no agent {name} was ever seen", hint="See `inbox agent list`; `inbox agent add` makes one known.", name=name)
+    return Agent(*row)
