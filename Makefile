@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test format bench reference clean
+.PHONY: run test format bench reference pictures clean
 
 run: $(VENV)/base
 	@$(BIN)/inbox demo
@@ -25,6 +25,9 @@ bench: $(VENV)/dev
 
 reference: $(VENV)/base
 	$(BIN)/python docs/make_reference.py
+
+pictures: $(VENV)/base
+	$(BIN)/python docs/make_pictures.py > /dev/null
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -109,8 +109,9 @@ def _cut(text: str, room: int) -> str:
 
 
 def _columns() -> int:
+    said = os.environ.get("COLUMNS", "")
     try:
-        return os.get_terminal_size(1).columns
+        return int(said) if said.isdigit() else os.get_terminal_size(1).columns
     except OSError:
         return 10_000  # a pipe: whoever reads it may want all of it
 

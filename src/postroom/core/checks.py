@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 NAME_LENGTH = 200
+PATH_LENGTH = 4096
 LONGEST_WAIT = 366 * 86400.0
 
 
@@ -33,6 +34,15 @@ def name(field: str, value: str | None, *, hint: str = "") -> str:
         raise InvalidInput(f"{field} is longer than {NAME_LENGTH} characters", field=field)
     if not value.isprintable() or value != value.strip():
         raise InvalidInput(f"{field} must be one line without control characters or outer spaces, not {value!r}", field=field)
+    return value
+
+
+def path(field: str, value: str) -> str:
+    """A reference to a file, as its sender names it."""
+    if not text(field, value).strip():
+        raise InvalidInput(f"{field} is empty", field=field)
+    if len(value) > PATH_LENGTH or not value.isprintable():
+        raise InvalidInput(f"{field} must be one line of at most {PATH_LENGTH} characters, without control characters", field=field)
     return value
 
 

@@ -6,6 +6,7 @@ catalogue, `tx.sql.<name>`, with named binds. Nothing else reaches the database.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol, Self
 
 Row = tuple[Any, ...]
@@ -42,8 +43,11 @@ class Catalogue(Protocol):
     lease_grant: str
     lease_renew: str
     lease_release: str
+    lease_wait: str
+    lease_prioritise: str
     leases_lapsed: str
     leases_lapsed_lock: str
+    leases_lapsed_of_status: str
     lease_next_expiry: str
     leases_of_agent: str
 
@@ -83,8 +87,8 @@ class Transaction(Protocol):
     def run(self, statement: str, **binds: object) -> int:
         """Run a write; the number of rows that it changed."""
 
-    def append(self, statement: str, **binds: object) -> int:
-        """Insert into the event log; the new event's id. Waiters are woken once the transaction is on disk."""
+    def append(self, statement: str, topics: Iterable[str], **binds: object) -> int:
+        """Insert into the event log; the new event's id. Once it is on disk, whoever watches one of its topics is woken."""
 
     def __enter__(self) -> Self: ...
 
@@ -111,6 +115,7 @@ class Store(Protocol):
 
     def write(self) -> Transaction: ...
 
-    def watch(self) -> Watch: ...
+    def watch(self, *topics: str) -> Watch:
+        """Watch for events of any of these topics; without any, for all events."""
 
     def close(self) -> None: ...

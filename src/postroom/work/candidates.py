@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from postroom.core import checks, clock
 from postroom.core.records import Candidate, Claim, Thread
-from postroom.core.states import BLOCKED, PENDING, PRIORITIES, STATUSES
+from postroom.core.states import HELD, PENDING, PRIORITIES, STATUSES
 from postroom.work import leases, messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from postroom.store.port import Store, Transaction
+    from postroom.store.port import Row, Store, Transaction
 
-LAPSED_LOOKED_AT = 32  # of the longest lapsed, when taking: enough to honour priority, few enough to cost nothing
+LAPSED_LOOKED_AT = 32  # of one priority, those that lapsed first: the oldest of them is taken
 _FIELDS = len(Thread.__fields__)
 
 
@@ -32,9 +32,7 @@ def fetch(
         if unread:
             return _unread(tx, agent, wanted, limit)
         found = {candidate.thread.thread_id: candidate for candidate in _own(tx, agent, wanted or (PENDING,), limit)}
-        for candidate, _ in _lapsed(tx, limit):
-            if wanted is None or candidate.thread.status in wanted:
-                found[candidate.thread.thread_id] = candidate
+        found |= {candidate.thread.thread_id: candidate for candidate in _lapsed(tx, wanted, limit)}
     return tuple(sorted(found.values(), key=_urgency)[:limit])
 
 
@@ -51,7 +49,7 @@ def take(store: Store, *, agent: str, lease_seconds: float = leases.LEASE_SECOND
 
 
 def take_next(tx: Transaction, *, agent: str, lease_seconds: float) -> Claim | None:
-    best = min((candidate for candidate in _takeable(tx, agent)), key=_urgency, default=None)
+    best = min(_takeable(tx, agent), key=_urgency, default=None)
     if best is None:
         return None
     thread, lease = messages.locked(tx, best.thread.thread_id)
@@ -61,21 +59,23 @@ def take_next(tx: Transaction, *, agent: str, lease_seconds: float) -> Claim | N
 def available(store: Store, *, agent: str) -> tuple[bool, int | None]:
     """Whether there is something to take, and else the instant at which the next lease runs out, if any does."""
     with store.read() as tx:
-        if next(iter(_takeable(tx, agent)), None) is not None:
+        if _takeable(tx, agent):
             return True, None
-        row = tx.one(tx.sql.lease_next_expiry, now=clock.stamp(tx.now()))
-    return False, clock.instant(row[0]) if row and row[0] else None
+        now = clock.stamp(tx.now())
+        rows = [tx.one(tx.sql.lease_next_expiry, priority=priority, now=now) for priority in PRIORITIES]
+    ends = [row[0] for row in rows if row and row[0]]
+    return False, clock.instant(min(ends)) if ends else None
 
 
-def _takeable(tx: Transaction, agent: str) -> Iterable[Candidate]:
-    for candidate, latest_kind in _lapsed(tx, LAPSED_LOOKED_AT, lock=True):
-        if candidate.thread.status != BLOCKED or latest_kind != "question":
-            yield candidate
+def _takeable(tx: Transaction, agent: str) -> list[Candidate]:
+    """What may be taken of the highest priority at which there is something."""
+    now = clock.stamp(tx.now())
     for priority in PRIORITIES:
-        rows = tx.all(tx.sql.threads_waiting_lock, agent=agent, priority=priority, limit=1)
-        if rows:
-            yield Candidate(Thread(*rows[0]), False, None)
-            return
+        waiting = tx.all(tx.sql.threads_waiting_lock, agent=agent, priority=priority, limit=1)
+        lapsed = tx.all(tx.sql.leases_lapsed_lock, waiting=0, priority=priority, now=now, limit=LAPSED_LOOKED_AT)
+        if waiting or lapsed:
+            return [*(Candidate(Thread(*row), False, None) for row in waiting), *map(_given_up, lapsed)]
+    return []
 
 
 def _own(tx: Transaction, agent: str, wanted: Iterable[str], limit: int) -> Iterable[Candidate]:
@@ -88,10 +88,21 @@ def _own(tx: Transaction, agent: str, wanted: Iterable[str], limit: int) -> Iter
             yield Candidate(Thread(*row), False, None)
 
 
-def _lapsed(tx: Transaction, limit: int, *, lock: bool = False) -> Iterable[tuple[Candidate, str]]:
-    statement = tx.sql.leases_lapsed_lock if lock else tx.sql.leases_lapsed
-    for row in tx.all(statement, now=clock.stamp(tx.now()), limit=limit):
-        yield Candidate(Thread(*row[:_FIELDS]), True, row[_FIELDS]), row[_FIELDS + 1]
+def _lapsed(tx: Transaction, wanted: tuple[str, ...] | None, limit: int) -> Iterable[Candidate]:
+    now = clock.stamp(tx.now())
+    for waiting in (0, 1):
+        for priority in PRIORITIES:
+            key = {"waiting": waiting, "priority": priority, "now": now, "limit": limit}
+            if wanted is None:
+                rows = tx.all(tx.sql.leases_lapsed, **key)
+            else:
+                held = [status for status in wanted if status in HELD]
+                rows = [row for status in held for row in tx.all(tx.sql.leases_lapsed_of_status, status=status, **key)]
+            yield from map(_given_up, rows)
+
+
+def _given_up(row: Row) -> Candidate:
+    return Candidate(Thread(*row[:_FIELDS]), True, row[_FIELDS])
 
 
 def _unread(tx: Transaction, agent: str, wanted: tuple[str, ...] | None, limit: int) -> tuple[Candidate, ...]:

@@ -45,6 +45,7 @@ def grant(tx: Transaction, thread: Thread, lease: Lease | None, *, agent: str, l
         now=now,
         expires_at=granted.expires_at,
         lease_seconds=lease_seconds,
+        priority=thread.priority,
         replaces=lease.lease_token if lease is not None and lease.agent_id == agent else "",
     )
     if changed != 1:

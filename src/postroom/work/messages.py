@@ -5,6 +5,7 @@ from __future__ import annotations
 from postroom.core import checks, clock, jsontext
 from postroom.core.errors import NotFound, StoreBusy
 from postroom.core.records import Artifact, Attachment, Lease, Message, Posted, Record, Thread
+from postroom.core.states import BLOCKED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def content(summary: str, body: str, payload_json: str, artifacts: Iterable[Atta
 
 def _attachment(artifact: Attachment) -> Attachment:
     return Attachment(
-        checks.name("artifact", artifact.path),
+        checks.path("artifact", artifact.path),
         checks.name("artifact-kind", artifact.kind),
         checks.json_object("artifact-metadata-json", artifact.metadata_json),
     )
@@ -107,6 +108,9 @@ def post(
         door=tx.door,
     )
     move(tx, thread, after)
+    if BLOCKED in (thread.status, after.status):
+        # Asked, and so waiting for an answer; or something was said since, and whoever holds it can go on.
+        tx.run(tx.sql.lease_wait, thread_id=thread.thread_id, waiting=int(status == BLOCKED))
     tx.run(tx.sql.read_owed, agent=to, thread_id=thread.thread_id, event_id=event_id)
     tx.run(tx.sql.agent_seen, name=sender, now=now)
     if said.artifacts:
@@ -134,8 +138,10 @@ def announce(
 ) -> int:
     """Write the event that wakes waiters. Its payload holds what they choose by, as it was at that moment."""
     payload = {"status": thread.status, "assigned_to": thread.assigned_to, "created_by": thread.created_by, **facts}
+    concerned = {thread.assigned_to, thread.created_by, facts.get("to")} - {None}
     return tx.append(
         tx.sql.event_append,
+        (of_thread(thread.thread_id), of_status(thread.status), *(of_agent(str(name)) for name in concerned)),
         run_id=thread.run_id,
         task_id=thread.task_id,
         thread_id=thread.thread_id,
@@ -146,6 +152,21 @@ def announce(
         payload_json=jsontext.dumps(payload),
         created_at=thread.updated_at,
     )
+
+
+# The topics that waiters choose from: what happens in a thread, what leaves one in a status, what concerns an agent.
+
+
+def of_thread(thread_id: str) -> str:
+    return f"thread:{thread_id}"
+
+
+def of_status(status: str) -> str:
+    return f"status:{status}"
+
+
+def of_agent(name: str) -> str:
+    return f"agent:{name}"
 
 
 def _attach(tx: Transaction, message_id: str, attachment: Attachment, now: str) -> Artifact:

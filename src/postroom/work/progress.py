@@ -133,7 +133,7 @@ def _question(said: Content) -> Content:
         return said
     question = jsontext.loads(said.payload_json).get("question")
     if isinstance(question, str) and question.strip():
-        return said.replace(summary=question)
+        return said.replace(summary=checks.text("payload.question", question))
     raise InvalidInput(
         "a blocked thread must say what is missing", field="summary", hint="Ask precisely: --summary, --body, or a payload with a question."
     )

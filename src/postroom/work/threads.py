@@ -54,6 +54,7 @@ def send(
         if priority is not None and priority != thread.priority:
             thread = thread.replace(priority=priority)
             tx.run(tx.sql.thread_prioritise, thread_id=thread.thread_id, priority=priority)
+            tx.run(tx.sql.lease_prioritise, thread_id=thread.thread_id, priority=priority)
         return _say(tx, thread, lease, said, sender=sender, to=to, kind=kind, event_type="thread.message")
 
 
@@ -99,6 +100,9 @@ def mark_read(store: Store, thread_id: str, *, agent: str, event_id: int) -> Non
     checks.event("event", event_id)
     with store.write() as tx:
         messages.found(tx, checks.name("thread", thread_id))
+        latest = tx.one(tx.sql.event_latest)
+        if latest is None or event_id > latest[0]:
+            raise InvalidInput(f"event {event_id} has not happened yet", field="event", hint="Nobody can have read it.")
         tx.run(tx.sql.read_upto, agent=agent, thread_id=thread_id, event_id=event_id)
         tx.run(tx.sql.agent_seen, name=agent, now=clock.stamp(tx.now()))
 
@@ -115,8 +119,11 @@ def list_threads(
     """Threads, latest activity first. `agent` finds those that it created or that are assigned to it."""
     wanted = STATUSES if statuses is None else checks.choices("status", statuses, STATUSES)
     checks.limit("limit", limit)
-    if agent is not None and (created_by or assigned_to):
+    if agent is not None and (created_by is not None or assigned_to is not None):
         raise InvalidInput("agent cannot be combined with created-by or assigned-to", field="agent", hint="Leave one of them out.")
+    for field, name in (("agent", agent), ("created-by", created_by), ("assigned-to", assigned_to)):
+        if name is not None:
+            checks.name(field, name)
     found: dict[str, Thread] = {}
     with store.read() as tx:
         for status in wanted:

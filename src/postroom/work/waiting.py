@@ -52,9 +52,11 @@ def wait_reply(
     wanted = checks.choices("kinds", kinds, KINDS)
     checks.seconds("timeout-seconds", timeout_seconds, zero=True)
     with store.read() as tx:
-        _, lease = messages.found(tx, checks.name("thread", thread_id))
+        thread, lease = messages.found(tx, checks.name("thread", thread_id))
         after = _cursor(tx, thread_id, after_message, after_event)
-    keep = _Keeping(store, lease, agent, lease_token)
+    keep = _Keeping(store, None if thread.status in TERMINAL else lease, agent)
+    if lease_token is not None and thread.status not in TERMINAL and not keep.by(lease_token):
+        raise _lost(thread_id)
     kinds_json = jsontext.dumps(list(wanted))
 
     def look() -> Message | None:
@@ -69,7 +71,7 @@ def wait_reply(
         return None
 
     try:
-        found = until(store, look, timeout_seconds, chore=keep)
+        found = until(store, look, timeout_seconds, topics=(messages.of_thread(thread_id),), chore=keep)
     except Interrupted as stop:
         stop.facts["next_event_id"] = after
         raise
@@ -108,8 +110,9 @@ def watch(
             if matching:
                 return matching
 
+    topics = (messages.of_agent(agent),) if agent else tuple(map(messages.of_status, wanted or ()))
     try:
-        found = until(store, look, timeout_seconds)
+        found = until(store, look, timeout_seconds, topics=topics)
     except Interrupted as stop:
         stop.facts["next_event_id"] = cursor
         raise
@@ -131,13 +134,15 @@ def wait_take(store: Store, *, agent: str, lease_seconds: float = leases.LEASE_S
                 return taken
         return None
 
-    return until(store, look, timeout_seconds, chore=lapse)
+    return until(store, look, timeout_seconds, topics=(messages.of_agent(agent),), chore=lapse)
 
 
-def until(store: Store, look: Callable[[], T | None], timeout_seconds: float, *, chore: Chore | None = None) -> T | None:
+def until(
+    store: Store, look: Callable[[], T | None], timeout_seconds: float, *, topics: Iterable[str], chore: Chore | None = None
+) -> T | None:
     """Look until something is found or the time is over. The watch is set before the first look, so no bell is missed."""
     deadline = monotonic() + timeout_seconds if timeout_seconds else None
-    with store.watch() as bell:
+    with store.watch(*topics) as bell:
         while True:
             found = look()
             if found is not None:
@@ -145,22 +150,22 @@ def until(store: Store, look: Callable[[], T | None], timeout_seconds: float, *,
             left = None if deadline is None else deadline - monotonic()
             if left is not None and left <= 0:
                 return None
-            due = None if chore is None else chore.due()
-            bell.wait(due if left is None else left if due is None else min(left, due))
             if chore is not None:
                 chore.perform()
+            due = None if chore is None else chore.due()
+            bell.wait(due if left is None else left if due is None else min(left, due))
 
 
 class _Keeping:
     """Renews the lease of a holder that waits, and notices when it was taken."""
 
-    def __init__(self, store: Store, lease: Lease | None, agent: str | None, lease_token: str | None) -> None:
+    def __init__(self, store: Store, lease: Lease | None, agent: str | None) -> None:
         self._store = store
         self._lease = lease if lease is not None and lease.held and lease.agent_id == agent else None
-        if lease_token is not None and (self._lease is None or self._lease.lease_token != lease_token):
-            raise _lost(lease.thread_id if lease is not None else "the thread")
         self._next = 0.0
-        self.perform()
+
+    def by(self, lease_token: str) -> bool:
+        return self._lease is not None and self._lease.lease_token == lease_token
 
     def due(self) -> float | None:
         return None if self._lease is None else max(self._next - monotonic(), 0)

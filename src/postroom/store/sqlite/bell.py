@@ -1,8 +1,8 @@
-"""Waiting for `<db>.bell`: every writer touches it after its COMMIT.
+"""Waiting for a bell: every writer touches, after its COMMIT, `<db>.bell` and those in `<db>.bells/` of the event's topics.
 
-inotify on Linux, kqueue on macOS; where neither can be had (Linux allows 128 inotify instances a user), looking at the
-file's time at growing intervals. However it is heard, the database itself is asked at least once a second, for writers
-that are not ours.
+So a waiter is woken for what may concern it, and a hundred waiters do not wake for each other's messages. inotify on Linux,
+kqueue on macOS; where neither can be had (Linux allows 128 inotify instances a user), looking at the files' times at growing
+intervals. However it is heard, the database itself is asked at least once a second, for writers that are not ours.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import select
 import sys
 from time import monotonic
 
-from postroom.store.sqlite.engine import _touch
+from postroom.store.sqlite.engine import touch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, Protocol, Self
 
     from postroom.store.sqlite.engine import SqliteStore
@@ -39,17 +38,12 @@ _kernel: Any = select  # a type checker on one system does not know the other's 
 class BellWatch:
     """A waiter's watch on one store."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: SqliteStore, bells: list[str]) -> None:
         self._store = store
-        bell = store.place + ".bell"
-        if not os.path.exists(bell):
-            _touch(bell)
-        self._ear = hear(bell)
+        for bell in bells:
+            touch(bell)
+        self._ear = hear(bells)
         self._seen = store.data_version()
-
-    @property
-    def hears_by(self) -> str:
-        return self._ear.name
 
     def wait(self, seconds: float | None, wake: int | None = None) -> None:
         deadline = None if seconds is None else monotonic() + seconds
@@ -69,14 +63,12 @@ class BellWatch:
         self._ear.close()
 
 
-def hear(bell: str) -> Ear:
+def hear(bells: list[str]) -> Ear:
     """The best ear that this system gives us now."""
-    for ear in _EARS:
-        try:
-            return ear(bell)
-        except (OSError, AttributeError):
-            continue
-    return Polling(bell)
+    try:
+        return Inotify(bells) if sys.platform == "linux" else Kqueue(bells)
+    except (OSError, AttributeError):
+        return Polling(bells)
 
 
 class Inotify:
@@ -85,7 +77,7 @@ class Inotify:
     name = "inotify"
     _IN_ATTRIB, _NONBLOCK_CLOEXEC = 0x4, os.O_NONBLOCK | os.O_CLOEXEC
 
-    def __init__(self, bell: str) -> None:
+    def __init__(self, bells: list[str]) -> None:
         import ctypes
 
         libc = ctypes.CDLL(None, use_errno=True)
@@ -94,9 +86,10 @@ class Inotify:
             raise OSError(ctypes.get_errno(), "no inotify instance left")
         self._poll = select.poll()
         self._poll.register(self._file, select.POLLIN)
-        if libc.inotify_add_watch(self._file, os.fsencode(bell), self._IN_ATTRIB) < 0:
-            os.close(self._file)
-            raise OSError(ctypes.get_errno(), "cannot watch the bell")
+        for bell in bells:
+            if libc.inotify_add_watch(self._file, os.fsencode(bell), self._IN_ATTRIB) < 0:
+                os.close(self._file)
+                raise OSError(ctypes.get_errno(), "cannot watch the bell")
 
     def listen(self, seconds: float, wake: int | None) -> bool:
         if wake is not None:
@@ -118,11 +111,11 @@ class Kqueue:
 
     name = "kqueue"
 
-    def __init__(self, bell: str) -> None:
+    def __init__(self, bells: list[str]) -> None:
         self._queue: Any = _kernel.kqueue()
-        self._file = os.open(bell, os.O_RDONLY | os.O_CLOEXEC)
+        self._files = [os.open(bell, os.O_RDONLY | os.O_CLOEXEC) for bell in bells]
         flags, rung = _kernel.KQ_EV_ADD | _kernel.KQ_EV_CLEAR, _kernel.KQ_NOTE_ATTRIB | _kernel.KQ_NOTE_WRITE
-        self._queue.control([_kernel.kevent(self._file, _kernel.KQ_FILTER_VNODE, flags, rung)], 0)
+        self._queue.control([_kernel.kevent(file, _kernel.KQ_FILTER_VNODE, flags, rung) for file in self._files], 0)
 
     def listen(self, seconds: float, wake: int | None) -> bool:
         changes = [] if wake is None else [_kernel.kevent(wake, _kernel.KQ_FILTER_READ, _kernel.KQ_EV_ADD)]
@@ -130,18 +123,19 @@ class Kqueue:
 
     def close(self) -> None:
         self._queue.close()
-        os.close(self._file)
+        for file in self._files:
+            os.close(file)
 
 
 class Polling:
-    """Looking at the bell's time: soon after a ring, ever more seldom while it is quiet."""
+    """Looking at the bells' times: soon after a ring, ever more seldom while it is quiet."""
 
     name = "polling"
     _SHORTEST, _LONGEST = 0.005, 0.25
 
-    def __init__(self, bell: str) -> None:
-        self._bell = bell
-        self._rung = self._time()
+    def __init__(self, bells: list[str]) -> None:
+        self._bells = bells
+        self._rung = self._times()
         self._pause = self._SHORTEST
         self._poll = select.poll()
 
@@ -150,7 +144,7 @@ class Polling:
             self._poll.register(wake, select.POLLIN)
         deadline = monotonic() + seconds
         while True:
-            rung = self._time()
+            rung = self._times()
             if rung != self._rung:
                 self._rung, self._pause = rung, self._SHORTEST
                 return True
@@ -161,14 +155,8 @@ class Polling:
                 return True
             self._pause = min(self._pause * 1.5, self._LONGEST)
 
-    def _time(self) -> int:
-        try:
-            return os.stat(self._bell).st_mtime_ns
-        except OSError:
-            return 0
+    def _times(self) -> list[int]:
+        return [os.stat(bell).st_mtime_ns if os.path.exists(bell) else 0 for bell in self._bells]
 
     def close(self) -> None:
         pass
-
-
-_EARS: tuple[Callable[[str], Ear], ...] = (Inotify,) if sys.platform == "linux" else (Kqueue,)

@@ -6,14 +6,14 @@ import os
 from _thread import RLock
 
 from postroom.core import clock, ids
-from postroom.core.errors import NoStore, NotAStore, WrongVersion
+from postroom.core.errors import NoStore, NotAStore, StoreReadOnly, WrongVersion
 from postroom.store.sqlite import statements
 from postroom.store.sqlite.driver import Connection, Error, connect
 from postroom.store.sqlite.turnstile import Turnstile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Self
 
     from postroom.core.errors import Refusal
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 VERSION = 1  # of the schema: the number of the newest migration
 APPLICATION = 0x506F7374  # "Post", in the header of each of our files
 BUSY_SECONDS = 10.0
+BELLS = 1009  # prime, so that ids that end alike do not share one
 
 
 def refusal(error: Error, place: str) -> Refusal:
@@ -51,8 +52,7 @@ class SqliteStore:
         self.place = os.path.realpath(path)
         self.door = door
         self.clock = now
-        if not os.path.isfile(self.place):
-            raise NoStore(f"there is no store at {path}", hint=f"Create it with `inbox init --db {path}`.", path=path)
+        _check_place(self.place, path)
         self.turnstile = Turnstile(self.place)
         self.mutex = RLock()  # reentrant, so that a transaction inside a transaction is refused, not hung
         self.connection = connection(self.place)
@@ -64,25 +64,31 @@ class SqliteStore:
     def write(self) -> Transaction:
         return WriteTransaction(self)
 
-    def watch(self) -> BellWatch:
+    def watch(self, *topics: str) -> BellWatch:
         from postroom.store.sqlite.bell import BellWatch
 
-        return BellWatch(self)
+        return BellWatch(self, [self.bell(topic) for topic in topics] or [self.place + ".bell"])
 
     def data_version(self) -> int:
         """A number that changes when another connection commits."""
-        with self.mutex:
-            version: int = self.connection.execute("PRAGMA data_version").fetchone()[0]
+        try:
+            with self.mutex:
+                version: int = self.connection.execute("PRAGMA data_version").fetchone()[0]
+        except Error as error:
+            raise refusal(error, self.place) from error
         return version
 
-    def ring(self) -> None:
-        """Wake the waiters. A bell that cannot be rung costs them up to a second, never a message."""
-        try:
-            os.utime(self.place + ".bell")
-        except FileNotFoundError:
-            _touch(self.place + ".bell")
-        except OSError:
-            pass
+    def bell(self, topic: str) -> str:
+        """The bell of a topic. Some topics share one: who is woken for another's finds nothing, and sleeps on."""
+        return f"{self.place}.bells/{int.from_bytes(topic.encode(), 'big') % BELLS}"
+
+    def ring(self, topics: Iterable[str]) -> None:
+        """Wake those who watch. A bell that cannot be rung costs them up to a second, never a message."""
+        for path in (self.place + ".bell", *map(self.bell, topics)):
+            try:
+                os.utime(path)
+            except OSError:
+                pass  # not there: nobody ever waited for it
 
     def close(self) -> None:
         self.connection.close()
@@ -121,7 +127,7 @@ class Transaction:
         self.door = store.door
         self._connection = store.connection
         self._now: int | None = None
-        self._announces = False
+        self._topics: set[str] = set()
 
     def now(self) -> int:
         if self._now is None:
@@ -150,8 +156,8 @@ class Transaction:
         except Error as error:
             raise refusal(error, self.store.place) from error
 
-    def append(self, statement: str, **binds: object) -> int:
-        self._announces = True
+    def append(self, statement: str, topics: Iterable[str], **binds: object) -> int:
+        self._topics.update(topics)
         try:
             event_id = self._connection.execute(statement, binds).lastrowid
         except Error as error:
@@ -175,20 +181,24 @@ class Transaction:
             self.store.mutex.release()
 
     def _open(self) -> None:
-        try:
-            self._connection.execute(self.begin)
-        except Error as error:
-            raise refusal(error, self.store.place) from error
+        self._run_whole(self.begin)
 
     def _close(self, *, commit: bool) -> None:
         if commit:
-            try:
-                self._connection.execute("COMMIT")
-                return
-            except Error as error:
-                self._roll_back()
-                raise refusal(error, self.store.place) from error
-        self._roll_back()
+            self._run_whole("COMMIT")
+        else:
+            self._roll_back()
+
+    def _run_whole(self, statement: str) -> None:
+        """BEGIN or COMMIT: if it fails, or a signal cuts in, no transaction is left open."""
+        try:
+            self._connection.execute(statement)
+        except Error as error:
+            self._roll_back()
+            raise refusal(error, self.store.place) from error
+        except BaseException:
+            self._roll_back()
+            raise
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:  # a full disk rolls back by itself
@@ -214,11 +224,24 @@ class WriteTransaction(Transaction):
         finally:
             self.store.turnstile.leave()
         # After the COMMIT, never before: a bell that rings too early finds nothing.
-        if commit and self._announces:
-            self.store.ring()
+        if commit and self._topics:
+            self.store.ring(self._topics)
 
 
-def _touch(path: str) -> None:
+def _check_place(place: str, named: str) -> None:
+    """A store that is not there, and one that cannot be looked at, are two things."""
+    try:
+        mode = os.stat(place).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        raise NoStore(f"there is no store at {named}", hint="Create it with `inbox init --db PATH`.", path=named) from None
+    except OSError as error:
+        raise StoreReadOnly(f"{named} cannot be looked at: {error.strerror}", hint="Check the permissions of its folders.") from None
+    if mode & 0o170000 == 0o040000:
+        raise NoStore(f"{named} is a folder, not a store", hint="Name the file in it.", path=named)
+
+
+def touch(path: str) -> None:
+    """Make sure that a file exists; where it cannot be made, whoever needs it does without."""
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))
     except OSError:

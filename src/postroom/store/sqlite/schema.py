@@ -6,7 +6,7 @@ import os
 
 from postroom.core.errors import InvalidInput, NotAStore, StoreReadOnly, UnsafePlace, WrongVersion
 from postroom.store.sqlite.driver import Connection, Error
-from postroom.store.sqlite.engine import APPLICATION, VERSION, connection
+from postroom.store.sqlite.engine import APPLICATION, VERSION, connection, touch
 from postroom.store.sqlite.faults import refusal
 
 MIGRATIONS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "migrations", "sqlite")
@@ -39,7 +39,8 @@ def init(path: str) -> bool:
     finally:
         opened.close()
     for suffix in (".bell", ".turn", ".lock"):
-        os.close(os.open(place + suffix, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))
+        touch(place + suffix)
+    os.makedirs(place + ".bells", exist_ok=True)
     return created
 
 
@@ -89,11 +90,15 @@ def split(script: str) -> list[str]:
 
 def _refuse_network(folder: str) -> None:
     kind = filesystem(folder)
-    if kind in NETWORK or kind.startswith(NETWORK_FUSE):
+    if is_network(kind):
         raise UnsafePlace(
             f"{folder} is on a network file system ({kind}), where SQLite cannot keep its promises",
             hint="Choose a local folder; for more than one machine, use PostgreSQL.",
         )
+
+
+def is_network(kind: str) -> bool:
+    return kind in NETWORK or kind.startswith(NETWORK_FUSE)
 
 
 def filesystem(folder: str, table: str = "/proc/self/mountinfo") -> str:

@@ -93,11 +93,12 @@ artifacts_of_message = f"SELECT {_ARTIFACT} FROM artifacts a WHERE a.message_id 
 
 # The guard says again what the claimer saw: a lease that is live, and not the caller's to take over, stays.
 lease_grant = """
-    INSERT INTO leases (thread_id, agent_id, lease_token, claimed_at, expires_at, released_at, lease_seconds)
-    VALUES (:thread_id, :agent_id, :lease_token, :now, :expires_at, NULL, :lease_seconds)
+    INSERT INTO leases (thread_id, agent_id, lease_token, claimed_at, expires_at, released_at, lease_seconds, priority, waiting)
+    VALUES (:thread_id, :agent_id, :lease_token, :now, :expires_at, NULL, :lease_seconds, :priority, 0)
     ON CONFLICT (thread_id) DO UPDATE
     SET agent_id = excluded.agent_id, lease_token = excluded.lease_token, claimed_at = excluded.claimed_at,
-        expires_at = excluded.expires_at, released_at = NULL, lease_seconds = excluded.lease_seconds
+        expires_at = excluded.expires_at, released_at = NULL, lease_seconds = excluded.lease_seconds,
+        priority = excluded.priority, waiting = 0
     WHERE leases.released_at IS NOT NULL OR leases.expires_at <= :now OR leases.lease_token = :replaces"""
 
 lease_renew = """
@@ -108,13 +109,25 @@ lease_release = """
     UPDATE leases SET released_at = :now
     WHERE thread_id = :thread_id AND lease_token = :lease_token AND released_at IS NULL"""
 
+lease_wait = "UPDATE leases SET waiting = :waiting WHERE thread_id = :thread_id AND released_at IS NULL"
+
+lease_prioritise = "UPDATE leases SET priority = :priority WHERE thread_id = :thread_id AND released_at IS NULL"
+
 leases_lapsed = f"""
-    SELECT {_THREAD}, l.agent_id, m.kind FROM leases l JOIN threads t ON t.thread_id = l.thread_id
-    LEFT JOIN messages m ON m.message_id = t.latest_message_id
-    WHERE l.released_at IS NULL AND l.expires_at <= :now ORDER BY l.expires_at LIMIT :limit"""
+    SELECT {_THREAD}, l.agent_id FROM leases l JOIN threads t ON t.thread_id = l.thread_id
+    WHERE l.released_at IS NULL AND l.waiting = :waiting AND l.priority = :priority AND l.expires_at <= :now
+    ORDER BY l.expires_at LIMIT :limit"""
 leases_lapsed_lock = leases_lapsed
 
-lease_next_expiry = "SELECT min(expires_at) FROM leases WHERE released_at IS NULL AND expires_at > :now"
+leases_lapsed_of_status = f"""
+    SELECT {_THREAD}, l.agent_id FROM leases l JOIN threads t ON t.thread_id = l.thread_id
+    WHERE l.released_at IS NULL AND l.waiting = :waiting AND l.priority = :priority AND l.expires_at <= :now
+      AND t.status = :status
+    ORDER BY l.expires_at LIMIT :limit"""
+
+lease_next_expiry = """
+    SELECT min(expires_at) FROM leases
+    WHERE released_at IS NULL AND waiting = 0 AND priority = :priority AND expires_at > :now"""
 
 leases_of_agent = f"""
     SELECT {_THREAD}, {_LEASE} FROM leases l JOIN threads t ON t.thread_id = l.thread_id

@@ -1,5 +1,5 @@
 -- Document 000's tables, with their names and columns. Ours beside them: messages.event_id and .door,
--- leases.lease_seconds, and the tables agents and reads.
+-- leases.lease_seconds, .priority (the thread's) and .waiting (for an answer), and the tables agents and reads.
 
 CREATE TABLE threads (
   thread_id TEXT PRIMARY KEY,
@@ -37,7 +37,9 @@ CREATE TABLE leases (
   claimed_at TEXT NOT NULL,
   expires_at TEXT NOT NULL,
   released_at TEXT,
-  lease_seconds REAL NOT NULL
+  lease_seconds REAL NOT NULL,
+  priority TEXT NOT NULL,
+  waiting INTEGER NOT NULL DEFAULT 0
 );
 
 CREATE TABLE artifacts (
@@ -91,7 +93,7 @@ CREATE INDEX idx_threads_status_updated ON threads(status, updated_at);
 CREATE INDEX idx_threads_creator ON threads(created_by, status, updated_at);
 CREATE INDEX idx_messages_thread_event ON messages(thread_id, event_id);
 CREATE INDEX idx_artifacts_message ON artifacts(message_id);
-CREATE INDEX idx_leases_expiry ON leases(expires_at) WHERE released_at IS NULL;
+CREATE INDEX idx_leases_lapse ON leases(waiting, priority, expires_at) WHERE released_at IS NULL;
 CREATE INDEX idx_leases_holder ON leases(agent_id, expires_at) WHERE released_at IS NULL;
 CREATE INDEX idx_reads_unread ON reads(agent_id, latest_event_id) WHERE latest_event_id > read_event_id;
 

@@ -1,0 +1,24 @@
+"""`python -m bench [commands] [waking] [writers] [library]`: all of them, or those named."""
+
+from __future__ import annotations
+
+import sys
+
+from bench import commands, library, waking, writers
+from bench.report import Report
+
+SECTIONS = {"commands": commands.run, "waking": waking.run, "writers": writers.run, "library": library.run}
+
+
+def main(wanted: list[str]) -> int:
+    report = Report()
+    report.machine()
+    for name, section in SECTIONS.items():
+        if not wanted or name in wanted:
+            section(report)
+    print(f"\n{report.missed} bounds missed" if report.missed else "\nEvery bound was met.")
+    return 1 if report.missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,47 @@
+"""What a command costs beside a bare interpreter of the same environment."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench.report import Report, interleaved, times
+
+INBOX = str(Path(sys.executable).parent / "inbox")
+ROUNDS = 60
+
+
+def run(report: Report) -> None:
+    report.section("A command, beside `python -c pass` of the same environment")
+    subprocess.run([sys.executable, "-m", "compileall", "-q", "src"], check=True)
+    with TemporaryDirectory() as folder:
+        database = str(Path(folder) / "coord.db")
+        _json("init", "--db", database)
+        thread = _json("send", "--db", database, "--from", "leader", "--to", "w", "--subject", "bench")["thread"]["thread_id"]
+        _json("claim", "--db", database, "--agent", "w", "--thread", thread)
+        mine = ("--db", database, "--agent", "w", "--thread", thread)
+        measured = interleaved(
+            ROUNDS,
+            floor=lambda: _run(sys.executable, "-c", "pass"),
+            obvious=lambda: _run(sys.executable, "-c", "import argparse, json, sqlite3"),
+            renew=lambda: _run(INBOX, "renew", *mine),
+            update=lambda: _run(INBOX, "update", *mine, "--summary", "half way", "--json"),
+            send=lambda: _run(INBOX, "send", "--db", database, "--from", "leader", "--to", "x", "--subject", "more", "--json"),
+            fetch=lambda: _run(INBOX, "fetch", "--db", database, "--agent", "w", "--status", "pending", "--json"),
+        )
+    floor = measured.pop("floor")
+    report.row("only `import argparse, json, sqlite3`, for comparison", times(measured.pop("obvious") / floor))
+    for name, seconds in measured.items():
+        report.row(f"inbox {name}", times(seconds / floor), "at most 2.0", met=seconds / floor <= 2.0)
+
+
+def _run(*argv: str) -> None:
+    subprocess.run(argv, stdout=subprocess.DEVNULL, check=False)
+
+
+def _json(*argv: str) -> dict[str, dict[str, str]]:
+    answer: dict[str, dict[str, str]] = json.loads(subprocess.run([INBOX, *argv, "--json"], capture_output=True, check=True).stdout)
+    return answer

@@ -1,0 +1,151 @@
+"""The verbs beside the same statements by hand, and beside themselves on a large store."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import postroom
+from bench.report import Report, milliseconds, times
+from postroom import work
+from postroom.core import clock, ids
+from postroom.store.port import Store
+from postroom.store.sqlite import statements as sql
+
+PAIRS = 400
+LARGE, SMALL = 1_000_000, 1_000
+
+
+def run(report: Report) -> None:
+    report.section("Library: claim + done of a thread, beside the same statements by hand (sqlite3, FULL)")
+    with TemporaryDirectory() as folder:
+        ours, hand = _side_by_side(str(Path(folder) / "coord.db"))
+    report.row("by hand: claim + done", f"{1 / hand:.0f} / s")
+    report.row("postroom: claim + done", f"{1 / ours:.0f} / s")
+    report.row("postroom / by hand", f"{hand / ours:.0%}", "at least 70 %", met=hand / ours >= 0.7)
+    report.section(f"Flat cost: at {LARGE:,} threads / at {SMALL:,}")
+    with TemporaryDirectory() as folder:
+        small, large = (_measured(str(Path(folder) / f"{size}.db"), size) for size in (SMALL, LARGE))
+    for name in small:
+        ratio = large[name] / small[name]
+        report.row(f"{name} ({milliseconds(small[name])} at {SMALL:,})", times(ratio), "within 1.5", met=ratio <= 1.5)
+
+
+def _side_by_side(place: str) -> tuple[float, float]:
+    postroom.init(place)
+    store = postroom.open(place)
+    threads = [work.send(store, sender="leader", to="w", subject="bench").thread.thread_id for _ in range(PAIRS * 2)]
+    bare = sqlite3.connect(place, isolation_level=None)
+    bare.execute("PRAGMA synchronous=FULL")
+    bare.execute("PRAGMA foreign_keys=ON")
+    bare.execute("PRAGMA wal_autocheckpoint=250")
+    ours, hand = [], []
+    for first, second in zip(threads[::2], threads[1::2]):
+        start = perf_counter()
+        work.claim(store, first, agent="w")
+        work.done(store, first, agent="w", summary="ok")
+        middle = perf_counter()
+        _by_hand(bare, second)
+        ours.append(middle - start)
+        hand.append(perf_counter() - middle)
+    return median(ours), median(hand)
+
+
+def _by_hand(bare: sqlite3.Connection, thread_id: str) -> None:
+    """What a careful person would type: the same rows, the same guards, nothing checked in Python."""
+    now = clock.stamp(clock.now())
+    token, message_id = ids.fresh("lse", clock.now()), ids.fresh("msg", clock.now())
+    key = {"thread_id": thread_id}
+    event = {**key, "run_id": "", "task_id": "", "source": "w", "summary": "bench", "payload_json": "{}", "created_at": now}
+    move = {**key, "assigned_to": "w", "now": now}
+    bare.execute("BEGIN IMMEDIATE")
+    bare.execute(sql.thread_lock, key).fetchone()
+    granted = {**key, "agent_id": "w", "lease_token": token, "now": now, "expires_at": now, "lease_seconds": 900, "replaces": ""}
+    bare.execute(sql.lease_grant, granted)
+    bare.execute(sql.thread_move, {**move, "status": "claimed", "seen": "pending", "latest_message_id": None})
+    bare.execute(sql.event_append, {**event, "event_type": "thread.claimed", "message_id": None})
+    bare.execute(sql.agent_seen, {"name": "w", "now": now})
+    bare.execute("COMMIT")
+    bare.execute("BEGIN IMMEDIATE")
+    bare.execute(sql.thread_lock, key).fetchone()
+    bare.execute(sql.lease_release, {**key, "lease_token": token, "now": now})
+    event_id = bare.execute(sql.event_append, {**event, "event_type": "thread.done", "message_id": message_id}).lastrowid
+    said = {"from_agent": "w", "to_agent": "leader", "kind": "result", "summary": "ok", "body": "", "payload_json": "{}", "door": "hand"}
+    bare.execute(sql.message_insert, {**key, **said, "message_id": message_id, "created_at": now, "event_id": event_id})
+    bare.execute(sql.thread_move, {**move, "status": "done", "seen": "claimed", "latest_message_id": message_id})
+    bare.execute(sql.read_owed, {**key, "agent": "leader", "event_id": event_id})
+    bare.execute(sql.agent_seen, {"name": "w", "now": now})
+    bare.execute("COMMIT")
+
+
+def _measured(place: str, size: int) -> dict[str, float]:
+    postroom.init(place)
+    _fill(place, size)
+    store = postroom.open(place)
+    fresh = [work.send(store, sender="leader", to="w1", subject="fresh").thread.thread_id for _ in range(100)]
+    shown = iter(fresh * 4)
+    claimed = iter(fresh)
+    verbs: dict[str, Callable[[], object]] = {
+        "fetch": lambda: work.fetch(store, agent="w1"),
+        "list": lambda: work.list_threads(store),
+        "list --assigned-to": lambda: work.list_threads(store, assigned_to="w1"),
+        "show": lambda: work.show(store, next(shown)),
+        "claim": lambda: work.claim(store, next(claimed), agent="w9"),
+        "take": lambda: work.take(store, agent="w2"),
+        "wait-reply that times out": lambda: _wait(store, fresh[0]),
+    }
+    return {name: _median(verb) for name, verb in verbs.items()}
+
+
+def _wait(store: Store, thread_id: str) -> None:
+    work.wait_reply(store, thread_id, timeout_seconds=0.000001)
+
+
+def _median(verb: Callable[[], object]) -> float:
+    spent = []
+    for _ in range(100):
+        start = perf_counter()
+        verb()
+        spent.append(perf_counter() - start)
+    return median(spent)
+
+
+def _fill(place: str, size: int) -> None:
+    """Threads of ten agents: most done, some pending, some held."""
+    now = clock.now()
+    database = sqlite3.connect(place)
+    database.execute("PRAGMA synchronous=OFF")
+    rows = range(size)
+
+    def status(row: int) -> str:
+        return "pending" if row % 10 == 0 else "in_progress" if row % 10 == 1 else "done"
+
+    def key(row: int) -> str:
+        return f"thr_{row:016d}"
+
+    def stamp(row: int) -> str:
+        return clock.stamp(now - (size - row) * 1000)
+
+    database.executemany(
+        "INSERT INTO threads VALUES (?, '', '', 'filler', 'leader', ?, ?, 'normal', ?, ?, ?)",
+        ((key(row), f"w{row // 10 % 10}", status(row), f"msg_{row:016d}", stamp(row), stamp(row)) for row in rows),
+    )
+    database.executemany(
+        "INSERT INTO messages VALUES (?, ?, 'leader', 'w1', 'task', 'filler', '', '{}', ?, ?, 'library')",
+        ((f"msg_{row:016d}", key(row), stamp(row), row + 1) for row in rows),
+    )
+    database.executemany(
+        "INSERT INTO events VALUES (?, '', '', ?, 'leader', 'thread.created', ?, 'filler', '{}', ?)",
+        ((row + 1, key(row), f"msg_{row:016d}", stamp(row)) for row in rows),
+    )
+    held, until = (row for row in rows if row % 10 == 1), clock.stamp(now + 900 * clock.SECOND)
+    database.executemany(
+        "INSERT INTO leases VALUES (?, 'w0', ?, ?, ?, NULL, 900)", ((key(row), f"lse_{row}", stamp(row), until) for row in held)
+    )
+    database.commit()
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    database.close()

@@ -1,0 +1,144 @@
+"""From a commit to the waiter that wanted it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import monotonic, perf_counter, perf_counter_ns, sleep
+
+import postroom
+from bench.commands import INBOX
+from bench.report import Report, milliseconds, percentile, times
+from postroom import work
+from postroom.store.port import Store
+
+WAKES = 200
+
+
+def run(report: Report) -> None:
+    report.section("Waking: commit -> a waiter in another process")
+    with TemporaryDirectory() as folder:
+        place = str(Path(folder) / "coord.db")
+        postroom.init(place)
+        store = postroom.open(place)
+        waits = _library(store, place)
+        report.row("library: the waiter has the row, median", milliseconds(median(waits)), "under 0.5 ms", met=median(waits) < 0.0005)
+        report.row("library: the same, p99", milliseconds(percentile(waits, 0.99)))
+        ends = _process(store, place)
+        report.row("`inbox wait-reply`: the process has ended, median", milliseconds(median(ends)), "within 5 ms", met=median(ends) < 0.005)
+        _crowd(report, store, place)
+
+
+def _library(store: Store, place: str) -> list[float]:
+    waiter = _waiter(place, "echo")
+    assert waiter.stdout is not None
+    thread = work.send(store, sender="leader", to="w", subject="wake").thread.thread_id
+    work.claim(store, thread, agent="w")
+    waiter.stdout.readline()
+    waits = []
+    for _ in range(WAKES):
+        sleep(0.005)  # so that the waiter is asleep again
+        work.update(store, thread, agent="w", summary="ring")
+        committed = perf_counter_ns()
+        waits.append((int(waiter.stdout.readline()) - committed) / 1e9)
+    waiter.kill()
+    waiter.wait()
+    return waits
+
+
+def _process(store: Store, place: str) -> list[float]:
+    ends = []
+    for _ in range(30):
+        thread = work.send(store, sender="leader", to="w", subject="ask").thread.thread_id
+        work.claim(store, thread, agent="w")
+        asked = work.update(store, thread, agent="w", status="blocked", summary="which?")
+        argv = [INBOX, "wait-reply", "--db", place, "--thread", thread, "--after-event", str(asked.next_event_id), "--json"]
+        waiter = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
+        sleep(0.15)  # it is waiting by then
+        work.reply(store, thread, sender="leader", summary="this")
+        committed = perf_counter()
+        waiter.wait()
+        ends.append(perf_counter() - committed)
+    return ends
+
+
+def _crowd(report: Report, store: Store, place: str) -> None:
+    quiet = _writes(store)
+    waiters = [_waiter(place, "idle") for _ in range(100)]
+    _ready(waiters)
+    before = sum(_cpu(waiter) for waiter in waiters)
+    sleep(5)
+    idle = (sum(_cpu(waiter) for waiter in waiters) - before) / 5
+    report.row("100 idle waiters: of one core, together", f"{idle:.2%}", "under 1 %", met=idle < 0.01)
+    beside = _writes(store)
+    slower = beside / quiet
+    report.row("100 writes a second: median beside 100 waiters / without", times(slower), "under 1.5", met=slower < 1.5)
+    waiters += [_waiter(place, "idle") for _ in range(200)]
+    _ready(waiters[100:])
+    thread = work.send(store, sender="leader", to="crowd", subject="all").thread.thread_id
+    start = monotonic()
+    woken = sum(waiter.stdout.readline().strip() == thread for waiter in waiters if waiter.stdout is not None)
+    spent = monotonic() - start
+    report.row(
+        f"{len(waiters)} waiters at once (128 inotify instances a user): woken",
+        f"{woken} in {milliseconds(spent)}",
+        "300",
+        met=woken == 300,
+    )
+    for waiter in waiters:
+        waiter.kill()
+        waiter.wait()
+
+
+def _writes(store: Store) -> float:
+    """The median of a write, at 100 writes a second for two seconds."""
+    spent = []
+    for turn in range(200):
+        start = perf_counter()
+        work.send(store, sender="leader", to="nobody", subject=f"noise {turn}")
+        spent.append(perf_counter() - start)
+        sleep(max(0.01 - spent[-1], 0))
+    return median(spent)
+
+
+def _waiter(place: str, role: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-m", "bench.waking", role, place], stdout=subprocess.PIPE, text=True)
+
+
+def _ready(waiters: list[subprocess.Popen[str]]) -> None:
+    for waiter in waiters:
+        assert waiter.stdout is not None
+        waiter.stdout.readline()
+
+
+def _cpu(waiter: subprocess.Popen[str]) -> float:
+    fields = Path(f"/proc/{waiter.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _echo(place: str) -> None:
+    """Say when each event was seen."""
+    store = postroom.open(place)
+    cursor = work.watch(store, after_event=0).next_event_id
+    print("READY", flush=True)
+    while True:
+        heard = work.watch(store, after_event=cursor)
+        print(perf_counter_ns(), flush=True)
+        cursor = heard.next_event_id
+
+
+def _idle(place: str) -> None:
+    """Wait for something that comes once, at the end."""
+    store = postroom.open(place)
+    now = work.watch(store, agent="crowd", timeout_seconds=0.000001).next_event_id
+    print("READY", flush=True)
+    heard = work.watch(store, agent="crowd", after_event=now)
+    print(heard.events[0].thread_id, flush=True)
+
+
+if __name__ == "__main__":
+    {"echo": _echo, "idle": _idle}[sys.argv[1]](sys.argv[2])

@@ -1,0 +1,351 @@
+"""The worker: any command line, run for one thread after another.
+
+Each thread is handed to a process of its own, its lease renewed while that runs, and finished by the exit status. A command
+that asked a question and ended is run again when the answer comes. If the worker is killed, its commands die with it, and
+what it held is taken by others when the leases run out.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import threading
+from signal import SIGKILL, SIGTERM
+from time import monotonic
+
+from postroom.core import checks, jsontext
+from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound
+from postroom.core.records import Claim, Record
+from postroom.core.states import BLOCKED, TERMINAL
+from postroom.work import candidates, leases, messages, progress, threads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import IO
+
+    from postroom.core.records import Message, Thread
+    from postroom.store.port import Store
+
+    Tell = Callable[[str, Thread, str], None]
+
+KEPT_OUTPUT = 1 << 20  # of each command, its end: what is longer belongs into an artifact
+GRACE_SECONDS = 10.0
+REPLIES = jsontext.dumps(["answer", "control"])
+
+# The first line dies with the worker: its pipe closes, and the whole process group is killed. A worker that lives writes a
+# line before it closes the pipe, so that what a command left running on purpose is left alone.
+SHELL = '{ read -r line < "/dev/fd/$INBOX_LEASH" || kill -s KILL 0; } & exec /bin/sh -c "$1"'
+
+
+class Tally(Record):
+    """What a worker did."""
+
+    done: int
+    failed: int
+    released: int
+    parked: int
+
+
+class Worker:
+    """Takes threads and runs the command for each, at most `jobs` at once."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        agent: str,
+        command: str,
+        jobs: int = 1,
+        lease_seconds: float = leases.LEASE_SECONDS,
+        tell: Tell | None = None,
+    ) -> None:
+        self._store = store
+        self._agent = checks.name("agent", agent)
+        self._command = checks.text("command", command)
+        if not command.strip():
+            raise InvalidInput("command is empty", field="command", hint="For example: --command './build.sh'")
+        if not 1 <= jobs <= 256:
+            raise InvalidInput(f"jobs must be from 1 to 256, not {jobs}", field="jobs")
+        self._jobs = jobs
+        self._lease_seconds = checks.seconds("lease-seconds", lease_seconds)
+        self._tell = tell or (lambda what, thread, says: None)
+        self._running: list[_Run] = []
+        self._parked: list[_Parked] = []
+        self._counts = {"done": 0, "failed": 0, "released": 0}
+        self._woken, self._wake = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(self._wake, False)
+        self._stopping = False
+
+    def stop(self) -> None:
+        """End soon: commands in hand are terminated and their threads given back. Safe to call from a signal handler."""
+        self._stopping = True
+        _ring(self._wake)
+
+    def run(self, *, until_empty: bool = False) -> Tally:
+        """Work until told to stop, or, with `until_empty`, until there is nothing left to do."""
+        with self._store.watch(messages.of_agent(self._agent)) as bell:
+            while not self._stopping:
+                self._reap()
+                self._keep()
+                self._resume()
+                lapse = self._take()
+                if until_empty and not self._running:
+                    break
+                if not any(run.over for run in self._running):
+                    bell.wait(self._due(lapse), self._woken)
+                self._drain()
+        self._give_back()
+        return Tally(self._counts["done"], self._counts["failed"], self._counts["released"], len(self._parked))
+
+    def _take(self) -> float | None:
+        """Fill the free places. The seconds until a lease of someone runs out, if there is nothing to take before."""
+        while len(self._running) < self._jobs:
+            found, lapses = candidates.available(self._store, agent=self._agent)
+            if not found:
+                return None if lapses is None else self._seconds_until(lapses)
+            taken = candidates.take(self._store, agent=self._agent, lease_seconds=self._lease_seconds)
+            if taken is not None:
+                self._start(taken)
+        return None
+
+    def _seconds_until(self, instant: int) -> float:
+        with self._store.read() as tx:
+            return max((instant - tx.now()) / 1e6, 0.001)
+
+    def _start(self, claim: Claim) -> None:
+        conversation = threads.show(self._store, claim.thread.thread_id)
+        told = conversation.plain()
+        told["lease"] = claim.lease.plain()
+        self._tell("took", claim.thread, claim.thread.subject)
+        environment = {
+            **os.environ,
+            "INBOX_DB": self._store.place,
+            "INBOX_AGENT": self._agent,
+            "INBOX_THREAD": claim.thread.thread_id,
+            "INBOX_LEASE_TOKEN": claim.lease.lease_token,
+        }
+        self._running.append(_Run(claim, self._command, environment, jsontext.dumps(told), conversation.next_event_id, self._wake))
+
+    def _reap(self) -> None:
+        for run in [run for run in self._running if run.over]:
+            self._running.remove(run)
+            try:
+                self._conclude(run)
+            except (Conflict, InvalidState):
+                self._tell("lost", run.claim.thread, "it was ended or taken over meanwhile")
+            finally:
+                run.close()
+
+    def _conclude(self, run: _Run) -> None:
+        """Finish a thread by how its command ended, unless the command finished it, or asked a question, itself."""
+        thread_id, token = run.claim.thread.thread_id, run.claim.lease.lease_token
+        found = threads.show(self._store, thread_id)
+        if found.thread.status in TERMINAL:
+            self._tell("ended", found.thread, "by its command")
+        elif run.status == 0 and found.thread.status == BLOCKED and (question := _asked(found.messages, run.since)):
+            self._parked.append(_Parked(run.claim, question))
+            self._tell("parked", found.thread, "until its question is answered")
+        elif run.status == 0:
+            said = run.output() or "done"
+            body = said if said != _last_line(said) else ""
+            progress.done(self._store, thread_id, agent=self._agent, summary=_last_line(said), body=body, lease_token=token)
+            self._counts["done"] += 1
+            self._tell("done", found.thread, _last_line(said))
+        else:
+            said = run.errors() or run.output()
+            summary = f"{run.how}: {_last_line(said)}" if said else run.how
+            progress.fail(self._store, thread_id, agent=self._agent, summary=summary, body=said, lease_token=token)
+            self._counts["failed"] += 1
+            self._tell("failed", found.thread, summary)
+
+    def _keep(self) -> None:
+        """Renew what is due, and end what is not ours any more."""
+        for run in self._running:
+            if run.kill_at is not None:
+                if monotonic() >= run.kill_at:
+                    run.end(SIGKILL)
+            elif not self._still_ours(run):
+                self._tell("lost", run.claim.thread, "it was ended or taken over; its command is stopped")
+                run.end(SIGTERM)
+        for parked in list(self._parked):
+            if not self._still_ours(parked):
+                self._parked.remove(parked)
+                self._tell("lost", parked.claim.thread, "it was ended or taken over while it waited")
+
+    def _still_ours(self, kept: _Kept) -> bool:
+        thread_id, token = kept.claim.thread.thread_id, kept.claim.lease.lease_token
+        try:
+            if monotonic() >= kept.renew_at:
+                leases.renew(self._store, thread_id, agent=self._agent, lease_token=token)
+                kept.renewed()
+                return True
+            with self._store.read() as tx:
+                thread, lease = messages.found(tx, thread_id)
+            return thread.status not in TERMINAL and lease is not None and lease.held and lease.lease_token == token
+        except (Conflict, InvalidState, NotFound):
+            return False
+
+    def _resume(self) -> None:
+        """Run again what was answered."""
+        for parked in list(self._parked):
+            if len(self._running) >= self._jobs:
+                return
+            with self._store.read() as tx:
+                row = tx.one(tx.sql.message_after, thread_id=parked.claim.thread.thread_id, after=parked.question, kinds=REPLIES)
+            if row is not None:
+                self._parked.remove(parked)
+                self._go_on(parked.claim)
+
+    def _go_on(self, claim: Claim) -> None:
+        thread_id, token = claim.thread.thread_id, claim.lease.lease_token
+        try:
+            progress.update(self._store, thread_id, agent=self._agent, summary="Answered: going on", lease_token=token)
+            self._start(claim)
+        except (Conflict, InvalidState):
+            self._tell("lost", claim.thread, "it was ended or taken over while it waited")
+
+    def _due(self, lapse: float | None) -> float | None:
+        """Seconds until something must be done, unless the bell rings first."""
+        moments = [run.renew_at if run.kill_at is None else run.kill_at for run in self._running]
+        moments += [parked.renew_at for parked in self._parked]
+        waits = [max(moment - monotonic(), 0) for moment in moments]
+        return min(waits if lapse is None else [*waits, lapse], default=None)
+
+    def _drain(self) -> None:
+        try:
+            os.read(self._woken, 4096)
+        except BlockingIOError:
+            pass
+
+    def _give_back(self) -> None:
+        for run in self._running:
+            run.end(SIGTERM)
+        for run in self._running:
+            if not run.wait(GRACE_SECONDS):
+                run.end(SIGKILL)
+                run.wait(None)
+            try:
+                leases.release(
+                    self._store,
+                    run.claim.thread.thread_id,
+                    agent=self._agent,
+                    reason="the worker was stopped",
+                    lease_token=run.claim.lease.lease_token,
+                )
+                self._counts["released"] += 1
+                self._tell("released", run.claim.thread, "the worker was stopped")
+            except (Conflict, InvalidState):
+                self._tell("ended", run.claim.thread, "by its command")
+            finally:
+                run.close()
+        self._running = []
+        os.close(self._woken)
+        os.close(self._wake)
+
+
+class _Kept:
+    """A thread that the worker holds, and when to renew its lease."""
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim = claim
+        self.renewed()
+
+    def renewed(self) -> None:
+        self.renew_at = monotonic() + self.claim.lease.lease_seconds / 3
+
+
+class _Parked(_Kept):
+    """A blocked thread whose command has ended, and the event of its question."""
+
+    def __init__(self, claim: Claim, question: int) -> None:
+        super().__init__(claim)
+        self.question = question
+
+
+class _Run(_Kept):
+    """One command at work on one thread. Its output goes to files, so that no amount of it can stop anybody."""
+
+    def __init__(self, claim: Claim, command: str, environment: dict[str, str], told: str, since: int, wake: int) -> None:
+        super().__init__(claim)
+        self.since = since
+        self.status = 0
+        self.over = False
+        self.kill_at: float | None = None
+        self._output, self._errors = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
+        leash, self._leash = os.pipe()
+        with tempfile.TemporaryFile() as told_file:
+            told_file.write(told.encode())
+            told_file.seek(0)
+            self._process = subprocess.Popen(  # noqa: S603 - running what the user named is the purpose
+                ["/bin/sh", "-c", SHELL, "inbox", command],
+                stdin=told_file,
+                stdout=self._output,
+                stderr=self._errors,
+                env={**environment, "INBOX_LEASH": str(leash)},
+                pass_fds=(leash,),
+                start_new_session=True,
+            )
+        os.close(leash)
+        self._waiter = threading.Thread(target=self._watch, args=(wake,), daemon=True)
+        self._waiter.start()
+
+    @property
+    def how(self) -> str:
+        return f"killed by signal {-self.status}" if self.status < 0 else f"exit status {self.status}"
+
+    def _watch(self, wake: int) -> None:
+        self.status = self._process.wait()
+        self.over = True
+        _ring(wake)
+
+    def wait(self, seconds: float | None) -> bool:
+        self._waiter.join(seconds)
+        return not self._waiter.is_alive()
+
+    def end(self, signal: int) -> None:
+        self.kill_at = monotonic() + GRACE_SECONDS
+        try:
+            os.killpg(self._process.pid, signal)
+        except ProcessLookupError:
+            pass
+
+    def output(self) -> str:
+        return _end_of(self._output)
+
+    def errors(self) -> str:
+        return _end_of(self._errors)
+
+    def close(self) -> None:
+        try:
+            os.write(self._leash, b"\n")
+        except BrokenPipeError:
+            pass
+        os.close(self._leash)
+        self._output.close()
+        self._errors.close()
+
+
+def _asked(said: tuple[Message, ...], since: int) -> int | None:
+    """The event of the latest question after another event."""
+    return max((message.event_id for message in said if message.kind == "question" and message.event_id > since), default=None)
+
+
+def _ring(wake: int) -> None:
+    try:
+        os.write(wake, b".")
+    except OSError:
+        pass  # the worker has ended, or has rings enough to read
+
+
+def _end_of(file: IO[bytes]) -> str:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(size - KEPT_OUTPUT, 0))
+    text = file.read().decode(errors="replace").replace("\0", "\ufffd").strip()
+    return f"[{size - KEPT_OUTPUT} bytes before this were left out]\n{text}" if size > KEPT_OUTPUT else text
+
+
+def _last_line(text: str) -> str:
+    return text.rsplit("\n", 1)[-1].strip()[:200]

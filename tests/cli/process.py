@@ -1,0 +1,201 @@
+"""The real command, as a real process, in a folder of its own and a clean environment."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+SCRIPT = str(Path(sys.executable).parent / "inbox")
+LIMIT = 60.0  # a bound on what hangs, not on what is slow
+_DAC_OVERRIDE, _DAC_READ_SEARCH, _DROP = 1, 2, 24  # <linux/capability.h>, PR_CAPBSET_DROP
+
+
+class Finished:
+    """How a process ended."""
+
+    def __init__(self, code: int, stdout: bytes, stderr: bytes) -> None:
+        self.code = code
+        self.raw = stdout
+        self.stdout = stdout.decode()
+        self.stderr = stderr.decode()
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.stdout)
+
+    @property
+    def error(self) -> tuple[int, str, str]:
+        """A refusal under --json: its exit code, its code, its message."""
+        answer = self.json
+        assert answer["ok"] is False, self
+        assert self.stderr == "", self.stderr
+        return self.code, answer["error"]["code"], answer["error"]["message"]
+
+    def __repr__(self) -> str:
+        return f"exit {self.code}\n{self.stdout}{self.stderr}"
+
+
+class Waiter:
+    """A process that is still running."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+
+    def sleeping(self) -> Waiter:
+        """Return when it waits: it catches SIGTERM, and listens for the bell.
+
+        Where the system has no more inotify instances to give, it looks at the bell instead: then it has slept for a while.
+        """
+        slept = 0
+
+        def waits() -> bool:
+            nonlocal slept
+            if not self.catches(signal.SIGTERM):
+                return False
+            slept = slept + 1 if self._status("State") == "S" else 0
+            return "anon_inode:inotify" in self._files() or slept > 50
+
+        eventually(waits)
+        return self
+
+    def catches(self, number: signal.Signals) -> bool:
+        return bool(int(self._status("SigCgt"), 16) >> (number - 1) & 1)
+
+    def _status(self, field: str) -> str:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return next(line for line in status.splitlines() if line.startswith(f"{field}:")).split()[1]
+
+    def _files(self) -> list[str]:
+        found = []
+        for file in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            try:
+                found.append(os.readlink(file))
+            except FileNotFoundError:  # closed while we looked
+                continue
+        return found
+
+    def has_opened(self, path: Path) -> bool:
+        return str(path.resolve()) in self._files()
+
+    def waits_for(self, database: Path) -> bool:
+        """Whether it has come to the front of the writers' line."""
+        return str(database.resolve()) + ".lock" in self._files()
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def finish(self) -> Finished:
+        stdout, stderr = self.process.communicate(timeout=LIMIT)
+        return Finished(self.process.returncode, stdout, stderr)
+
+
+def eventually(fact: Callable[[], bool]) -> None:
+    """Wait for something that can be observed."""
+    deadline = time.monotonic() + LIMIT
+    while not fact():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.002)
+
+
+def obey_permissions() -> None:
+    """In a child of root: let the permissions of files hold, as they do for everybody else."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for capability in (_DAC_OVERRIDE, _DAC_READ_SEARCH):
+        if libc.prctl(_DROP, capability, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "cannot drop a capability")
+
+
+def _child(unprivileged: bool) -> Callable[[], None] | None:
+    return obey_permissions if unprivileged and os.geteuid() == 0 else None
+
+
+class Inbox:
+    """The command `inbox`, run in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def db(self) -> Path:
+        return self.folder / ".agents" / "coord.db"
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return {"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "LANG": "C.UTF-8", **more}
+
+    def run(self, *argv: str | bytes, stdin: bytes = b"", unprivileged: bool = False, **environment: str) -> Finished:
+        return self.execute(argv, environment, stdin=stdin, unprivileged=unprivileged)
+
+    def execute(
+        self, argv: Sequence[str | bytes], environment: dict[str, str], *, stdin: bytes = b"", unprivileged: bool = False
+    ) -> Finished:
+        done = subprocess.run(
+            [SCRIPT, *argv],
+            input=stdin,
+            capture_output=True,
+            cwd=self.folder,
+            env=self.environment(**environment),
+            timeout=LIMIT,
+            preexec_fn=_child(unprivileged),
+            check=False,
+        )
+        return Finished(done.returncode, done.stdout, done.stderr)
+
+    def shell(self, script: str, *, unprivileged: bool = False, setup: Callable[[Path], None] | None = None) -> Finished:
+        """A line of shell, in which "$0" is the command."""
+        if setup is not None:
+            setup(self.folder)
+        done = subprocess.run(
+            ["bash", "-c", script, SCRIPT],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            cwd=self.folder,
+            env=self.environment(),
+            timeout=LIMIT,
+            preexec_fn=_child(unprivileged),
+            check=False,
+        )
+        return Finished(done.returncode, done.stdout, done.stderr)
+
+    def ok(self, *argv: str, stdin: bytes = b"", **environment: str) -> Any:
+        """What a command answers that must succeed, as JSON."""
+        finished = self.execute([*argv, "--json"], environment, stdin=stdin)
+        assert finished.code == 0, finished
+        assert finished.stderr == "", finished
+        return finished.json
+
+    def says(self, *argv: str, **environment: str) -> str:
+        """What a command prints for people."""
+        finished = self.execute(argv, environment)
+        assert (finished.code, finished.stderr) == (0, ""), finished
+        return finished.stdout
+
+    def start(self, *argv: str, **environment: str) -> Waiter:
+        return Waiter(
+            subprocess.Popen(
+                [SCRIPT, *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self.folder,
+                env=self.environment(**environment),
+            )
+        )
+
+    def send(self, subject: str = "Add the login page", *more: str) -> str:
+        """A new thread from leader to builder; its id."""
+        thread: str = self.ok("send", "--from", "leader", "--to", "builder", "--subject", subject, *more)["thread"]["thread_id"]
+        return thread
+
+    def everything(self) -> Any:
+        """All that the store holds, as the command shows it."""
+        threads = self.ok("list", "--limit", "1000")["threads"]
+        shown = [self.ok("show", "--thread", thread["thread_id"]) for thread in threads]
+        return threads, shown, self.ok("agent", "list")

@@ -1,0 +1,193 @@
+"""`inbox work`: any command line becomes a worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import Inbox, eventually
+
+BIN = str(Path(sys.executable).parent)
+
+
+def work(inbox: Inbox, command: str, *flags: str) -> dict[str, int]:
+    """Work until there is nothing left, and what came of it."""
+    answer = inbox.ok("work", "--agent", "builder", "--until-empty", "--command", command, *flags, PATH=f"{BIN}:/usr/bin:/bin")
+    return {key: answer[key] for key in ("done", "failed", "released", "parked")}
+
+
+def result(inbox: Inbox, thread: str) -> tuple[str, str, str]:
+    shown = inbox.ok("show", "--thread", thread)
+    return shown["thread"]["status"], shown["messages"][-1]["summary"], shown["messages"][-1]["body"]
+
+
+def test_a_command_that_succeeds_finishes_its_thread_with_its_output(inbox: Inbox) -> None:
+    thread = inbox.send()
+    assert work(inbox, "echo first; echo second")["done"] == 1
+    assert result(inbox, thread) == ("done", "second", "first\nsecond")
+
+
+def test_a_command_that_fails_fails_its_thread_with_what_it_said(inbox: Inbox) -> None:
+    thread = inbox.send()
+    assert work(inbox, "echo no such table >&2; exit 3")["failed"] == 1
+    assert result(inbox, thread) == ("failed", "exit status 3: no such table", "no such table")
+
+
+def test_a_command_killed_by_a_signal_fails_its_thread(inbox: Inbox) -> None:
+    thread = inbox.send()
+    assert work(inbox, "kill -s KILL $$")["failed"] == 1
+    assert result(inbox, thread)[1] == "killed by signal 9"
+
+
+def test_threads_are_taken_one_after_another_by_priority(inbox: Inbox) -> None:
+    for priority in ("low", "high", "normal"):
+        inbox.send(priority, "--priority", priority)
+    assert work(inbox, 'grep -o \'"subject": "[a-z]*"\' >> order')["done"] == 3
+    assert [line.split('"')[3] for line in (inbox.folder / "order").read_text().splitlines()] == ["high", "normal", "low"]
+
+
+def test_the_command_is_given_the_thread_as_json_and_its_ids_in_the_environment(inbox: Inbox) -> None:
+    thread = inbox.send("Say it", "--body", "in full")
+    work(inbox, "cat > told; env | grep ^INBOX_ > environment")
+    told = __import__("json").loads((inbox.folder / "told").read_text())
+    environment = dict(line.split("=", 1) for line in (inbox.folder / "environment").read_text().splitlines())
+    assert (told["thread"]["thread_id"], told["messages"][0]["body"]) == (thread, "in full")
+    assert environment["INBOX_THREAD"] == thread
+    assert environment["INBOX_AGENT"] == "builder"
+    assert environment["INBOX_DB"] == str(inbox.db)
+    assert environment["INBOX_LEASE_TOKEN"] == told["lease"]["lease_token"]
+
+
+def test_inside_the_command_inbox_needs_no_flags(inbox: Inbox) -> None:
+    thread = inbox.send()
+    assert work(inbox, "inbox update --summary half && inbox done --summary 'by itself'") == {
+        "done": 0,
+        "failed": 0,
+        "released": 0,
+        "parked": 0,
+    }
+    assert result(inbox, thread)[:2] == ("done", "by itself")
+
+
+def test_a_command_that_asks_is_run_again_when_the_answer_comes(inbox: Inbox) -> None:
+    thread = inbox.send()
+    command = 'if grep -q "email and password"; then echo done so; else inbox update --status blocked --summary which?; fi'
+    worker = inbox.start("work", "--agent", "builder", "--command", command, PATH=f"{BIN}:/usr/bin:/bin")
+    inbox.ok("watch", "--status", "blocked", "--after-event", "0", "--timeout-seconds", "30")
+    inbox.ok("reply", "--from", "leader", "--thread", thread, "--summary", "email and password")
+    inbox.ok("wait-reply", "--thread", thread, "--kinds", "result", "--timeout-seconds", "30")
+    worker.process.terminate()
+    assert worker.finish().code == 0
+    assert result(inbox, thread)[:2] == ("done", "done so")
+    kinds = [message["kind"] for message in inbox.ok("show", "--thread", thread)["messages"]]
+    assert kinds == ["task", "question", "answer", "progress", "result"]
+
+
+def test_a_question_nobody_answered_stays_asked_and_is_not_asked_again(inbox: Inbox) -> None:
+    thread = inbox.send()
+    assert work(inbox, "inbox update --status blocked --summary which?")["parked"] == 1
+    assert work(inbox, "inbox update --status blocked --summary which?")["parked"] == 0
+    assert result(inbox, thread)[:2] == ("blocked", "which?")
+
+
+def test_any_amount_of_output_is_taken_and_its_end_kept(inbox: Inbox) -> None:
+    thread = inbox.send()
+    assert work(inbox, "head -c 3000000 /dev/zero | tr '\\0' x; echo; echo the end")["done"] == 1
+    status, summary, body = result(inbox, thread)
+    assert (status, summary) == ("done", "the end")
+    assert body.startswith("[")
+    assert len(body) < 1_100_000
+
+
+def test_output_that_is_not_text_does_not_stop_the_worker(inbox: Inbox) -> None:
+    thread = inbox.send()
+    assert work(inbox, "printf 'a\\0b\\377\\n'")["done"] == 1
+    assert result(inbox, thread)[0] == "done"
+
+
+def test_several_jobs_run_side_by_side(inbox: Inbox) -> None:
+    for number in range(3):
+        inbox.send(f"job {number}")
+    # Each waits until all three are there: with fewer at once none would end.
+    command = "touch here.$INBOX_THREAD; while [ $(ls here.* | wc -l) -lt 3 ]; do sleep 0.02; done"
+    assert work(inbox, command, "--jobs", "3")["done"] == 3
+
+
+def test_a_lease_is_renewed_while_the_command_runs(inbox: Inbox) -> None:
+    thread = inbox.send()
+    # The command ends only when it has seen its own lease renewed: its end has moved.
+    command = (
+        'end() { inbox show --json | grep -o "expires_at[^,]*"; }; first=$(end);'
+        ' while [ "$(end)" = "$first" ]; do sleep 0.05; done; echo renewed'
+    )
+    assert work(inbox, command, "--lease-seconds", "1.5")["done"] == 1
+    assert result(inbox, thread)[:2] == ("done", "renewed")
+
+
+def test_a_cancelled_thread_stops_its_command(inbox: Inbox) -> None:
+    thread = inbox.send()
+    worker = inbox.start("work", "--agent", "builder", "--command", "echo $$ > pid; exec sleep 60")
+    eventually(lambda: (inbox.folder / "pid").exists() and (inbox.folder / "pid").read_text().strip() != "")
+    pid = int((inbox.folder / "pid").read_text())
+    inbox.ok("cancel", "--agent", "leader", "--thread", thread, "--reason", "not wanted")
+    eventually(lambda: not _alive(pid))
+    worker.process.terminate()
+    assert worker.finish().code == 0
+    assert result(inbox, thread)[:2] == ("cancelled", "not wanted")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_worker_told_to_stop_gives_its_thread_back(inbox: Inbox, number: signal.Signals) -> None:
+    thread = inbox.send()
+    worker = inbox.start("work", "--agent", "builder", "--command", "touch started; exec sleep 60", "--json")
+    eventually((inbox.folder / "started").exists)
+    worker.process.send_signal(number)
+    finished = worker.finish()
+    assert (finished.code, finished.json["released"]) == (0, 1)
+    assert result(inbox, thread)[:2] == ("pending", "the worker was stopped")
+
+
+def test_a_killed_workers_command_dies_and_its_thread_is_taken_by_another(inbox: Inbox) -> None:
+    thread = inbox.send()
+    worker = inbox.start("work", "--agent", "builder", "--lease-seconds", "0.5", "--command", "echo $$ > pid; exec sleep 60")
+    eventually(lambda: (inbox.folder / "pid").exists() and (inbox.folder / "pid").read_text().strip() != "")
+    worker.process.kill()
+    worker.finish()
+    eventually(lambda: not _alive(int((inbox.folder / "pid").read_text())))
+    taken = inbox.ok("take", "--agent", "other", "--wait", "--timeout-seconds", "30")
+    assert (taken["thread"]["thread_id"], taken["thread"]["assigned_to"]) == (thread, "other")
+
+
+def test_what_a_command_leaves_running_on_purpose_is_left_alone(inbox: Inbox) -> None:
+    inbox.send()
+    work(inbox, "sleep 60 > /dev/null 2>&1 & echo $! > pid")
+    pid = int((inbox.folder / "pid").read_text())
+    assert _alive(pid)
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("flags", "field"),
+    [
+        (("--agent", "b"), "command"),
+        (("--agent", "b", "--command", " "), "command"),
+        (("--command", "true"), "agent"),
+        (("--agent", "b", "--command", "true", "--jobs", "0"), "jobs"),
+        (("--agent", "b", "--command", "true", "--lease-seconds", "-1"), "lease-seconds"),
+    ],
+)
+def test_what_cannot_work_is_refused(inbox: Inbox, flags: tuple[str, ...], field: str) -> None:
+    finished = inbox.run("work", "--json", *flags)
+    assert finished.error[:2] == (30, "invalid_input")
+    assert finished.json["error"]["field"] == field
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

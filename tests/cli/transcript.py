@@ -1,0 +1,176 @@
+"""Transcripts: what is typed, what is printed on which stream, and the exit code, compared whole.
+
+    ## One of two claimers wins                         each heading is a test, in a folder and a store of its own
+    % inbox claim --agent builder --thread thr_1        arranges: must exit 0, what it prints is not compared
+    $ inbox claim --agent other --thread thr_1          acts
+    ! error: thr_1 is held by builder until <time>      standard error
+    [20]                                                the exit code, when it is not 0
+    ~ inbox fetch --agent other                         acts again and again, until it is so (at most ten seconds)
+    $ INBOX_AGENT=other inbox take                      with a variable in its environment
+
+Ids, times and the folder differ from run to run: they are written thr_1, <time>, <ago>, <ahead>, <tmp>. JSON is printed on one line
+(that is checked) and written here on several. `python -m tests.cli.transcript FILE…` writes the outputs anew: read the difference.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.cli.process import Finished, Inbox
+
+TRANSCRIPTS = Path(__file__).parent / "transcripts"
+PATIENCE = 10.0
+WIDTH = 120
+_ID = re.compile(r"\b(thr|msg|lse|art)_[0-9a-hjkmnp-tv-z]{17}\b")
+_SAID = re.compile(r"\b(?:thr|msg|lse|art)_[0-9]+\b")
+
+
+class Names:
+    """thr_1 for the first thread that appeared, and the way back."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = str(folder.resolve())
+        self._short: dict[str, str] = {}
+        self._long: dict[str, str] = {}
+
+    def shorten(self, text: str) -> str:
+        text = _ID.sub(lambda match: self._name(match[0]), text.replace(self._folder, "<tmp>"))
+        text = re.sub(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "<time>", text)
+        text = re.sub(r"\bin \d+ (?:s|min|h|d)\b", "<ahead>", text)
+        text = re.sub(r"\bjust now\b|\b\d+ (?:s|min|h|d) ago\b", "<ago>", text)
+        return re.sub(r"(<ago>|SENT|UPDATED|THREAD) {2,}", r"\1  ", text)  # columns are as wide as what was replaced
+
+    def lengthen(self, text: str) -> str:
+        return _SAID.sub(lambda match: self._long.get(match[0], match[0]), text)
+
+    def _name(self, identity: str) -> str:
+        if identity not in self._short:
+            kind = identity[:3]
+            short = f"{kind}_{1 + sum(name.startswith(kind) for name in self._long)}"
+            self._short[identity], self._long[short] = short, identity
+        return self._short[identity]
+
+
+class Step:
+    """One command line and what it should print."""
+
+    def __init__(self, mark: str, line: str, expected: str) -> None:
+        self.mark = mark
+        self.line = line
+        self.expected = expected
+
+    def argv(self) -> list[str]:
+        return split(self.line)[1]
+
+
+class Scene:
+    """One test: a sentence, and the steps that show it."""
+
+    def __init__(self, file: str, sentence: str, steps: list[Step]) -> None:
+        self.file = file
+        self.sentence = sentence
+        self.steps = steps
+
+    def play(self, folder: Path) -> list[str]:
+        """What each step printed, in the words of a transcript."""
+        inbox, names, seen = Inbox(folder), Names(folder), []
+        for step in self.steps:
+            seen.append(self._take(inbox, names, step))
+        return seen
+
+    def _take(self, inbox: Inbox, names: Names, step: Step) -> str:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            finished = _run(inbox, names.lengthen(step.line))
+            written = write(finished, names)
+            if step.mark == "%":
+                assert finished.code == 0, f"{step.line}\n{written}"
+                return ""
+            if step.mark == "$" or written == step.expected or time.monotonic() > deadline:
+                return written
+
+
+def _run(inbox: Inbox, line: str) -> Finished:
+    environment, argv = split(line)
+    return inbox.execute(argv, environment)
+
+
+def split(line: str) -> tuple[dict[str, str], list[str]]:
+    """`NAME=value inbox show`: the environment, and what comes after the word `inbox`. `\\n` is a new line."""
+    words = [word.replace("\\n", "\n") for word in shlex.split(line)]
+    start = words.index("inbox")
+    return dict(word.split("=", 1) for word in words[:start]), words[start + 1 :]
+
+
+def write(finished: Finished, names: Names) -> str:
+    """A process's end, in the words of a transcript."""
+    assert "Traceback" not in finished.stderr, finished.stderr
+    for stream in (finished.stdout, finished.stderr):
+        assert stream == "" or stream.endswith("\n"), f"the last line does not end: {stream!r}"
+    lines = _unfold(names.shorten(finished.stdout)).splitlines()
+    lines += [f"! {line}" for line in names.shorten(finished.stderr).splitlines()]
+    if finished.code:
+        lines.append(f"[{finished.code}]")
+    return "\n".join(lines)
+
+
+def _unfold(stdout: str) -> str:
+    if not stdout.startswith("{"):
+        return stdout
+    parsed = json.loads(stdout)
+    assert stdout == json.dumps(parsed, ensure_ascii=False) + "\n", f"not one object on one line: {stdout!r}"
+    return _lay_out(parsed, "")
+
+
+def _lay_out(value: Any, indent: str) -> str:
+    """JSON over several lines where one would be too long."""
+    flat = json.dumps(value, ensure_ascii=False)
+    if len(indent) + len(flat) <= WIDTH or not isinstance(value, dict | list) or not value:
+        return flat
+    inner = indent + "  "
+    if isinstance(value, list):
+        rows = [inner + _lay_out(item, inner) for item in value]
+        return "[\n" + ",\n".join(rows) + f"\n{indent}]"
+    rows = [f"{inner}{json.dumps(key)}: {_lay_out(item, inner)}" for key, item in value.items()]
+    return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
+
+
+def scenes(file: Path) -> Iterator[Scene]:
+    """The tests of a file of transcripts."""
+    for part in re.split(r"^## ", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+        sentence, _, rest = part.partition("\n")
+        steps = []
+        for block in re.split(r"^(?=[$%~] )", rest, flags=re.MULTILINE)[1:]:
+            line, _, expected = block.partition("\n")
+            steps.append(Step(line[0], line[2:], expected.rstrip("\n")))
+        yield Scene(file.stem, sentence.strip(), steps)
+
+
+def every_scene() -> list[Scene]:
+    return [scene for file in sorted(TRANSCRIPTS.glob("*.txt")) for scene in scenes(file)]
+
+
+def rewrite(file: Path) -> None:
+    """Play a file and write what was printed in place of what was expected."""
+    written = file.read_text(encoding="utf-8").partition("## ")[0]
+    for scene in scenes(file):
+        with tempfile.TemporaryDirectory() as folder:
+            seen = scene.play(Path(folder))
+        written += f"## {scene.sentence}\n"
+        for step, text in zip(scene.steps, seen):
+            written += f"{step.mark} {step.line}\n" + (f"{text}\n" if text else "")
+        written += "\n"
+    file.write_text(written.rstrip("\n") + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        rewrite(Path(name))

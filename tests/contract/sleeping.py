@@ -1,0 +1,78 @@
+"""A store that says when its user goes to sleep, so that a test can act at that very moment, and not a moment before."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Self
+
+from postroom.store.port import Store, Transaction, Watch
+
+LONG = 30.0  # no wait of ours takes this long; only a broken one
+
+
+class Sleeper:
+    """A real store. When a waiter on it has looked, found nothing and is about to sleep, `acts` run in a thread, one a sleep."""
+
+    def __init__(self, store: Store, *acts: Callable[[], object]) -> None:
+        self.place = store.place
+        self.store = store
+        self.sleeps: list[float | None] = []  # how long each was to last at most
+        self._acts = list(acts)
+        self._threads: list[threading.Thread] = []
+
+    def read(self) -> Transaction:
+        return self.store.read()
+
+    def write(self) -> Transaction:
+        return self.store.write()
+
+    def watch(self, *topics: str) -> Watch:
+        return Bedside(self, self.store.watch(*topics))
+
+    def close(self) -> None:
+        for thread in self._threads:
+            thread.join(LONG)
+        self.store.close()
+
+    def asleep(self, seconds: float | None) -> None:
+        self.sleeps.append(seconds)
+        if self._acts:
+            thread = threading.Thread(target=self._acts.pop(0))
+            self._threads.append(thread)
+            thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class Bedside:
+    """The store's own watch, with somebody beside it who notes each sleep."""
+
+    def __init__(self, sleeper: Sleeper, watch: Watch) -> None:
+        self._sleeper = sleeper
+        self._watch = watch
+
+    def wait(self, seconds: float | None, wake: int | None = None) -> None:
+        self._sleeper.asleep(seconds)
+        self._watch.wait(seconds, wake)
+
+    def __enter__(self) -> Self:
+        self._watch.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._watch.__exit__(*exc)
+
+
+def eventually(true: Callable[[], bool]) -> bool:
+    """Look until it is so, for a bounded time."""
+    pause = threading.Event()
+    for _ in range(int(LONG / 0.02)):
+        if true():
+            return True
+        pause.wait(0.02)
+    return False

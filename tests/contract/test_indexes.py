@@ -1,0 +1,35 @@
+"""Flat cost: every hot statement is served by an index, whatever the size of the tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from postroom.store.port import Store
+from postroom.store.sqlite import statements
+from postroom.store.sqlite.engine import SqliteStore
+
+SMALL_TABLES = {"agents_all"}  # as many rows as agents, asked for by people
+SELECTS = [name for name, text in vars(statements).items() if isinstance(text, str) and text.lstrip().startswith("SELECT")]
+
+
+@pytest.mark.parametrize("name", SELECTS)
+def test_no_read_scans_a_table_or_sorts_it(name: str, store: Store) -> None:
+    assert isinstance(store, SqliteStore)
+    plan = _plan(store, getattr(statements, name))
+    scans = [step for step in plan if step.startswith("SCAN") and "json_each" not in step and "VIRTUAL TABLE" not in step]
+    assert name in SMALL_TABLES or not [step for step in scans if "USING" not in step], plan
+    assert not [step for step in plan if "TEMP B-TREE FOR ORDER BY" in step] or name in ("artifacts_of_thread", "artifacts_of_message"), (
+        plan
+    )
+
+
+@pytest.mark.parametrize("name", ["thread_move", "lease_renew", "lease_release", "thread_prioritise"])
+def test_every_write_finds_its_row_by_its_key(name: str, store: Store) -> None:
+    assert isinstance(store, SqliteStore)
+    assert all("USING INDEX" in step for step in _plan(store, getattr(statements, name)))
+
+
+def _plan(store: SqliteStore, statement: str) -> list[str]:
+    binds = {word.strip(",();"): 1 for word in statement.replace("(", " ").replace(")", " ").split() if word.startswith(":")}
+    names = {name.lstrip(":"): value for name, value in binds.items()}
+    return [row[3] for row in store.connection.execute(f"EXPLAIN QUERY PLAN {statement}", names)]

@@ -1,0 +1,264 @@
+"""The lease and status machine against a plain dictionary: several agents, stale tokens, takeovers, time that passes.
+
+It cannot find races (tests/faults/test_races.py stages those); it finds what nobody thought of in one process.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+
+import postroom
+from postroom import work
+from postroom.core import clock as time
+from postroom.core.errors import InvalidState, LeaseHeld, LeaseLost, Refusal
+from postroom.core.states import HELD, PRIORITIES, TERMINAL
+from postroom.store.port import Store
+from postroom.store.sqlite.engine import SqliteStore
+from tests.conftest import ENGINES, Clock
+from tests.contract.scenes import events
+
+AGENTS = st.sampled_from(["ada", "bob", "eve"])
+SECONDS = st.sampled_from([1.0, 10.0, 900.0])
+TOKENS = st.sampled_from(["none", "current", "stale", "invented"])
+WHICH = st.integers(0, 5)
+FINISHES: dict[str, Callable[..., Any]] = {"done": work.done, "fail": work.fail, "release": work.release}
+
+
+class Line:
+    """One thread, as the model knows it."""
+
+    def __init__(self, creator: str, assigned: str, priority: str, created: int) -> None:
+        self.creator, self.assigned, self.priority, self.created = creator, assigned, priority, created
+        self.status = "pending"
+        self.holder: str | None = None
+        self.tokens: list[str] = []
+        self.expires = 0
+        self.length = 0.0
+        self.kinds = ["task"]
+
+    def lapsed(self, now: int) -> bool:
+        return self.holder is not None and self.expires <= now
+
+    def urgency(self, thread_id: str) -> tuple[int, int, str]:
+        return PRIORITIES.index(self.priority), self.created, thread_id
+
+
+class LeaseMachine(RuleBasedStateMachine):
+    """Each rule does a verb and says, from the model alone, what must come of it."""
+
+    fresh: Callable[[str, Clock], Store]
+
+    @initialize()
+    def open(self) -> None:
+        self.folder = tempfile.mkdtemp(prefix="postroom-model-")
+        self.clock = Clock()
+        self.store = type(self).fresh(self.folder, self.clock)
+        self.lines: dict[str, Line] = {}
+        self.events = 0
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.store.close()
+            shutil.rmtree(self.folder)
+
+    # What must happen
+
+    def pick(self, which: int) -> tuple[str, Line]:
+        ids = list(self.lines)
+        thread_id = ids[which % len(ids)]
+        return thread_id, self.lines[thread_id]
+
+    def token(self, line: Line, choice: str) -> str | None:
+        if choice == "none" or (choice == "stale" and len(line.tokens) < 2):
+            return None
+        return {
+            "current": line.tokens[-1] if line.tokens else "lse_none",
+            "stale": line.tokens[0] if line.tokens else "",
+            "invented": "lse_x",
+        }[choice]
+
+    def owning(self, line: Line, agent: str, token: str | None) -> type[Refusal] | None:
+        if line.status in TERMINAL or line.holder is None:
+            return InvalidState
+        if line.holder != agent:
+            return LeaseHeld
+        return LeaseLost if token is not None and token != line.tokens[-1] else None
+
+    def expect(self, refusal: type[Refusal] | None, act: Callable[[], Any]) -> Any:
+        if refusal is None:
+            return act()
+        with pytest.raises(refusal):
+            act()
+        return None
+
+    def granted(self, line: Line, agent: str, token: str, seconds: float) -> None:
+        assert token not in [old for other in self.lines.values() for old in other.tokens]
+        line.status, line.assigned, line.holder = "claimed", agent, agent
+        line.tokens.append(token)
+        line.length, line.expires = seconds, self.clock.instant + int(seconds * time.SECOND)
+        self.events += 1
+
+    def said(self, line: Line, kind: str, *, by: str, status: str | None = None) -> None:
+        line.kinds.append(kind)
+        line.status = status or line.status
+        if line.holder == by:
+            line.expires = self.clock.instant + int(line.length * time.SECOND)
+        if line.status not in HELD:
+            line.holder = None
+        self.events += 1
+
+    def available(self, agent: str) -> list[str]:
+        now = self.clock.instant
+        found = [
+            thread_id for thread_id, line in self.lines.items() if line.lapsed(now) or (line.status == "pending" and line.assigned == agent)
+        ]
+        return sorted(found, key=lambda thread_id: self.lines[thread_id].urgency(thread_id))
+
+    # What can be done
+
+    @precondition(lambda self: len(self.lines) < 6)
+    @rule(sender=AGENTS, to=AGENTS, priority=st.sampled_from(PRIORITIES))
+    def send(self, sender: str, to: str, priority: str) -> None:
+        thread = work.send(self.store, sender=sender, to=to, subject="Work", priority=priority).thread
+        self.lines[thread.thread_id] = Line(sender, to, priority, self.clock.instant)
+        self.events += 1
+
+    @precondition(lambda self: self.lines)
+    @rule(which=WHICH, agent=AGENTS, seconds=SECONDS, takeover=st.booleans())
+    def claim(self, which: int, agent: str, seconds: float, takeover: bool) -> None:
+        thread_id, line = self.pick(which)
+        refusal: type[Refusal] | None = None
+        if line.status in TERMINAL:
+            refusal = InvalidState
+        elif line.holder is not None and not line.lapsed(self.clock.instant) and not (takeover and line.holder == agent):
+            refusal = LeaseHeld
+        claimed = self.expect(refusal, lambda: work.claim(self.store, thread_id, agent=agent, lease_seconds=seconds, takeover=takeover))
+        if claimed is not None:
+            self.granted(line, agent, claimed.lease.lease_token, seconds)
+
+    @rule(agent=AGENTS, seconds=SECONDS)
+    def take(self, agent: str, seconds: float) -> None:
+        claimed = work.take(self.store, agent=agent, lease_seconds=seconds)
+        self.took(claimed, agent, seconds)
+
+    def took(self, claimed: Any, agent: str, seconds: float) -> None:
+        lines = self.lines
+        wanted = [one for one in self.available(agent) if not (lines[one].status == "blocked" and lines[one].kinds[-1] == "question")]
+        assert (claimed and claimed.thread.thread_id) == (wanted[0] if wanted else None)
+        if claimed is not None:
+            self.granted(lines[claimed.thread.thread_id], agent, claimed.lease.lease_token, seconds)
+
+    @precondition(lambda self: self.lines)
+    @rule(which=WHICH, agent=AGENTS, token=TOKENS, seconds=st.none() | SECONDS)
+    def renew(self, which: int, agent: str, token: str, seconds: float | None) -> None:
+        thread_id, line = self.pick(which)
+        given = self.token(line, token)
+        refusal = self.owning(line, agent, given)
+        if self.expect(refusal, lambda: work.renew(self.store, thread_id, agent=agent, lease_seconds=seconds, lease_token=given)):
+            line.length = seconds or line.length
+            line.expires = self.clock.instant + int(line.length * time.SECOND)
+
+    @precondition(lambda self: self.lines)
+    @rule(which=WHICH, agent=AGENTS, token=TOKENS, status=st.sampled_from(["in_progress", "blocked"]))
+    def update(self, which: int, agent: str, token: str, status: str) -> None:
+        thread_id, line = self.pick(which)
+        given = self.token(line, token)
+        refusal = self.owning(line, agent, given)
+        if self.expect(refusal, lambda: work.update(self.store, thread_id, agent=agent, status=status, summary="So", lease_token=given)):
+            self.said(line, "question" if status == "blocked" else "progress", by=agent, status=status)
+
+    @precondition(lambda self: self.lines)
+    @rule(which=WHICH, agent=AGENTS, token=TOKENS, verb=st.sampled_from(["done", "fail", "release"]))
+    def finish(self, which: int, agent: str, token: str, verb: str) -> None:
+        thread_id, line = self.pick(which)
+        given = self.token(line, token)
+        refusal = self.owning(line, agent, given)
+        act = FINISHES[verb]
+        if self.expect(refusal, lambda: act(self.store, thread_id, agent=agent, lease_token=given)):
+            status = {"done": "done", "fail": "failed", "release": "pending"}[verb]
+            self.said(line, "event" if verb == "release" else "result", by=agent, status=status)
+
+    @precondition(lambda self: self.lines)
+    @rule(which=WHICH, agent=AGENTS, token=TOKENS, seconds=SECONDS)
+    def done_and_take(self, which: int, agent: str, token: str, seconds: float) -> None:
+        thread_id, line = self.pick(which)
+        given = self.token(line, token)
+        refusal = self.owning(line, agent, given)
+        act = lambda: work.done_and_take(self.store, thread_id, agent=agent, lease_token=given, lease_seconds=seconds)  # noqa: E731
+        if both := self.expect(refusal, act):
+            self.said(line, "result", by=agent, status="done")
+            self.took(both[1], agent, seconds)
+
+    @precondition(lambda self: self.lines)
+    @rule(which=WHICH, agent=AGENTS)
+    def cancel(self, which: int, agent: str) -> None:
+        thread_id, line = self.pick(which)
+        refusal = InvalidState if line.status in TERMINAL else None
+        if self.expect(refusal, lambda: work.cancel(self.store, thread_id, agent=agent)):
+            self.said(line, "control", by=agent, status="cancelled")
+
+    @precondition(lambda self: self.lines)
+    @rule(which=WHICH, agent=AGENTS, kind=st.sampled_from(["answer", "question", "control"]))
+    def reply(self, which: int, agent: str, kind: str) -> None:
+        thread_id, line = self.pick(which)
+        refusal = InvalidState if line.status in TERMINAL else None
+        if self.expect(refusal, lambda: work.reply(self.store, thread_id, sender=agent, kind=kind, summary="So")):
+            self.said(line, kind, by=agent)
+
+    @rule(seconds=st.sampled_from([0.5, 1.0, 10.0, 900.0]))
+    def wait(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    # What must always be so
+
+    @invariant()
+    def the_store_and_the_model_agree(self) -> None:
+        for thread_id, line in getattr(self, "lines", {}).items():
+            shown = work.show(self.store, thread_id)
+            assert (shown.thread.status, shown.thread.assigned_to, shown.thread.created_by) == (line.status, line.assigned, line.creator)
+            assert [message.kind for message in shown.messages] == line.kinds
+            assert shown.thread.latest_message_id == shown.messages[-1].message_id
+            holder = shown.lease.agent_id if shown.lease is not None and shown.lease.held else None
+            assert holder == line.holder
+            if line.holder is not None:
+                assert shown.lease is not None
+                assert (shown.lease.lease_token, shown.lease.expires_at) == (line.tokens[-1], time.stamp(line.expires))
+
+    @invariant()
+    def every_agent_is_offered_what_it_could_claim(self) -> None:
+        for agent in ("ada", "eve"):
+            if getattr(self, "lines", None):
+                offered = [candidate.thread.thread_id for candidate in work.fetch(self.store, agent=agent)]
+                assert offered == self.available(agent)
+
+    @invariant()
+    def every_write_has_left_its_event_and_nothing_else_has(self) -> None:
+        if hasattr(self, "store"):
+            assert len(events(self.store)) == self.events
+
+
+def fresh_sqlite(folder: str, clock: Clock) -> Store:
+    path = str(Path(folder) / "coord.db")
+    postroom.init(path)
+    return SqliteStore(path, now=clock)
+
+
+FRESH = {"sqlite": fresh_sqlite}
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_leases_and_statuses_follow_the_model(name: str) -> None:
+    machine = type("Machine", (LeaseMachine,), {"fresh": staticmethod(FRESH[name])})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(max_examples=200, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck), database=None),
+    )

@@ -1,0 +1,26 @@
+"""Instants and their text."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from postroom.core import clock
+
+MOMENTS = st.datetimes(datetime(1970, 1, 1), datetime(9999, 12, 31)).map(lambda moment: moment.replace(tzinfo=UTC))
+
+
+@given(MOMENTS)
+def test_an_instant_survives_being_written_and_read(moment: datetime) -> None:
+    instant = int(moment.replace(microsecond=0).timestamp()) * clock.SECOND + moment.microsecond
+    assert clock.instant(clock.stamp(instant)) == instant
+    assert datetime.fromisoformat(clock.stamp(instant)) == moment
+
+
+@given(MOMENTS, MOMENTS)
+def test_text_compares_as_time_does(one: datetime, other: datetime) -> None:
+    stamps = [clock.stamp(int(moment.timestamp() * clock.SECOND)) for moment in (one, other)]
+    instants = [int(moment.timestamp() * clock.SECOND) for moment in (one, other)]
+    assert (stamps[0] < stamps[1]) == (instants[0] < instants[1])
