@@ -188,10 +188,6 @@ def test_a_wait_of_an_impossible_length_is_refused(held: Inbox, argv: tuple[str,
             assert message.startswith("timeout-seconds must be from 0 to 31622400 seconds, not "), seconds
 
 
-def test_a_timeout_without_wait_is_refused_as_it_would_do_nothing(held: Inbox) -> None:
-    assert _refused(held, "take", "--agent", "nobody", "--timeout-seconds", "5")[:2] == (30, "invalid_input")
-
-
 @pytest.mark.parametrize(
     "argv",
     [

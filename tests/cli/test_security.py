@@ -151,7 +151,14 @@ def test_a_human_who_speaks_through_the_command_line_is_shown_as_unverified(inbo
     answered = inbox.ok("reply", "--from", human, "--thread", thread, "--summary", "This one")
     assert (answered["message"]["door"], answered["message"]["verified"]) == ("cli", False)
     assert f"{human} (unverified) → builder  answer" in inbox.says("show", "--thread", thread)
-    assert f"{human} (unverified) → builder  answer" in inbox.says("wait-reply", "--thread", thread)
+
+
+def test_a_worker_that_waited_for_a_human_is_told_that_the_answer_is_unverified(inbox: Inbox) -> None:
+    thread = inbox.send()
+    inbox.ok("claim", "--agent", "builder", "--thread", thread)
+    inbox.ok("update", "--agent", "builder", "--thread", thread, "--status", "blocked", "--summary", "Which?", "--to", "user")
+    inbox.ok("reply", "--from", "user", "--thread", thread, "--summary", "This one")
+    assert "user (unverified) → builder  answer" in inbox.says("wait-reply", "--agent", "builder", "--thread", thread)
 
 
 def test_agents_are_not_called_unverified_in_every_line(inbox: Inbox) -> None:

@@ -47,7 +47,7 @@ def test_a_foreign_file_is_kept_without_force_and_replaced_with_it(bare: Inbox) 
     place.write_text("somebody else's skill\n")
 
     refused = bare.run("skill", "--install", "skills", "--json")
-    assert refused.error == (30, "invalid_input", "skills/inbox/SKILL.md is not ours")
+    assert refused.error == (30, "invalid_input", "skills/inbox/SKILL.md differs from this version's skill")
     assert place.read_text() == "somebody else's skill\n"
 
     bare.ok("skill", "--install", "skills", "--force")

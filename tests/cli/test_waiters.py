@@ -71,8 +71,9 @@ def test_a_sleeping_watch_sleeps_on_through_what_does_not_concern_it(blocked: In
     assert [(event["event_type"], event["event_id"]) for event in events] == [("thread.done", done["next_event_id"])]
 
 
-def test_a_sleeping_taker_is_woken_by_a_thread(inbox: Inbox) -> None:
-    waiter = inbox.start("take", "--agent", "builder", "--wait", "--json").sleeping()
+@pytest.mark.parametrize("flags", [("--wait",), ("--timeout-seconds", "60"), ("--wait", "--timeout-seconds", "60")])
+def test_a_sleeping_taker_is_woken_by_a_thread(inbox: Inbox, flags: tuple[str, ...]) -> None:
+    waiter = inbox.start("take", "--agent", "builder", *flags, "--json").sleeping()
     thread = inbox.send()
     finished = waiter.finish()
     assert (finished.code, finished.json["thread"]["thread_id"]) == (0, thread)

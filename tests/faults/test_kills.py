@@ -14,10 +14,11 @@ from tests.faults.inspection import assert_no_lock, assert_sound
 WRITER = """
 store = postroom.open(sys.argv[1])
 me = sys.argv[2]
+import itertools
 from postroom.core.records import Attachment
 say("READY")
-while True:
-    thread = work.send(store, sender="leader", to=me, subject="Build", body="x" * 3000, artifacts=[Attachment("a")]).thread.thread_id
+for size in itertools.cycle([3000, 500_000]):  # many pages to write: many moments to die at
+    thread = work.send(store, sender="leader", to=me, subject="Build", body="x" * size, artifacts=[Attachment("a")]).thread.thread_id
     say("pending", thread)
     token = work.claim(store, thread, agent=me).lease.lease_token
     say("claimed", thread)

@@ -120,6 +120,8 @@ def _valued() -> dict[str, list[str]]:
 
 def _words(command: Command) -> list[str]:
     """The words that a command takes without a flag, if they are few."""
+    if command.name == "help":
+        return _first_words()
     return [word for form in command.words if "|" in form for word in form.split("|")]
 
 

@@ -47,7 +47,6 @@ def list_(args: Arguments) -> Outcome:
 
 
 def show(args: Arguments) -> Outcome:
-    from postroom.work.agents import list_agents
     from postroom.work.threads import mark_read
     from postroom.work.threads import show as verb
 
@@ -56,7 +55,7 @@ def show(args: Arguments) -> Outcome:
     found = verb(store, inputs.thread(args))
     data = found.plain()
     if not args.json:
-        data["humans"] = [agent.name for agent in list_agents(store) if agent.kind == "human"]
+        data["humans"] = inputs.humans(store)
     last = found.messages[-1].event_id if found.messages else 0
 
     def mark() -> None:

@@ -55,10 +55,13 @@ def exit_code(refusal: errors.Refusal) -> int:
 
 
 def write(descriptor: int, text: str) -> None:
-    """Print, whatever the locale, and all of it. A reader that went away is not our failure."""
-    data = text.encode()
+    """Print, whatever the locale, and all of it. A reader that went away is not our failure, nor is a closed standard error."""
+    data = text.encode(errors="backslashreplace")
     try:
         while data:
             data = data[os.write(descriptor, data) :]
     except BrokenPipeError:
         pass
+    except OSError:
+        if descriptor != 2:
+            raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from postroom.core import clock
+from postroom.core.words import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ _COLOURS = {
     "bold": "1",
     "error": "31",
 }
-_HIDDEN = frozenset((*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)))
-_VISIBLE = {code: f"\\x{code:02x}" for code in _HIDDEN}
+_HIDDEN = frozenset((*range(0x20), *range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A)))
+_VISIBLE = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _HIDDEN}
 _LINES = {**_VISIBLE, 0x0A: "\n", 0x09: "\t"}
 _ONE_LINE = {**_VISIBLE, 0x0A: " ", 0x0D: " ", 0x09: " "}
 
@@ -144,7 +145,8 @@ def _updated(data: Data) -> str:
     thread = data["thread"]
     if thread["status"] != "blocked":
         return _thread(data, "Updated")
-    wait = f"inbox wait-reply --thread {thread['thread_id']} --after-event {data['next_event_id']}"
+    who, where = quoted(data["message"]["from_agent"]), quoted(thread["thread_id"])
+    wait = f"inbox wait-reply --agent {who} --thread {where} --after-event {data['next_event_id']}"
     return _thread(data, "Blocked") + f"  asked {line(data['message']['to_agent'])}; wait with `{wait}`\n"
 
 
@@ -156,8 +158,14 @@ def _finished(data: Data) -> str:
 
 
 def _candidates(data: Data) -> str:
-    if not data["threads"]:
-        return "Nothing to work on.\n"
+    return _offers(data) if data["threads"] else "Nothing to work on.\n"
+
+
+def _unread(data: Data) -> str:
+    return _offers(data) if data["threads"] else "Nothing unread.\n"
+
+
+def _offers(data: Data) -> str:
     rows = [
         (thread["thread_id"], thread["status"], thread["priority"], thread["created_by"], ago(thread["created_at"]), _offered(thread))
         for thread in data["threads"]
@@ -210,14 +218,14 @@ def _said(message: Data, humans: Any) -> str:
     if message["body"]:
         text += lines(message["body"], "  ")
     if message["payload_json"] != "{}":
-        text += paint("dim", f"  payload {line(message['payload_json'])}") + "\n"
-    for artifact in message["artifacts"]:
-        text += f"  {line(artifact['kind'])}: {line(artifact['path'])}\n"
+        text += paint("dim", f"+ payload: {line(message['payload_json'])}") + "\n"
+    for artifact in message["artifacts"]:  # not indented, so that no text can pose as one
+        text += f"+ {line(artifact['kind'])}: {line(artifact['path'])}\n"
     return text
 
 
 def _woken(data: Data) -> str:
-    return _said(data["message"], ()).lstrip("\n")
+    return _said(data["message"], data["humans"]).lstrip("\n")
 
 
 def _activity(data: Data) -> str:
@@ -275,6 +283,7 @@ _PICTURES: dict[str, Callable[[Data], str]] = {
     "released": lambda data: _thread(data, "Gave back"),
     "cancelled": lambda data: _thread(data, "Cancelled"),
     "candidates": _candidates,
+    "unread": _unread,
     "threads": _threads,
     "conversation": _conversation,
     "woken": _woken,

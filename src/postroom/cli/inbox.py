@@ -57,7 +57,7 @@ def _print(args: Arguments, outcome: Outcome) -> None:
 
 def _refuse(args: Arguments | None, argv: list[str], refusal: Refusal) -> int:
     if args.json if args else "--json" in argv:
-        envelope.write(1, envelope.failure(args.command.name if args else None, refusal))
+        envelope.write(1, envelope.failure(args.command.name if args else refusal.command, refusal))
     else:
         from postroom.cli import human
 

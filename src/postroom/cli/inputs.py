@@ -25,21 +25,28 @@ def store(args: Arguments) -> Store:
 
 def agent(args: Arguments) -> str:
     if not args.agent:
-        raise InvalidInput("agent is missing", field="agent", hint=NAME_YOURSELF)
+        raise InvalidInput("'agent' is missing", field="agent", hint=NAME_YOURSELF)
     return args.agent
 
 
 def sender(args: Arguments) -> str:
     name = args.values.get("from") or args.agent
     if not name:
-        raise InvalidInput("from is missing", field="from", hint="Name yourself with --from, --agent or INBOX_AGENT.")
+        raise InvalidInput("'from' is missing", field="from", hint="Name yourself with --from, --agent or INBOX_AGENT.")
     return str(name)
+
+
+def humans(store: Store) -> list[str]:
+    """Whose word is worth a doubt when nobody vouched for it."""
+    from postroom.work.agents import list_agents
+
+    return [agent.name for agent in list_agents(store, limit=10_000) if agent.kind == "human"]
 
 
 def thread(args: Arguments) -> str:
     named = args.thread if args.thread is not None else os.environ.get("INBOX_THREAD")
     if not named:
-        raise InvalidInput("thread is missing", field="thread", hint="Name it with --thread; `inbox list` shows them.")
+        raise InvalidInput("'thread' is missing", field="thread", hint="Name it with --thread; `inbox list` shows them.")
     return str(named)
 
 

@@ -16,12 +16,12 @@ def fetch(args: Arguments) -> Outcome:
     agent = inputs.agent(args)
     found = verb(inputs.store(args), agent=agent, statuses=args.status, unread=args.unread, **inputs.given(args, "limit"))
     data = {"threads": [candidate.plain() for candidate in found]}
-    return Outcome(data, human="candidates", exit_code=OK if found else NOTHING)
+    return Outcome(data, human="unread" if args.unread else "candidates", exit_code=OK if found else NOTHING)
 
 
 def take(args: Arguments) -> Outcome:
     agent, lease = inputs.agent(args), inputs.given(args, "lease_seconds")
-    if args.wait:
+    if args.wait or args.timeout_seconds is not None:
         from postroom.cli.waiting import interruptible
         from postroom.work.waiting import wait_take
 

@@ -6,6 +6,7 @@ import os
 
 from postroom.cli.table import COMMANDS, GLOBAL, GROUPS, INTEGER, LIST, NUMBER, SWITCH, Command, Flag
 from postroom.core.errors import InvalidInput
+from postroom.core.words import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,62 +37,87 @@ class Arguments:
 
 def parse(argv: list[str]) -> Arguments:
     """The command and its arguments, or a refusal that says which word is wrong."""
-    flags, command, words, values = _GLOBAL, None, [], {}
-    rest = list(reversed(argv))
-    while rest:
-        word = rest.pop()
-        if word in ("-h", "--help"):
-            values["help"] = True
-        elif word == "--version" and command is None:
-            rest.append("version")
-        elif word.startswith("--") and len(word) > 2:
-            _read_flag(word, rest, flags, values, command)
-        elif command is None:
-            command = _command(word, rest, values)
-            flags = {**_GLOBAL, **{flag.name: flag for flag in command.flags}}
-        else:
-            words.append(word)
-    if command is None:
-        command = COMMANDS["help"]
-        if not values.get("help"):
+    reading = _Reading(argv)
+    try:
+        return reading.whole()
+    except InvalidInput as refusal:
+        refusal.command = reading.command.name if reading.command else None
+        raise
+
+
+class _Reading:
+    """A command line, read from its first word to its last."""
+
+    def __init__(self, argv: list[str]) -> None:
+        self.command: Command | None = None
+        self._flags = _GLOBAL
+        self._values: dict[str, Any] = {}
+        self._words: list[str] = []
+        self._rest = list(reversed(argv))
+
+    def whole(self) -> Arguments:
+        while self._rest:
+            self._read(self._rest.pop())
+        if self.command is None and not self._values.get("help"):
             raise InvalidInput("no command was given", hint=HINT)
-    if not values.get("help"):
-        _check_words(command, words)
-    return Arguments(command, values, words)
+        command = self.command or COMMANDS["help"]
+        if not self._values.get("help"):
+            _check_words(command, self._words)
+        return Arguments(command, self._values, self._words)
 
+    def _read(self, word: str) -> None:
+        if word in ("-h", "--help"):
+            self._values["help"] = True
+        elif word == "--version" and self.command is None:
+            self._rest.append("version")
+        elif word.startswith("--") and len(word) > 2:
+            self._read_flag(word)
+        elif self.command is None:
+            self.command = self._find_command(word)
+            self._flags = {**_GLOBAL, **{flag.name: flag for flag in self.command.flags}}
+        else:
+            self._words.append(word)
 
-def _command(word: str, rest: list[str], values: dict[str, Any]) -> Command:
-    if word in GROUPS:
-        second = rest.pop() if rest and not rest[-1].startswith("-") else ""
-        if not second and values.get("help", rest[-1:] == ["--help"] or rest[-1:] == ["-h"]):
-            return COMMANDS["help"]
-        word = f"{word} {second}".strip()
-    if word not in COMMANDS:
-        raise InvalidInput(f"{word!r} is not a command", hint=_nearest(word, COMMANDS) or HINT)
-    return COMMANDS[word]
+    def _find_command(self, word: str) -> Command:
+        if word in GROUPS:
+            if self._rest and self._rest[-1] in ("-h", "--help"):
+                return COMMANDS["help"]
+            word = f"{word} {self._rest.pop()}" if self._rest and not self._rest[-1].startswith("-") else word
+        if word not in COMMANDS:
+            raise InvalidInput(f"{shown(word)} is not a command", hint=_nearest(word, COMMANDS) or HINT)
+        return COMMANDS[word]
 
+    def _read_flag(self, word: str) -> None:
+        name, equals, value = word.partition("=")
+        flag = self._flags.get(name)
+        if flag is None:
+            raise self._unknown(name)
+        if flag.kind == SWITCH:
+            if equals:
+                raise InvalidInput(f"{name} takes no value", field=name[2:])
+            self._values[flag.key] = True
+            return
+        if not equals:
+            if not self._rest or self._rest[-1].partition("=")[0] in self._flags:
+                hint = f"Write {name} {flag.metavar}; a value that looks like a flag, {name}=VALUE."
+                raise InvalidInput(f"{name} needs a value", field=name[2:], hint=hint)
+            value = self._rest.pop()
+        self._keep(flag, _value(flag, value))
 
-def _read_flag(word: str, rest: list[str], flags: dict[str, Flag], values: dict[str, Any], command: Command | None) -> None:
-    name, equals, value = word.partition("=")
-    flag = flags.get(name)
-    if flag is None:
-        where = f"`inbox {command.name}` has no" if command else "there is no global"
-        hint = f"See `inbox {command.name} --help`." if command else "Flags of a command stand after it."
-        raise InvalidInput(f"{where} flag {name}", hint=_nearest(name, flags) or hint)
-    if flag.kind == SWITCH:
-        if equals:
-            raise InvalidInput(f"{name} takes no value")
-        values[flag.key] = True
-        return
-    if not equals:
-        if not rest or rest[-1].partition("=")[0] in flags:
-            raise InvalidInput(f"{name} needs a value", hint=f"Write {name} {flag.metavar}; a value that looks like a flag, {name}=VALUE.")
-        value = rest.pop()
-    read = _value(flag, value)
-    if flag.repeat:
-        values[flag.key] = (*values.get(flag.key, ()), read)
-    elif values.setdefault(flag.key, read) != read:
-        raise InvalidInput(f"{name} was given twice, with different values", field=name)
+    def _keep(self, flag: Flag, value: Any) -> None:
+        if flag.repeat:
+            self._values[flag.key] = (*self._values.get(flag.key, ()), value)
+        elif flag.key in self._values and self._values[flag.key] != value:
+            raise InvalidInput(f"{flag.name} was given twice, with different values", field=flag.name[2:], hint="Leave one of them out.")
+        else:
+            self._values[flag.key] = value
+
+    def _unknown(self, name: str) -> InvalidInput:
+        if self.command is None:
+            hint = _nearest(name, self._flags) or "Flags of a command stand after it."
+            return InvalidInput(f"there is no global flag {shown(name)[1:-1]}", hint=hint)
+        hint = _nearest(name, self._flags) or f"See `inbox {self.command.name} --help`."
+        return InvalidInput(f"`inbox {self.command.name}` has no flag {shown(name)[1:-1]}", hint=hint)
 
 
 def _value(flag: Flag, value: str) -> Any:
@@ -103,7 +129,7 @@ def _value(flag: Flag, value: str) -> Any:
         return int(value) if flag.kind == INTEGER else float(value)
     except ValueError:
         kind = "a whole number" if flag.kind == INTEGER else "a number"
-        raise InvalidInput(f"{flag.name} must be {kind}, not {value!r}", field=flag.name) from None
+        raise InvalidInput(f"{flag.name[2:]} must be {kind}, not {shown(value)}", field=flag.name[2:]) from None
 
 
 def _check_words(command: Command, words: list[str]) -> None:
@@ -111,7 +137,9 @@ def _check_words(command: Command, words: list[str]) -> None:
     if len(words) < len(needed):
         raise InvalidInput(f"`inbox {command.name}` needs {' '.join(needed)}", hint=f"For example: {command.example}")
     if len(words) > len(command.words) and command.name != "help":
-        raise InvalidInput(f"{words[len(command.words)]!r} is not expected here", hint=f"See `inbox {command.name} --help`.")
+        raise InvalidInput(f"{shown(words[len(command.words)])} is not expected here", hint=f"See `inbox {command.name} --help`.")
+    if command.name == "help" and words and " ".join(words) not in COMMANDS:
+        raise InvalidInput(f"{shown(' '.join(words))} is not a command", hint=_nearest(" ".join(words), COMMANDS) or HINT)
 
 
 def _nearest(word: str, known: dict[str, Any]) -> str:

@@ -65,8 +65,8 @@ def _write_skill(place: str, text: str, *, force: bool) -> None:
         if os.path.exists(place) and not force:
             with open(place, encoding="utf-8", errors="replace") as file:
                 found = file.read()
-            if found != text and "author: postroom" not in found:
-                raise InvalidInput(f"{place} is not ours", field="install", hint="Pass --force to replace it.")
+            if found != text:
+                raise InvalidInput(f"{place} differs from this version's skill", field="install", hint="Pass --force to replace it.")
         with open(place + ".new", "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(place + ".new", place)

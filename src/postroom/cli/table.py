@@ -71,6 +71,7 @@ _COMMANDS = (
         "Create a store, or upgrade one. Safe to repeat.",
         "setup:init",
         (),
+        details="Without --db: $INBOX_DB, else .agents/coord.db in this folder, whatever there is above.",
         example="inbox init --db .agents/coord.db",
     ),
     Command(
@@ -107,7 +108,7 @@ _COMMANDS = (
         "take",
         "Claim the best candidate in one step: by priority, then age.",
         "ownership:take",
-        (_LEASE, Flag("--wait", "", "sleep until there is one"), _TIMEOUT),
+        (_LEASE, Flag("--wait", "", "sleep until there is one; --timeout-seconds says so too"), _TIMEOUT),
         details="Exit 10 when there is nothing to take.",
         example="inbox take --agent builder --wait --timeout-seconds 600 --json",
     ),
@@ -263,7 +264,7 @@ _COMMANDS = (
         "setup:skill",
         (
             Flag("--install", "DIR", "write DIR/inbox/SKILL.md, for example into .claude/skills or .agents/skills"),
-            Flag("--force", "", "replace a SKILL.md that was changed or is not ours"),
+            Flag("--force", "", "replace a SKILL.md that differs"),
         ),
         example="inbox skill --install .claude/skills",
     ),

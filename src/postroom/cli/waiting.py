@@ -41,7 +41,7 @@ def wait_reply(args: Arguments) -> Outcome:
     keys = inputs.given(args, "after_message", "after_event", "kinds", "timeout_seconds")
     with interruptible():
         reply = verb(store, thread, agent=args.agent, lease_token=inputs.lease_token(args), **keys)
-    data = {"woke": reply.woke, "next_event_id": reply.next_event_id}
+    data: dict[str, object] = {"woke": reply.woke, "next_event_id": reply.next_event_id}
     if reply.message is None:
         return Outcome(data, human="nothing", exit_code=NOTHING)
 
@@ -49,7 +49,10 @@ def wait_reply(args: Arguments) -> Outcome:
         if args.agent:
             mark_read(store, thread, agent=args.agent, event_id=reply.next_event_id)
 
-    return Outcome({**data, "message": reply.message.plain()}, human="woken", exit_code=OK, after=mark)
+    data["message"] = reply.message.plain()
+    if not args.json:
+        data["humans"] = inputs.humans(store)
+    return Outcome(data, human="woken", exit_code=OK, after=mark)
 
 
 def watch(args: Arguments) -> Outcome:

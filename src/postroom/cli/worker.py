@@ -18,7 +18,7 @@ def work(args: Arguments) -> Outcome:
     from postroom.work.worker import Worker
 
     if args.values["command"] is None:
-        raise InvalidInput("command is missing", field="command", hint="For example: --command './build.sh'")
+        raise InvalidInput("'command' is missing", field="command", hint="For example: --command './build.sh'")
     keys = inputs.given(args, "jobs", "lease_seconds")
     tell = None if args.json else _tell
     worker = Worker(inputs.store(args), agent=inputs.agent(args), command=args.values["command"], tell=tell, **keys)

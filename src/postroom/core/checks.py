@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postroom.core.errors import InvalidInput
+from postroom.core.words import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,11 +30,11 @@ def text(field: str, value: str) -> str:
 def name(field: str, value: str | None, *, hint: str = "") -> str:
     """Who somebody is, or which thing: one line, not empty, not absurdly long."""
     if value is None or not text(field, value).strip():
-        raise InvalidInput(f"{field} is missing", field=field, hint=hint)
+        raise InvalidInput(f"'{field}' is missing", field=field, hint=hint)
     if len(value) > NAME_LENGTH:
         raise InvalidInput(f"{field} is longer than {NAME_LENGTH} characters", field=field)
     if not value.isprintable() or value != value.strip():
-        raise InvalidInput(f"{field} must be one line without control characters or outer spaces, not {value!r}", field=field)
+        raise InvalidInput(f"{field} must be one line without control characters or outer spaces, not {shown(value)}", field=field)
     return value
 
 
@@ -48,7 +49,7 @@ def path(field: str, value: str) -> str:
 
 def choice(field: str, value: str, allowed: Collection[str]) -> str:
     if value not in allowed:
-        raise InvalidInput(f"{field} cannot be {value!r}", field=field, hint=f"Choose one of: {', '.join(allowed)}.")
+        raise InvalidInput(f"{field} cannot be {shown(value)}", field=field, hint=f"Choose one of: {', '.join(allowed)}.")
     return value
 
 

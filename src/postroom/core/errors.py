@@ -30,6 +30,7 @@ class Refusal(Exception):
     """An error that we raise on purpose."""
 
     code = "refused"
+    command: str | None = None  # of a command line that could not be read whole: the part that could
 
     def __init__(self, message: str, *, hint: str = "", **facts: object) -> None:
         super().__init__(message)

@@ -81,11 +81,12 @@ def _takeable(tx: Transaction, agent: str) -> list[Candidate]:
 def _own(tx: Transaction, agent: str, wanted: Iterable[str], limit: int) -> Iterable[Candidate]:
     for status in wanted:
         if status == PENDING:
-            rows = [row for priority in PRIORITIES for row in tx.all(tx.sql.threads_waiting, agent=agent, priority=priority, limit=limit)]
+            for priority in PRIORITIES:
+                rows = tx.all(tx.sql.threads_waiting, agent=agent, priority=priority, limit=limit)
+                yield from (Candidate(Thread(*row), False, None) for row in rows)
         else:
-            rows = tx.all(tx.sql.threads_assigned, status=status, assigned_to=agent, limit=limit)
-        for row in rows:
-            yield Candidate(Thread(*row), False, None)
+            for row in tx.all(tx.sql.threads_assigned, status=status, assigned_to=agent, limit=limit):
+                yield _with_holder(tx, row[0])
 
 
 def _lapsed(tx: Transaction, wanted: tuple[str, ...] | None, limit: int) -> Iterable[Candidate]:
@@ -106,16 +107,16 @@ def _given_up(row: Row) -> Candidate:
 
 
 def _unread(tx: Transaction, agent: str, wanted: tuple[str, ...] | None, limit: int) -> tuple[Candidate, ...]:
-    now = clock.stamp(tx.now())
-    found = []
-    for row in tx.all(tx.sql.threads_unread, agent=agent):
-        if wanted is None or row[6] in wanted:
-            thread, lease = messages.found(tx, row[0])
-            lapsed = lease is not None and lease.held and not lease.live(now)
-            found.append(Candidate(thread, lapsed, lease.agent_id if lease and lapsed else None))
-            if len(found) == limit:
-                break
-    return tuple(found)
+    rows = tx.all(tx.sql.threads_unread, agent=agent)
+    chosen = [row[0] for row in rows if wanted is None or row[6] in wanted]
+    return tuple(_with_holder(tx, thread_id) for thread_id in chosen[:limit])
+
+
+def _with_holder(tx: Transaction, thread_id: str) -> Candidate:
+    thread, lease = messages.found(tx, thread_id)
+    if lease is None or not lease.held:
+        return Candidate(thread, False, None)
+    return Candidate(thread, not lease.live(clock.stamp(tx.now())), lease.agent_id)
 
 
 def _urgency(candidate: Candidate) -> tuple[int, str, str]:

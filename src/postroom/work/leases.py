@@ -6,6 +6,7 @@ from postroom.core import checks, clock
 from postroom.core.errors import InvalidState, LeaseHeld, LeaseLost
 from postroom.core.records import Claim, Lease, Posted, Thread
 from postroom.core.states import CLAIMED, PENDING, TERMINAL
+from postroom.core.words import quoted
 from postroom.work import messages
 
 TYPE_CHECKING = False
@@ -90,13 +91,13 @@ def holding(tx: Transaction, thread_id: str, *, agent: str, lease_token: str | N
     if thread.status in TERMINAL:
         raise ended(thread)
     if lease is None or not lease.held:
-        raise InvalidState(f"nobody holds {thread_id}", hint=f"Claim it first: `inbox claim --agent {agent} --thread {thread_id}`.")
+        raise InvalidState(
+            f"nobody holds {thread_id}", hint=f"Claim it first: `inbox claim --agent {quoted(agent)} --thread {quoted(thread_id)}`."
+        )
     if lease.agent_id != agent:
         raise _held(lease, agent)
     if lease_token is not None and lease_token != lease.lease_token:
-        raise LeaseLost(
-            f"the lease on {thread_id} was replaced by a newer one", hint="Stop: another process owns the thread now.", thread_id=thread_id
-        )
+        raise lost(thread_id)
     return thread, lease
 
 
@@ -120,8 +121,18 @@ def drop(tx: Transaction, lease: Lease | None) -> None:
         tx.run(tx.sql.lease_release, thread_id=lease.thread_id, lease_token=lease.lease_token, now=clock.stamp(tx.now()))
 
 
+def lost(thread_id: str) -> LeaseLost:
+    return LeaseLost(
+        f"the lease on {thread_id} was replaced by a newer one", hint="Stop: another process owns the thread now.", thread_id=thread_id
+    )
+
+
 def ended(thread: Thread) -> InvalidState:
-    return InvalidState(f"{thread.thread_id} has ended: it is {thread.status}", hint="Send a new thread.", status=thread.status)
+    return InvalidState(
+        f"{thread.thread_id} has ended: it is {thread.status}",
+        hint="Stop working on it; for anything more, send a new thread.",
+        status=thread.status,
+    )
 
 
 def _held(lease: Lease, agent: str) -> LeaseHeld:

@@ -42,6 +42,7 @@ def send(
     checks.choice("kind", kind, KINDS)
     if priority is not None:
         checks.choice("priority", priority, PRIORITIES)
+    checks.text("subject", subject)
     said = messages.content(summary or subject, body, payload_json, artifacts)
     with store.write() as tx:
         row = None if thread_id is None else tx.one(tx.sql.thread_lock, thread_id=checks.name("thread", thread_id))
@@ -167,7 +168,7 @@ def _open(
         thread_id or tx.fresh("thr"),
         checks.text("run", run_id or ""),
         checks.text("task", task_id or ""),
-        checks.text("subject", subject or said.summary),
+        subject or said.summary,
         sender,
         to or "",
         PENDING,

@@ -7,6 +7,7 @@ from _thread import RLock
 
 from postroom.core import clock, ids
 from postroom.core.errors import NoStore, NotAStore, StoreReadOnly, WrongVersion
+from postroom.core.words import quoted
 from postroom.store.sqlite import statements
 from postroom.store.sqlite.driver import Connection, Error, connect
 from postroom.store.sqlite.turnstile import Turnstile
@@ -49,7 +50,7 @@ class SqliteStore:
     """An open store in a file. Threads may share it: transactions take turns. Do not carry it across a fork."""
 
     def __init__(self, path: str, *, door: str = "library", now: Callable[[], int] = clock.now) -> None:
-        self.place = os.path.realpath(path)
+        self.place = resolved(path)
         self.door = door
         self.clock = now
         _check_place(self.place, path)
@@ -112,7 +113,8 @@ class SqliteStore:
             raise WrongVersion(f"{self.place} has schema {version}; this program knows {VERSION}", hint="Upgrade postroom.")
         if version < VERSION:
             raise WrongVersion(
-                f"{self.place} has schema {version}; this program needs {VERSION}", hint=f"Upgrade it with `inbox init --db {self.place}`."
+                f"{self.place} has schema {version}; this program needs {VERSION}",
+                hint=f"Upgrade it with `inbox init --db {quoted(self.place)}`.",
             )
 
 
@@ -228,12 +230,19 @@ class WriteTransaction(Transaction):
             self.store.ring(self._topics)
 
 
+def resolved(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except FileNotFoundError:
+        raise NoStore("the current folder is gone", hint="Go to one that exists, or name the store by its full path.") from None
+
+
 def _check_place(place: str, named: str) -> None:
     """A store that is not there, and one that cannot be looked at, are two things."""
     try:
         mode = os.stat(place).st_mode
     except (FileNotFoundError, NotADirectoryError):
-        raise NoStore(f"there is no store at {named}", hint="Create it with `inbox init --db PATH`.", path=named) from None
+        raise NoStore(f"there is no store at {named}", hint=f"Create it with `inbox init --db {quoted(named)}`.", path=named) from None
     except OSError as error:
         raise StoreReadOnly(f"{named} cannot be looked at: {error.strerror}", hint="Check the permissions of its folders.") from None
     if mode & 0o170000 == 0o040000:

@@ -6,7 +6,7 @@ import os
 
 from postroom.core.errors import InvalidInput, NotAStore, StoreReadOnly, UnsafePlace, WrongVersion
 from postroom.store.sqlite.driver import Connection, Error
-from postroom.store.sqlite.engine import APPLICATION, VERSION, connection, touch
+from postroom.store.sqlite.engine import APPLICATION, VERSION, connection, resolved, touch
 from postroom.store.sqlite.faults import refusal
 
 MIGRATIONS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "migrations", "sqlite")
@@ -22,7 +22,7 @@ def init(path: str) -> bool:
     """Make the store at `path`, or upgrade it. True if it was not there. Safe to call at any time, by any number at once."""
     if not path or "\0" in path:
         raise InvalidInput("the path of a store cannot be empty or hold a NUL character", field="db")
-    place = os.path.realpath(path)
+    place = resolved(path)
     folder = os.path.dirname(place)
     try:
         os.makedirs(folder, exist_ok=True)
