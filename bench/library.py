@@ -64,8 +64,8 @@ def _by_hand(bare: sqlite3.Connection, thread_id: str) -> None:
     move = {**key, "assigned_to": "w", "now": now}
     bare.execute("BEGIN IMMEDIATE")
     bare.execute(sql.thread_lock, key).fetchone()
-    granted = {**key, "agent_id": "w", "lease_token": token, "now": now, "expires_at": now, "lease_seconds": 900, "replaces": ""}
-    bare.execute(sql.lease_grant, granted)
+    granted = {**key, "agent_id": "w", "lease_token": token, "now": now, "expires_at": now, "lease_seconds": 900}
+    bare.execute(sql.lease_grant, {**granted, "priority": "normal", "replaces": ""})
     bare.execute(sql.thread_move, {**move, "status": "claimed", "seen": "pending", "latest_message_id": None})
     bare.execute(sql.event_append, {**event, "event_type": "thread.claimed", "message_id": None})
     bare.execute(sql.agent_seen, {"name": "w", "now": now})
@@ -87,6 +87,8 @@ def _measured(place: str, size: int) -> dict[str, float]:
     _fill(place, size)
     store = postroom.open(place)
     fresh = [work.send(store, sender="leader", to="w1", subject="fresh").thread.thread_id for _ in range(100)]
+    for _ in range(100):
+        work.send(store, sender="leader", to="w2", subject="to take")
     shown = iter(fresh * 4)
     claimed = iter(fresh)
     verbs: dict[str, Callable[[], object]] = {
@@ -144,7 +146,8 @@ def _fill(place: str, size: int) -> None:
     )
     held, until = (row for row in rows if row % 10 == 1), clock.stamp(now + 900 * clock.SECOND)
     database.executemany(
-        "INSERT INTO leases VALUES (?, 'w0', ?, ?, ?, NULL, 900)", ((key(row), f"lse_{row}", stamp(row), until) for row in held)
+        "INSERT INTO leases VALUES (?, 'w0', ?, ?, ?, NULL, 900, 'normal', 0)",
+        ((key(row), f"lse_{row}", stamp(row), until) for row in held),
     )
     database.commit()
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -331,3 +331,22 @@ def test_a_taker_that_times_out_takes_nothing(live: Store) -> None:
 def test_a_malformed_wait_to_take_is_refused(live: Store, how: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):
         work.wait_take(live, **{"agent": "builder", "timeout_seconds": SHORT, **how})  # type: ignore[arg-type]
+
+
+def test_a_reply_that_was_waited_for_is_read(live: Store) -> None:
+    asked = asking(live).thread.thread_id
+    work.reply(live, asked, sender="leader", summary="This one")
+    assert asked in unread(live, "builder")
+    work.wait_reply(live, asked, agent="builder", timeout_seconds=LONG)
+    assert asked not in unread(live, "builder")
+
+
+def test_a_reply_is_left_unread_for_a_caller_that_marks_it_later(live: Store) -> None:
+    asked = asking(live).thread.thread_id
+    work.reply(live, asked, sender="leader", summary="This one")
+    work.wait_reply(live, asked, agent="builder", timeout_seconds=LONG, mark=False)
+    assert asked in unread(live, "builder")
+
+
+def unread(store: Store, agent: str) -> list[str]:
+    return [candidate.thread.thread_id for candidate in work.fetch(store, agent=agent, unread=True)]

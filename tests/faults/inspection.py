@@ -7,6 +7,8 @@ import os
 import sqlite3
 from contextlib import closing
 
+from postroom.store.sqlite import turnstile
+
 TABLES = ("threads", "messages", "leases", "artifacts", "events", "agents", "reads", "sqlite_sequence")
 
 
@@ -19,16 +21,19 @@ def dump(place: str) -> dict[str, list[tuple[object, ...]]]:
 
 
 def assert_no_lock(place: str) -> None:
-    """Nobody holds SQLite's write lock or a flock of the turnstile."""
+    """Nobody holds SQLite's write lock or a ticket of the turnstile."""
     with closing(sqlite3.connect(place, timeout=0, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")
-    for suffix in (".turn", ".lock"):
-        file = os.open(place + suffix, os.O_RDWR | os.O_CREAT)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        finally:
-            os.close(file)
+    assert_no_ticket(place)
+
+
+def assert_no_ticket(place: str) -> None:
+    file = os.open(place + ".lock", os.O_RDWR | os.O_CREAT)
+    try:
+        turnstile._lock(file, fcntl.F_WRLCK, 0, 0)  # to the end of the file, and beyond
+    finally:
+        os.close(file)
 
 
 CONTRADICTIONS = {

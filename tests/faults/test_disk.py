@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -255,18 +255,27 @@ def test_init_of_a_store_that_is_there_keeps_everything(place: str) -> None:
     store.close()
 
 
+# Makes each store that it is told of, at once, and says whether it was the one that made it.
+MAKER = """
+import postroom.store.sqlite.schema
+say("READY")
+for line in sys.stdin:
+    try:
+        say(postroom.init(line.strip()))
+    except Refusal as refusal:
+        say(repr(refusal))
+"""
+
+
 def test_init_by_many_at_once_makes_one_store(tmp_path: Path) -> None:
-    place = str(tmp_path / "new" / "coord.db")
-    program = "say('READY')\nsys.stdin.readline()\nsay(postroom.init(sys.argv[1]))"
-    children = [Child(program, place).ready() for _ in range(6)]
-    for child in children:
-        child.tell()
-    made = []
-    for child in children:
-        with child:
-            made.append(child.line())
-    assert sorted(made) == ["False"] * 5 + ["True"]
-    assert_sound(place)
+    with ExitStack() as stack:
+        children = [stack.enter_context(Child(MAKER)).ready() for _ in range(6)]
+        for number in range(20):
+            place = str(tmp_path / f"new {number}" / "coord.db")
+            for child in children:
+                child.tell(place)
+            assert sorted(child.line() for child in children) == ["False"] * 5 + ["True"]
+            assert_sound(place)
 
 
 def test_a_store_whose_file_was_replaced_by_a_copy_still_opens(place: str, tmp_path: Path) -> None:

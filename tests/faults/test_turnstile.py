@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
 import postroom
 from postroom import work
 from postroom.core.errors import StoreBusy
+from postroom.store.sqlite import turnstile
 from postroom.store.sqlite.engine import SqliteStore
 from tests.contract.scenes import sent
 from tests.contract.sleeping import eventually
 from tests.faults.children import Child
-from tests.faults.inspection import assert_no_lock, dump
+from tests.faults.inspection import assert_no_lock, assert_no_ticket, dump
 
 HOLDER = """
-import fcntl
-files = [os.open(path, os.O_RDWR) for path in sys.argv[1:]]
-for file in files:
-    fcntl.flock(file, fcntl.LOCK_EX)
+from postroom.store.sqlite import turnstile
+held = turnstile.Turnstile(sys.argv[1])
+held.enter()
 say("READY")
 sys.stdin.read()
+"""
+
+DRAWING = """
+from postroom.store.sqlite import turnstile
+file = os.open(sys.argv[1] + ".lock", os.O_RDWR)
+assert turnstile._try(file, turnstile._GUARD)
+say("READY")
+sys.stdin.read()
+"""
+
+IN_LINE = """
+from postroom.store.sqlite import turnstile
+turnstile.PATIENCE = 60
+line = turnstile.Turnstile(sys.argv[1])
+say("READY")
+line.enter()
+with open(sys.argv[2], "a") as file:
+    file.write(sys.argv[3])
+line.leave()
 """
 
 INSIDE = """
@@ -51,27 +70,67 @@ def no_lock(place: str) -> bool:
 
 
 def stands_in_line(store: SqliteStore) -> bool:
-    """Whether a writer of this store holds the turnstile's lock."""
-    file = os.open(store.place + ".lock", os.O_RDWR)
+    """Whether a writer of this store holds a ticket."""
+    with store.write():
+        return not no_lock_of_ours(store.place)
+
+
+def no_lock_of_ours(place: str) -> bool:
     try:
-        with store.write():
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert_no_ticket(place)
     except BlockingIOError:
-        return True
+        return False
+    return True
+
+
+def drawn(place: str) -> int:
+    file = os.open(place + ".lock", os.O_RDWR)
+    try:
+        return turnstile._number(file, turnstile._DRAWN)
     finally:
         os.close(file)
-    return False
 
 
-@pytest.mark.parametrize("suffixes", [(".lock",), (".turn",), (".turn", ".lock")], ids=["lock", "turn", "both"])
-def test_a_stopped_process_in_the_turnstile_does_not_stop_the_writers(place: str, suffixes: tuple[str, ...]) -> None:
-    with Child(HOLDER, *(place + suffix for suffix in suffixes)).ready() as child:
+@pytest.mark.parametrize("program", [HOLDER, DRAWING], ids=["inside", "drawing"])
+def test_a_stopped_process_in_the_turnstile_does_not_stop_the_writers(place: str, program: str) -> None:
+    with Child(program, place).ready() as child:
         stop(child)
         store = postroom.open(place)
-        ids = [sent(store) for _ in range(20)]
-        assert len(work.list_threads(store).threads) == len(set(ids)) == 20
+        ids = [sent(store) for _ in range(3)]
+        assert len(work.list_threads(store).threads) == len(set(ids)) == 3
         store.close()
     assert eventually(lambda: no_lock(place))
+
+
+def test_writers_come_in_as_they_drew(place: str, tmp_path: Path) -> None:
+    first = turnstile.Turnstile(place)
+    first.enter()
+    children = []
+    for name in "abcdef":
+        before = drawn(place)
+        children.append(Child(IN_LINE, place, str(tmp_path / "order"), name).ready())
+        assert eventually(lambda before=before: drawn(place) > before)  # type: ignore[misc]
+    assert not (tmp_path / "order").exists()
+    first.leave()
+    for child in children:
+        with child:
+            child.rest()
+    first.close()
+    assert (tmp_path / "order").read_text() == "abcdef"
+
+
+def test_a_ticket_of_the_dead_is_let_through(place: str, tmp_path: Path) -> None:
+    first = turnstile.Turnstile(place)
+    first.enter()
+    with Child(IN_LINE, place, str(tmp_path / "order"), "dead").ready() as dead:
+        assert eventually(lambda: drawn(place) == turnstile._TICKETS + 2)
+        with Child(IN_LINE, place, str(tmp_path / "order"), "next").ready() as after:
+            assert eventually(lambda: drawn(place) == turnstile._TICKETS + 3)
+            dead.kill()
+            first.leave()
+            after.rest()
+    first.close()
+    assert (tmp_path / "order").read_text() == "next"
 
 
 def test_writers_without_the_turnstile_still_keep_apart(place: str) -> None:
@@ -84,7 +143,7 @@ say(*[work.take(store, agent="worker").thread.thread_id for _ in range(5)])
     store = postroom.open(place)
     ids = [sent(store, to="worker") for _ in range(20)]
     store.close()
-    with Child(HOLDER, place + ".turn", place + ".lock").ready() as holder:
+    with Child(HOLDER, place).ready() as holder:
         stop(holder)
         children = [Child(program, place).ready() for _ in range(4)]
         for child in children:
@@ -96,8 +155,8 @@ say(*[work.take(store, agent="worker").thread.thread_id for _ in range(5)])
     assert sorted(taken) == sorted(ids)
 
 
-def test_the_flocks_of_a_process_die_with_it(place: str) -> None:
-    with Child(HOLDER, place + ".turn", place + ".lock").ready() as child:
+def test_the_tickets_of_a_process_die_with_it(place: str) -> None:
+    with Child(HOLDER, place).ready() as child:
         stop(child)
         child.kill()
         assert_no_lock(place)
@@ -106,7 +165,7 @@ def test_the_flocks_of_a_process_die_with_it(place: str) -> None:
 def test_a_store_that_met_a_stopped_holder_stands_in_line_again_when_it_is_gone(place: str) -> None:
     store = SqliteStore(place)
     assert stands_in_line(store)
-    with Child(HOLDER, place + ".lock").ready() as child:
+    with Child(HOLDER, place).ready() as child:
         stop(child)
         sent(store)
     assert eventually(lambda: stands_in_line(store))
@@ -115,7 +174,7 @@ def test_a_store_that_met_a_stopped_holder_stands_in_line_again_when_it_is_gone(
 
 
 def test_without_the_files_of_the_turnstile_writing_goes_on(place: str) -> None:
-    for suffix in (".turn", ".lock", ".bell"):
+    for suffix in (".lock", ".bell"):
         os.unlink(place + suffix)
     store = postroom.open(place)
     assert sent(store)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 NAME_YOURSELF = "Name yourself with --agent, or set INBOX_AGENT."
 
 
-def store(args: Arguments) -> Store:
-    return open_store(find(args.db), door="cli")
+def store(args: Arguments, *, solitary: bool = False) -> Store:
+    return open_store(find(args.db), door="cli", solitary=solitary)
 
 
 def agent(args: Arguments) -> str:

@@ -26,7 +26,7 @@ def take(args: Arguments) -> Outcome:
         from postroom.work.waiting import wait_take
 
         with interruptible():
-            taken = wait_take(inputs.store(args), agent=agent, **lease, **inputs.given(args, "timeout_seconds"))
+            taken = wait_take(inputs.store(args, solitary=True), agent=agent, **lease, **inputs.given(args, "timeout_seconds"))
     else:
         from postroom.work.candidates import take as verb
 

@@ -37,10 +37,10 @@ def wait_reply(args: Arguments) -> Outcome:
     from postroom.work.threads import mark_read
     from postroom.work.waiting import wait_reply as verb
 
-    thread, store = inputs.thread(args), inputs.store(args)
+    thread, store = inputs.thread(args), inputs.store(args, solitary=True)
     keys = inputs.given(args, "after_message", "after_event", "kinds", "timeout_seconds")
     with interruptible():
-        reply = verb(store, thread, agent=args.agent, lease_token=inputs.lease_token(args), **keys)
+        reply = verb(store, thread, agent=args.agent, lease_token=inputs.lease_token(args), mark=False, **keys)
     data: dict[str, object] = {"woke": reply.woke, "next_event_id": reply.next_event_id}
     if reply.message is None:
         return Outcome(data, human="nothing", exit_code=NOTHING)
@@ -58,7 +58,7 @@ def wait_reply(args: Arguments) -> Outcome:
 def watch(args: Arguments) -> Outcome:
     from postroom.work.waiting import watch as verb
 
-    store = inputs.store(args)
+    store = inputs.store(args, solitary=True)
     with interruptible():
         activity = verb(store, agent=args.agent, statuses=args.status, **inputs.given(args, "after_event", "timeout_seconds"))
     data = {"woke": activity.woke, "next_event_id": activity.next_event_id}

@@ -9,12 +9,15 @@ if TYPE_CHECKING:
     from postroom.store.port import Store
 
 
-def open_store(place: str, *, door: str = "library") -> Store:
-    """Open a store that exists. `door` is recorded with every message that comes in through it."""
+def open_store(place: str, *, door: str = "library", solitary: bool = False) -> Store:
+    """Open a store that exists. `door` is recorded with every message that comes in through it.
+
+    `solitary` says that the process does nothing else while it waits, and has one thread: waits may then use its signals.
+    """
     _refuse_url(place)
     from postroom.store.sqlite.engine import SqliteStore
 
-    return SqliteStore(place, door=door)
+    return SqliteStore(place, door=door, solitary=solitary)
 
 
 def init_store(place: str) -> bool:

@@ -10,6 +10,7 @@ from postroom.core.records import Activity, Claim, Event, Lease, Message, Reply
 from postroom.core.states import KINDS, STATUSES, TERMINAL, WAITED_KINDS
 from postroom.core.words import quoted
 from postroom.work import candidates, leases, messages
+from postroom.work.threads import mark_read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,12 +44,14 @@ def wait_reply(
     kinds: Iterable[str] = WAITED_KINDS,
     timeout_seconds: float = 0,
     lease_token: str | None = None,
+    mark: bool = True,
 ) -> Reply:
     """Sleep until a reply comes, at most `timeout_seconds` (0: for ever).
 
     Without a cursor it starts after the thread's latest question. When `agent` holds the thread, its lease is renewed
     as long as this waits, and `LeaseLost` is raised if somebody takes the thread meanwhile. A thread that has ended and
-    holds no such reply refuses with `InvalidState`: none can come any more.
+    holds no such reply refuses with `InvalidState`: none can come any more. The reply counts as read by `agent`; with
+    `mark` off that is left to the caller, who may still fail to show it.
     """
     wanted = checks.choices("kinds", kinds, KINDS)
     checks.seconds("timeout-seconds", timeout_seconds, zero=True)
@@ -76,7 +79,11 @@ def wait_reply(
     except Interrupted as stop:
         stop.facts["next_event_id"] = after
         raise
-    return Reply(True, found.event_id, found) if found else Reply(False, after)
+    if found is None:
+        return Reply(False, after)
+    if agent is not None and mark:
+        mark_read(store, thread_id, agent=agent, event_id=found.event_id)
+    return Reply(True, found.event_id, found)
 
 
 def watch(
@@ -176,7 +183,9 @@ class _Keeping:
             return
         try:
             with self._store.write() as tx:
-                _, lease = messages.locked(tx, self._lease.thread_id)
+                thread, lease = messages.locked(tx, self._lease.thread_id)
+                if thread.status in TERMINAL:
+                    return  # the next look finds out how it ended
                 self.check(lease)
                 leases.extend(tx, self._lease)
                 tx.run(tx.sql.agent_seen, name=self._lease.agent_id, now=clock.stamp(tx.now()))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from postroom.core.errors import Refusal
     from postroom.store.port import Catalogue, Row
-    from postroom.store.sqlite.bell import BellWatch
+    from postroom.store.sqlite.bell import BellWatch, Ear
 
 VERSION = 1  # of the schema: the number of the newest migration
 APPLICATION = 0x506F7374  # "Post", in the header of each of our files
@@ -49,12 +49,14 @@ def connection(path: str) -> Connection:
 class SqliteStore:
     """An open store in a file. Threads may share it: transactions take turns. Do not carry it across a fork."""
 
-    def __init__(self, path: str, *, door: str = "library", now: Callable[[], int] = clock.now) -> None:
+    def __init__(self, path: str, *, door: str = "library", solitary: bool = False, now: Callable[[], int] = clock.now) -> None:
         self.place = resolved(path)
         self.door = door
+        self.solitary = solitary
         self.clock = now
         _check_place(self.place, path)
         self.turnstile = Turnstile(self.place)
+        self.ears: list[Ear] = []  # left over from waits, for the next
         self.mutex = RLock()  # reentrant, so that a transaction inside a transaction is refused, not hung
         self.connection = connection(self.place)
         self._check_version()
@@ -81,7 +83,7 @@ class SqliteStore:
 
     def bell(self, topic: str) -> str:
         """The bell of a topic. Some topics share one: who is woken for another's finds nothing, and sleeps on."""
-        return f"{self.place}.bells/{int.from_bytes(topic.encode(), 'big') % BELLS}"
+        return f"{self.place}.bells/{int.from_bytes(topic.encode(), 'big') % BELLS}/bell"
 
     def ring(self, topics: Iterable[str]) -> None:
         """Wake those who watch. A bell that cannot be rung costs them up to a second, never a message."""
@@ -94,6 +96,8 @@ class SqliteStore:
     def close(self) -> None:
         self.connection.close()
         self.turnstile.close()
+        while self.ears:
+            self.ears.pop().close()
 
     def __enter__(self) -> Self:
         return self
@@ -252,6 +256,8 @@ def _check_place(place: str, named: str) -> None:
 def touch(path: str) -> None:
     """Make sure that a file exists; where it cannot be made, whoever needs it does without."""
     try:
+        if not os.path.isdir(os.path.dirname(path)):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))
     except OSError:
         pass

@@ -41,7 +41,7 @@ def _folder(place: str) -> Iterator[Finding]:
     kind = schema.filesystem(folder)
     unsafe = schema.is_network(kind)
     yield ("file system", "fail" if unsafe else "ok", f"{kind or 'unknown'}{': WAL is not safe here' if unsafe else ''}")
-    writable = all(os.access(path, os.W_OK) for path in (folder, place, place + ".bell", place + ".lock", place + ".turn"))
+    writable = all(os.access(path, os.W_OK) for path in (folder, place, place + ".bell", place + ".lock"))
     yield ("permissions", "ok" if writable else "warn", "writable" if writable else "something in the folder cannot be written by you")
 
 

@@ -8,6 +8,7 @@ from postroom.core.errors import InvalidInput, NotAStore, StoreReadOnly, UnsafeP
 from postroom.store.sqlite.driver import Connection, Error
 from postroom.store.sqlite.engine import APPLICATION, VERSION, connection, resolved, touch
 from postroom.store.sqlite.faults import refusal
+from postroom.store.sqlite.turnstile import Turnstile
 
 MIGRATIONS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "migrations", "sqlite")
 
@@ -32,22 +33,24 @@ def init(path: str) -> bool:
         raise InvalidInput(f"{place} is a folder", field="db", hint=f"Pass a file, for example {os.path.join(path, 'coord.db')}.")
     _refuse_network(folder)
     opened = connection(place)
+    turnstile = Turnstile(place)
     try:
+        if os.path.exists(place) and os.path.getsize(place) and _version(opened, place) == VERSION:
+            return False
+        turnstile.enter()  # changing the journal mode does not wait for others, so they wait here
         created = _migrate(opened, place)
     except Error as error:
         raise refusal(error, place) from error
     finally:
         opened.close()
-    for suffix in (".bell", ".turn", ".lock"):
+        turnstile.leave()
+        turnstile.close()
+    for suffix in (".bell", ".lock"):
         touch(place + suffix)
-    os.makedirs(place + ".bells", exist_ok=True)
     return created
 
 
 def _migrate(opened: Connection, place: str) -> bool:
-    found = _version(opened, place)
-    if found == VERSION:
-        return False
     opened.execute("PRAGMA journal_mode=WAL")
     opened.execute("BEGIN IMMEDIATE")
     found = _version(opened, place)  # again, now that nobody else can change it
@@ -62,9 +65,14 @@ def _migrate(opened: Connection, place: str) -> bool:
 
 
 def _version(opened: Connection, place: str) -> int:
+    alone = not opened.in_transaction
+    if alone:
+        opened.execute("BEGIN")  # one view: another `init` may be at work
     version: int = opened.execute("PRAGMA user_version").fetchone()[0]
     application = opened.execute("PRAGMA application_id").fetchone()[0]
     tables = opened.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if alone:
+        opened.execute("ROLLBACK")
     if tables and application != APPLICATION:
         raise NotAStore(f"{place} is somebody else's database", hint="Choose another path: Postroom keeps a file of its own.")
     if version > VERSION:
