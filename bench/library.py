@@ -93,8 +93,8 @@ def _measured(place: str, size: int) -> dict[str, float]:
     claimed = iter(fresh)
     verbs: dict[str, Callable[[], object]] = {
         "fetch": lambda: work.fetch(store, agent="w1"),
-        "list": lambda: work.list_threads(store),
-        "list --assigned-to": lambda: work.list_threads(store, assigned_to="w1"),
+        "list": lambda: work.list_threads(store, limit=10),  # so that both sizes have as many rows to show
+        "list --assigned-to": lambda: work.list_threads(store, assigned_to="w1", limit=10),
         "show": lambda: work.show(store, next(shown)),
         "claim": lambda: work.claim(store, next(claimed), agent="w9"),
         "take": lambda: work.take(store, agent="w2"),
