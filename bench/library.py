@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import postroom
-from bench.report import Report, milliseconds, times
+from bench.report import Report, interleaved, milliseconds, times
 from postroom import work
 from postroom.core import clock, ids
 from postroom.store.port import Store
@@ -29,10 +29,11 @@ def run(report: Report) -> None:
     report.row("postroom / by hand", f"{hand / ours:.0%}", "at least 70 %", met=hand / ours >= 0.7)
     report.section(f"Flat cost: at {LARGE:,} threads / at {SMALL:,}")
     with TemporaryDirectory() as folder:
-        small, large = (_measured(str(Path(folder) / f"{size}.db"), size) for size in (SMALL, LARGE))
-    for name in small:
-        ratio = large[name] / small[name]
-        report.row(f"{name} ({milliseconds(small[name])} at {SMALL:,})", times(ratio), "within 1.5", met=ratio <= 1.5)
+        small, large = (_verbs(str(Path(folder) / f"{size}.db"), size) for size in (SMALL, LARGE))
+        for name in small:
+            measured = interleaved(100, small=small[name], large=large[name])
+            ratio = measured["large"] / measured["small"]
+            report.row(f"{name} ({milliseconds(measured['small'])} at {SMALL:,})", times(ratio), "within 1.5", met=ratio <= 1.5)
 
 
 def _side_by_side(place: str) -> tuple[float, float]:
@@ -82,7 +83,7 @@ def _by_hand(bare: sqlite3.Connection, thread_id: str) -> None:
     bare.execute("COMMIT")
 
 
-def _measured(place: str, size: int) -> dict[str, float]:
+def _verbs(place: str, size: int) -> dict[str, Callable[[], object]]:
     postroom.init(place)
     _fill(place, size)
     store = postroom.open(place)
@@ -91,7 +92,7 @@ def _measured(place: str, size: int) -> dict[str, float]:
         work.send(store, sender="leader", to="w2", subject="to take")
     shown = iter(fresh * 4)
     claimed = iter(fresh)
-    verbs: dict[str, Callable[[], object]] = {
+    return {
         "fetch": lambda: work.fetch(store, agent="w1"),
         "list": lambda: work.list_threads(store, limit=10),  # so that both sizes have as many rows to show
         "list --assigned-to": lambda: work.list_threads(store, assigned_to="w1", limit=10),
@@ -100,20 +101,10 @@ def _measured(place: str, size: int) -> dict[str, float]:
         "take": lambda: work.take(store, agent="w2"),
         "wait-reply that times out": lambda: _wait(store, fresh[0]),
     }
-    return {name: _median(verb) for name, verb in verbs.items()}
 
 
 def _wait(store: Store, thread_id: str) -> None:
     work.wait_reply(store, thread_id, timeout_seconds=0.000001)
-
-
-def _median(verb: Callable[[], object]) -> float:
-    spent = []
-    for _ in range(100):
-        start = perf_counter()
-        verb()
-        spent.append(perf_counter() - start)
-    return median(spent)
 
 
 def _fill(place: str, size: int) -> None:
