@@ -64,7 +64,7 @@ def _by_hand(bare: sqlite3.Connection, thread_id: str) -> None:
     event = {**key, "run_id": "", "task_id": "", "source": "w", "summary": "bench", "payload_json": "{}", "created_at": now}
     move = {**key, "assigned_to": "w", "now": now}
     bare.execute("BEGIN IMMEDIATE")
-    bare.execute(sql.thread_lock, key).fetchone()
+    bare.execute(sql.thread_find, key).fetchone()
     granted = {**key, "agent_id": "w", "lease_token": token, "now": now, "expires_at": now, "lease_seconds": 900}
     bare.execute(sql.lease_grant, {**granted, "priority": "normal", "replaces": ""})
     bare.execute(sql.thread_move, {**move, "status": "claimed", "seen": "pending", "latest_message_id": None})
@@ -72,7 +72,7 @@ def _by_hand(bare: sqlite3.Connection, thread_id: str) -> None:
     bare.execute(sql.agent_seen, {"name": "w", "now": now})
     bare.execute("COMMIT")
     bare.execute("BEGIN IMMEDIATE")
-    bare.execute(sql.thread_lock, key).fetchone()
+    bare.execute(sql.thread_find, key).fetchone()
     bare.execute(sql.lease_release, {**key, "lease_token": token, "now": now})
     event_id = bare.execute(sql.event_append, {**event, "event_type": "thread.done", "message_id": message_id}).lastrowid
     said = {"from_agent": "w", "to_agent": "leader", "kind": "result", "summary": "ok", "body": "", "payload_json": "{}", "door": "hand"}

@@ -9,14 +9,14 @@ from postroom.store.sqlite import statements
 from postroom.store.sqlite.engine import SqliteStore
 
 SMALL_TABLES = {"agents_all"}  # as many rows as agents, asked for by people
-SELECTS = [name for name, text in vars(statements).items() if isinstance(text, str) and text.lstrip().startswith("SELECT")]
+SELECTS = [name for name, text in vars(statements).items() if not name.startswith("_") and str(text).lstrip().startswith("SELECT")]
 
 
 @pytest.mark.parametrize("name", SELECTS)
 def test_no_read_scans_a_table_or_sorts_it(name: str, store: Store) -> None:
     assert isinstance(store, SqliteStore)
     plan = _plan(store, getattr(statements, name))
-    scans = [step for step in plan if step.startswith("SCAN") and "json_each" not in step and "VIRTUAL TABLE" not in step]
+    scans = [step for step in plan if step.startswith("SCAN") and not _harmless(step)]
     assert name in SMALL_TABLES or not [step for step in scans if "USING" not in step], plan
     assert not [step for step in plan if "TEMP B-TREE FOR ORDER BY" in step] or name in ("artifacts_of_thread", "artifacts_of_message"), (
         plan
@@ -27,6 +27,11 @@ def test_no_read_scans_a_table_or_sorts_it(name: str, store: Store) -> None:
 def test_every_write_finds_its_row_by_its_key(name: str, store: Store) -> None:
     assert isinstance(store, SqliteStore)
     assert all("USING INDEX" in step for step in _plan(store, getattr(statements, name)))
+
+
+def _harmless(step: str) -> bool:
+    """A list of a few words, or what a limited subquery already found."""
+    return "VIRTUAL TABLE" in step or step.startswith(("SCAN pending_", "SCAN lapsed_"))
 
 
 def _plan(store: SqliteStore, statement: str) -> list[str]:

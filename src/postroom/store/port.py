@@ -18,11 +18,10 @@ class Catalogue(Protocol):
     # threads
     thread_insert: str
     thread_find: str
-    thread_lock: str
     thread_move: str
     thread_prioritise: str
     threads_waiting: str
-    threads_waiting_lock: str
+    threads_takeable: str
     threads_assigned: str
     threads_created: str
     threads_created_assigned: str
@@ -46,7 +45,6 @@ class Catalogue(Protocol):
     lease_wait: str
     lease_prioritise: str
     leases_lapsed: str
-    leases_lapsed_lock: str
     leases_lapsed_of_status: str
     lease_next_expiry: str
     leases_of_agent: str
@@ -70,9 +68,14 @@ class Transaction(Protocol):
     """One transaction: all of it or nothing."""
 
     door: str
+    rivals: int
+    """How many candidates a taker looks at, because others may be taking the first ones: 1 where writers are alone."""
 
     @property
     def sql(self) -> Catalogue: ...
+
+    def hold(self, thread_id: str, *, wait: bool = True) -> bool:
+        """Keep others from changing a thread until the transaction ends; without `wait`, only if nobody does already."""
 
     def now(self) -> int:
         """This transaction's instant, the same however often it is asked."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from postroom.core import checks, clock
-from postroom.core.records import Candidate, Claim, Thread
+from postroom.core.errors import StoreBusy
+from postroom.core.records import Candidate, Claim, Lease, Thread
 from postroom.core.states import HELD, PENDING, PRIORITIES, STATUSES
 from postroom.work import leases, messages
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from postroom.store.port import Row, Store, Transaction
 
-LAPSED_LOOKED_AT = 32  # of one priority, those that lapsed first: the oldest of them is taken
+ATTEMPTS = 100
 _FIELDS = len(Thread.__fields__)
 
 
@@ -49,11 +50,25 @@ def take(store: Store, *, agent: str, lease_seconds: float = leases.LEASE_SECOND
 
 
 def take_next(tx: Transaction, *, agent: str, lease_seconds: float) -> Claim | None:
-    best = min(_takeable(tx, agent), key=_urgency, default=None)
-    if best is None:
-        return None
-    thread, lease = messages.locked(tx, best.thread.thread_id)
-    return leases.grant(tx, thread, lease, agent=agent, lease_seconds=lease_seconds)
+    """Claim the best candidate that nobody else is taking at this moment; None only when there is none."""
+    for _ in range(ATTEMPTS):
+        offered = _takeable(tx, agent)
+        if not offered:
+            return None
+        for thread_id in offered:
+            if tx.hold(thread_id, wait=False):
+                thread, lease = messages.found(tx, thread_id)
+                if _free(thread, lease, agent, clock.stamp(tx.now())):
+                    return leases.grant(tx, thread, lease, agent=agent, lease_seconds=lease_seconds)
+        tx.hold(offered[0])  # others are taking all of these: see what is left when one of them is done
+    raise StoreBusy("others took every thread that was offered", hint="Try again.")
+
+
+def _free(thread: Thread, lease: Lease | None, agent: str, now: str) -> bool:
+    """Whether a thread that was offered is still to be had, now that nobody else can change it."""
+    if thread.status == PENDING:
+        return thread.assigned_to == agent
+    return thread.status in HELD and lease is not None and lease.held and not lease.live(now)
 
 
 def available(store: Store, *, agent: str) -> tuple[bool, int | None]:
@@ -67,15 +82,10 @@ def available(store: Store, *, agent: str) -> tuple[bool, int | None]:
     return False, clock.instant(min(ends)) if ends else None
 
 
-def _takeable(tx: Transaction, agent: str) -> list[Candidate]:
-    """What may be taken of the highest priority at which there is something."""
-    now = clock.stamp(tx.now())
-    for priority in PRIORITIES:
-        waiting = tx.all(tx.sql.threads_waiting_lock, agent=agent, priority=priority, limit=1)
-        lapsed = tx.all(tx.sql.leases_lapsed_lock, waiting=0, priority=priority, now=now, limit=LAPSED_LOOKED_AT)
-        if waiting or lapsed:
-            return [*(Candidate(Thread(*row), False, None) for row in waiting), *map(_given_up, lapsed)]
-    return []
+def _takeable(tx: Transaction, agent: str) -> list[str]:
+    """The ids of what may be taken: the best first."""
+    rows = tx.all(tx.sql.threads_takeable, agent=agent, now=clock.stamp(tx.now()), limit=tx.rivals)
+    return [row[0] for row in sorted(rows, key=lambda row: (PRIORITIES.index(row[1]), row[2], row[0]))]
 
 
 def _own(tx: Transaction, agent: str, wanted: Iterable[str], limit: int) -> Iterable[Candidate]:

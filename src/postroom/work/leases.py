@@ -53,9 +53,9 @@ def grant(tx: Transaction, thread: Thread, lease: Lease | None, *, agent: str, l
         raise LeaseHeld(f"{thread.thread_id} was claimed by another worker", hint="Take other work with `inbox take`.")
     claimed = thread.replace(status=CLAIMED, assigned_to=agent, updated_at=now)
     messages.move(tx, thread, claimed)
+    tx.run(tx.sql.agent_seen, name=agent, now=now)
     replaced = lease.agent_id if lease is not None and lease.held else None
     messages.announce(tx, claimed, event_type="thread.claimed", source=agent, summary=thread.subject, replaced=replaced)
-    tx.run(tx.sql.agent_seen, name=agent, now=now)
     return Claim(claimed, granted)
 
 

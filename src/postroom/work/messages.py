@@ -44,10 +44,8 @@ def _attachment(artifact: Attachment) -> Attachment:
 
 def locked(tx: Transaction, thread_id: str) -> tuple[Thread, Lease | None]:
     """A thread and its lease, ours to change until the transaction ends."""
-    row = tx.one(tx.sql.thread_lock, thread_id=thread_id)
-    if row is None:
-        raise _unknown(thread_id)
-    return with_lease(row)
+    tx.hold(thread_id)
+    return found(tx, thread_id)
 
 
 def found(tx: Transaction, thread_id: str) -> tuple[Thread, Lease | None]:
@@ -62,7 +60,7 @@ def _unknown(thread_id: str) -> NotFound:
 
 
 def with_lease(row: Row) -> tuple[Thread, Lease | None]:
-    """What `thread_find` and `thread_lock` return."""
+    """What `thread_find` returns."""
     lease = None if row[_THREAD_FIELDS] is None else Lease(*row[_THREAD_FIELDS:])
     return Thread(*row[:_THREAD_FIELDS]), lease
 
@@ -91,6 +89,12 @@ def post(
     after = thread.replace(
         status=status or thread.status, assigned_to=assigned_to or thread.assigned_to, latest_message_id=message_id, updated_at=now
     )
+    move(tx, thread, after)
+    if BLOCKED in (thread.status, after.status):
+        # Asked, and so waiting for an answer; or something was said since, and whoever holds it can go on.
+        tx.run(tx.sql.lease_wait, thread_id=thread.thread_id, waiting=int(status == BLOCKED))
+    tx.run(tx.sql.agent_seen, name=sender, now=now)
+    # The event comes late: on PostgreSQL, events are written one transaction at a time from here on.
     event_id = announce(tx, after, event_type=event_type, source=sender, message_id=message_id, summary=said.summary, kind=kind, to=to)
     stored = Message(message_id, thread.thread_id, sender, to, kind, said.summary, said.body, said.payload_json, now, event_id, tx.door)
     tx.run(
@@ -107,12 +111,7 @@ def post(
         event_id=event_id,
         door=tx.door,
     )
-    move(tx, thread, after)
-    if BLOCKED in (thread.status, after.status):
-        # Asked, and so waiting for an answer; or something was said since, and whoever holds it can go on.
-        tx.run(tx.sql.lease_wait, thread_id=thread.thread_id, waiting=int(status == BLOCKED))
     tx.run(tx.sql.read_owed, agent=to, thread_id=thread.thread_id, event_id=event_id)
-    tx.run(tx.sql.agent_seen, name=sender, now=now)
     if said.artifacts:
         stored = stored.replace(artifacts=tuple(_attach(tx, message_id, artifact, now) for artifact in said.artifacts))
     return Posted(after, stored, event_id)

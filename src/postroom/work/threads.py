@@ -45,7 +45,7 @@ def send(
     checks.text("subject", subject)
     said = messages.content(summary or subject, body, payload_json, artifacts)
     with store.write() as tx:
-        row = None if thread_id is None else tx.one(tx.sql.thread_lock, thread_id=checks.name("thread", thread_id))
+        row = None if thread_id is None else _named(tx, thread_id)
         if row is None:
             opened = _open(tx, thread_id, sender, to, subject, said, run_id, task_id, priority)
             return messages.post(tx, opened, said, kind=kind, sender=sender, to=opened.assigned_to, event_type="thread.created")
@@ -104,8 +104,8 @@ def mark_read(store: Store, thread_id: str, *, agent: str, event_id: int) -> Non
         latest = tx.one(tx.sql.event_latest)
         if latest is None or event_id > latest[0]:
             raise InvalidInput(f"event {event_id} has not happened yet", field="event", hint="Nobody can have read it.")
-        tx.run(tx.sql.read_upto, agent=agent, thread_id=thread_id, event_id=event_id)
         tx.run(tx.sql.agent_seen, name=agent, now=clock.stamp(tx.now()))
+        tx.run(tx.sql.read_upto, agent=agent, thread_id=thread_id, event_id=event_id)
 
 
 def list_threads(
@@ -147,6 +147,11 @@ def _of_status(tx: Transaction, status: str, agent: str | None, created_by: str 
     if assigned_to:
         return tx.all(tx.sql.threads_assigned, status=status, assigned_to=assigned_to, limit=limit)
     return tx.all(tx.sql.threads_any, status=status, limit=limit)
+
+
+def _named(tx: Transaction, thread_id: str) -> Row | None:
+    tx.hold(checks.name("thread", thread_id))
+    return tx.one(tx.sql.thread_find, thread_id=thread_id)
 
 
 def _open(

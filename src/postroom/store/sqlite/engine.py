@@ -127,6 +127,7 @@ class Transaction:
 
     begin = "BEGIN"
     sql: Catalogue = statements
+    rivals = 1
 
     def __init__(self, store: SqliteStore) -> None:
         self.store = store
@@ -139,6 +140,9 @@ class Transaction:
         if self._now is None:
             self._now = self.store.clock()
         return self._now
+
+    def hold(self, thread_id: str, *, wait: bool = True) -> bool:
+        return True  # a write transaction is alone from its BEGIN on
 
     def fresh(self, prefix: str) -> str:
         return ids.fresh(prefix, self.now())

@@ -1,7 +1,6 @@
 """Every statement of the house, for SQLite.
 
-Differs from PostgreSQL: `_lock` statements need no FOR UPDATE, because a write transaction is alone from its BEGIN on.
-Names of columns stand in the order of the records' fields.
+Names of columns stand in the order of the records' fields. Where PostgreSQL's text differs, it says so there.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ thread_insert = """
             :latest_message_id, :created_at, :updated_at)"""
 
 thread_find = f"SELECT {_THREAD}, {_LEASE} FROM threads t LEFT JOIN leases l ON l.thread_id = t.thread_id WHERE t.thread_id = :thread_id"
-thread_lock = thread_find
 
 thread_move = """
     UPDATE threads SET status = :status, assigned_to = :assigned_to, latest_message_id = :latest_message_id, updated_at = :now
@@ -36,7 +34,18 @@ thread_prioritise = "UPDATE threads SET priority = :priority WHERE thread_id = :
 threads_waiting = f"""
     SELECT {_THREAD} FROM threads t WHERE t.status = 'pending' AND t.assigned_to = :agent AND t.priority = :priority
     ORDER BY t.created_at, t.thread_id LIMIT :limit"""
-threads_waiting_lock = threads_waiting
+
+_OFFERED = """
+    SELECT * FROM (
+      SELECT t.thread_id, t.priority, t.created_at FROM threads t
+      WHERE t.status = 'pending' AND t.assigned_to = :agent AND t.priority = '{0}'
+      ORDER BY t.created_at, t.thread_id LIMIT :limit) AS pending_{0}
+    UNION ALL
+    SELECT * FROM (
+      SELECT t.thread_id, t.priority, t.created_at FROM leases l JOIN threads t ON t.thread_id = l.thread_id
+      WHERE l.released_at IS NULL AND l.waiting = 0 AND l.priority = '{0}' AND l.expires_at <= :now
+      ORDER BY l.expires_at LIMIT :limit) AS lapsed_{0}"""
+threads_takeable = " UNION ALL ".join(_OFFERED.format(priority) for priority in ("high", "normal", "low"))
 
 threads_assigned = f"""
     SELECT {_THREAD} FROM threads t WHERE t.status = :status AND t.assigned_to = :assigned_to
@@ -117,7 +126,6 @@ leases_lapsed = f"""
     SELECT {_THREAD}, l.agent_id FROM leases l JOIN threads t ON t.thread_id = l.thread_id
     WHERE l.released_at IS NULL AND l.waiting = :waiting AND l.priority = :priority AND l.expires_at <= :now
     ORDER BY l.expires_at LIMIT :limit"""
-leases_lapsed_lock = leases_lapsed
 
 leases_lapsed_of_status = f"""
     SELECT {_THREAD}, l.agent_id FROM leases l JOIN threads t ON t.thread_id = l.thread_id
