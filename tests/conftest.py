@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from postroom.core import clock as time
+from postroom.store import init_store
 from postroom.store.port import Store
+from postroom.store.postgres.engine import PostgresStore
 from postroom.store.sqlite.engine import SqliteStore
-from postroom.store.sqlite.schema import init
+from tests.server import Postgres
 
-ENGINES = ("sqlite",)
+ENGINES = ("sqlite", "postgres")
 
 
 class Clock:
@@ -40,18 +42,43 @@ def engine(request: pytest.FixtureRequest) -> str:
     return name
 
 
-@pytest.fixture
-def place(engine: str, tmp_path: Path) -> str:
-    """Where a fresh store is."""
-    assert engine == "sqlite"
-    path = str(tmp_path / "coord.db")
-    init(path)
-    return path
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A real server: the one that POSTROOM_TEST_POSTGRES names, or a throwaway of our own."""
+    server = Postgres()
+    yield server
+    server.stop()
 
 
 @pytest.fixture
-def store(engine: str, place: str, clock: Clock) -> Iterator[Store]:
+def place(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where a fresh store is: a file, or a schema, of its own."""
+    if engine == "sqlite":
+        path = str(tmp_path / "coord.db")
+        init_store(path)
+        yield path
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    with server.schema() as url:
+        init_store(url)
+        yield url
+
+
+def open_with(place: str, clock: Clock) -> SqliteStore | PostgresStore:
+    """A store whose time is a test's."""
+    return PostgresStore(place, now=clock) if "://" in place else SqliteStore(place, now=clock)
+
+
+@pytest.fixture
+def store(place: str, clock: Clock) -> Iterator[Store]:
     """A fresh store whose time is the `clock` fixture's."""
-    assert engine == "sqlite"
-    with SqliteStore(place, now=clock) as opened:
+    with open_with(place, clock) as opened:
         yield opened
+
+
+@pytest.fixture
+def sqlite_place(tmp_path: Path) -> str:
+    """A fresh store in a file, for tests of what only files have."""
+    path = str(tmp_path / "coord.db")
+    init_store(path)
+    return path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from postroom.store.port import Store
 from postroom.store.sqlite import statements
 from postroom.store.sqlite.engine import SqliteStore
 
@@ -13,8 +12,8 @@ SELECTS = [name for name, text in vars(statements).items() if not name.startswit
 
 
 @pytest.mark.parametrize("name", SELECTS)
-def test_no_read_scans_a_table_or_sorts_it(name: str, store: Store) -> None:
-    assert isinstance(store, SqliteStore)
+def test_no_read_scans_a_table_or_sorts_it(name: str, sqlite_place: str) -> None:
+    store = SqliteStore(sqlite_place)
     plan = _plan(store, getattr(statements, name))
     scans = [step for step in plan if step.startswith("SCAN") and not _harmless(step)]
     assert name in SMALL_TABLES or not [step for step in scans if "USING" not in step], plan
@@ -24,8 +23,8 @@ def test_no_read_scans_a_table_or_sorts_it(name: str, store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", ["thread_move", "lease_renew", "lease_release", "thread_prioritise"])
-def test_every_write_finds_its_row_by_its_key(name: str, store: Store) -> None:
-    assert isinstance(store, SqliteStore)
+def test_every_write_finds_its_row_by_its_key(name: str, sqlite_place: str) -> None:
+    store = SqliteStore(sqlite_place)
     assert all("USING INDEX" in step for step in _plan(store, getattr(statements, name)))
 
 

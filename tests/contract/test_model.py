@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,11 @@ from postroom.core import clock as time
 from postroom.core.errors import InvalidState, LeaseHeld, LeaseLost, Refusal
 from postroom.core.states import HELD, PRIORITIES, TERMINAL
 from postroom.store.port import Store
+from postroom.store.postgres.engine import PostgresStore
 from postroom.store.sqlite.engine import SqliteStore
 from tests.conftest import ENGINES, Clock
 from tests.contract.scenes import events
+from tests.server import Postgres
 
 AGENTS = st.sampled_from(["ada", "bob", "eve"])
 SECONDS = st.sampled_from([1.0, 10.0, 900.0])
@@ -252,13 +255,27 @@ def fresh_sqlite(folder: str, clock: Clock) -> Store:
     return SqliteStore(path, now=clock)
 
 
-FRESH = {"sqlite": fresh_sqlite}
+EXAMPLES = {"sqlite": 200, "postgres": 60}  # a step on a server costs many times more
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_leases_and_statuses_follow_the_model(name: str) -> None:
-    machine = type("Machine", (LeaseMachine,), {"fresh": staticmethod(FRESH[name])})
+def test_leases_and_statuses_follow_the_model(name: str, request: pytest.FixtureRequest) -> None:
+    with ExitStack() as schemas:
+
+        def fresh_postgres(folder: str, clock: Clock) -> Store:
+            server: Postgres = request.getfixturevalue("postgres")
+            url = schemas.enter_context(server.schema())
+            postroom.init(url)
+            return PostgresStore(url, now=clock)
+
+        fresh = {"sqlite": fresh_sqlite, "postgres": fresh_postgres}[name]
+        _run(type("Machine", (LeaseMachine,), {"fresh": staticmethod(fresh)}), EXAMPLES[name])
+
+
+def _run(machine: type[LeaseMachine], examples: int) -> None:
     run_state_machine_as_test(
         machine,
-        settings=settings(max_examples=200, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck), database=None),
+        settings=settings(
+            max_examples=examples, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck), database=None
+        ),
     )

@@ -7,7 +7,12 @@ import os
 import sqlite3
 from contextlib import closing
 
+from psycopg.errors import LockNotAvailable
+
+from postroom.store.postgres.address import parse
+from postroom.store.postgres.driver import connect
 from postroom.store.sqlite import turnstile
+from tests.contract.sleeping import eventually
 
 TABLES = ("threads", "messages", "leases", "artifacts", "events", "agents", "reads", "sqlite_sequence")
 
@@ -21,11 +26,27 @@ def dump(place: str) -> dict[str, list[tuple[object, ...]]]:
 
 
 def assert_no_lock(place: str) -> None:
-    """Nobody holds SQLite's write lock or a ticket of the turnstile."""
+    """Nobody holds SQLite's write lock or a ticket of the turnstile; on a server, no row and no lock of ours."""
+    if "://" in place:
+        assert eventually(lambda: _server_is_free(place))  # it takes the server a moment to notice that a client died
+        return
     with closing(sqlite3.connect(place, timeout=0, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")
     assert_no_ticket(place)
+
+
+def _server_is_free(place: str) -> bool:
+    with closing(connect(parse(place))) as connection:
+        try:
+            connection.execute("BEGIN")
+            connection.execute("SELECT 1 FROM threads FOR UPDATE NOWAIT")
+            row = connection.execute("SELECT pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' events', 0))").fetchone()
+        except LockNotAvailable:
+            return False
+        finally:
+            connection.execute("ROLLBACK")
+    return bool(row and row[0])
 
 
 def assert_no_ticket(place: str) -> None:
@@ -61,6 +82,11 @@ CONTRADICTIONS = {
 
 def assert_sound(place: str) -> None:
     """The file is intact, and what it says does not contradict itself."""
+    if "://" in place:
+        with closing(connect(parse(place))) as server:
+            rows = {what: server.execute(query).fetchone() for what, query in CONTRADICTIONS.items()}
+        assert {what: row[0] for what, row in rows.items() if row} == dict.fromkeys(CONTRADICTIONS, 0)
+        return
     with closing(sqlite3.connect(place)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []

@@ -17,6 +17,12 @@ from tests.contract.scenes import asking, held, latest, sent
 from tests.faults.inspection import assert_no_lock, assert_sound, dump
 
 
+@pytest.fixture
+def place(sqlite_place: str) -> str:
+    """These are about files."""
+    return sqlite_place
+
+
 class How:
     """How a statement fails, and what the caller must then see. It fails `after` it was run, or before."""
 

@@ -21,6 +21,13 @@ from tests.contract.scenes import sent
 from tests.faults.children import PREAMBLE, ROOT, Child
 from tests.faults.inspection import assert_no_lock, assert_sound, dump
 
+
+@pytest.fixture
+def place(sqlite_place: str) -> str:
+    """These are about files."""
+    return sqlite_place
+
+
 # Sends until it is refused, says by what, and shows that reading still works and that writing does again with room.
 LIMITED = """
 import resource

@@ -18,6 +18,13 @@ from tests.contract.sleeping import eventually
 from tests.faults.children import Child
 from tests.faults.inspection import assert_no_lock, assert_no_ticket, dump
 
+
+@pytest.fixture
+def place(sqlite_place: str) -> str:
+    """These are about files."""
+    return sqlite_place
+
+
 HOLDER = """
 from postroom.store.sqlite import turnstile
 held = turnstile.Turnstile(sys.argv[1])

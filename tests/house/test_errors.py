@@ -12,6 +12,11 @@ def _tree(kind: type[errors.Refusal]) -> list[type[errors.Refusal]]:
     return [kind, *(found for child in kind.__subclasses__() for found in _tree(child))]
 
 
+CODES = [
+    "conflict", "contended", "interrupted", "invalid", "invalid_input", "invalid_state", "lease_conflict", "lease_lost", "missing",
+    "no_store", "not_a_store", "not_found", "storage_error", "storage_trouble", "store_away", "store_busy", "store_full",
+    "store_read_only", "unsafe_place", "wrong_version",
+]  # fmt: skip
 REFUSALS = [kind for kind in _tree(errors.Refusal) if kind is not errors.Refusal]
 
 
@@ -21,11 +26,7 @@ def test_the_command_line_has_a_row_for_it(kind: type[errors.Refusal]) -> None:
 
 
 def test_codes_are_unique_and_stable() -> None:
-    assert sorted(kind.code for kind in REFUSALS) == [
-        "conflict", "interrupted", "invalid", "invalid_input", "invalid_state", "lease_conflict", "lease_lost", "missing", "no_store",
-        "not_a_store", "not_found", "storage_error", "storage_trouble", "store_busy", "store_full", "store_read_only", "unsafe_place",
-        "wrong_version",
-    ]  # fmt: skip
+    assert sorted(kind.code for kind in REFUSALS) == CODES
 
 
 def test_the_tree_is_drawn_as_it_is() -> None:

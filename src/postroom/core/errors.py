@@ -12,6 +12,8 @@
     │   └── NoStore
     ├── StoreTrouble             the store could not do it
     │   ├── StoreBusy
+    │   │   └── Contended        another transaction was in the way; verbs try again by themselves
+    │   ├── StoreAway
     │   ├── StoreReadOnly
     │   ├── StoreFull
     │   ├── NotAStore
@@ -102,6 +104,18 @@ class StoreBusy(StoreTrouble):
     """Another writer kept the store for too long."""
 
     code = "store_busy"
+
+
+class Contended(StoreBusy):
+    """Another transaction was in the way, and this one was undone."""
+
+    code = "contended"
+
+
+class StoreAway(StoreTrouble):
+    """The server cannot be reached."""
+
+    code = "store_away"
 
 
 class StoreReadOnly(StoreTrouble):

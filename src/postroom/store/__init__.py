@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.core.errors import InvalidInput
+from postroom.core.errors import InvalidInput, StorageFailure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,11 @@ def open_store(place: str, *, door: str = "library", solitary: bool = False) -> 
 
     `solitary` says that the process does nothing else while it waits, and has one thread: waits may then use its signals.
     """
-    _refuse_url(place)
+    if _is_url(place):
+        _need_driver()
+        from postroom.store.postgres.engine import PostgresStore
+
+        return PostgresStore(place, door=door)
     from postroom.store.sqlite.engine import SqliteStore
 
     return SqliteStore(place, door=door, solitary=solitary)
@@ -22,13 +26,26 @@ def open_store(place: str, *, door: str = "library", solitary: bool = False) -> 
 
 def init_store(place: str) -> bool:
     """Make a store, or upgrade the one that is there. True if it was not there."""
-    _refuse_url(place)
+    if _is_url(place):
+        _need_driver()
+        from postroom.store.postgres import schema
+
+        return schema.init(place)
     from postroom.store.sqlite.schema import init
 
     return init(place)
 
 
-def _refuse_url(place: str) -> None:
-    if "://" in place:
-        scheme = place.partition("://")[0]
-        raise InvalidInput(f"{scheme} is not an engine that this version knows", field="db", hint="Pass the path of a SQLite file.")
+def _is_url(place: str) -> bool:
+    scheme, found, _ = place.partition("://")
+    if found and scheme not in ("postgresql", "postgres"):
+        hint = "Pass the path of a SQLite file, or postgresql://…"
+        raise InvalidInput(f"{scheme} is not an engine that this version knows", field="db", hint=hint)
+    return bool(found)
+
+
+def _need_driver() -> None:
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:
+        raise StorageFailure("PostgreSQL needs a driver", hint="Install it: pip install 'postroom[postgres]'") from None

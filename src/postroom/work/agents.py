@@ -6,6 +6,7 @@ from postroom.core import checks, clock
 from postroom.core.errors import NotFound
 from postroom.core.records import Agent, Claim, Lease, Presence, Thread
 from postroom.core.states import AGENT_KINDS
+from postroom.work.attempts import retried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 _FIELDS = len(Thread.__fields__)
 
 
+@retried
 def add_agent(store: Store, name: str, *, kind: str = "agent") -> Agent:
     """Make an agent known, or change its kind."""
     checks.name("name", name)

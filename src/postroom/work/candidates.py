@@ -7,6 +7,7 @@ from postroom.core.errors import StoreBusy
 from postroom.core.records import Candidate, Claim, Lease, Thread
 from postroom.core.states import HELD, PENDING, PRIORITIES, STATUSES
 from postroom.work import leases, messages
+from postroom.work.attempts import retried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def fetch(
     return tuple(sorted(found.values(), key=_urgency)[:limit])
 
 
+@retried
 def take(store: Store, *, agent: str, lease_seconds: float = leases.LEASE_SECONDS) -> Claim | None:
     """Claim the best candidate, by priority, then age, in one transaction; None if there is none.
 

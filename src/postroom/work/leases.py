@@ -8,6 +8,7 @@ from postroom.core.records import Claim, Lease, Posted, Thread
 from postroom.core.states import CLAIMED, PENDING, TERMINAL
 from postroom.core.words import quoted
 from postroom.work import messages
+from postroom.work.attempts import retried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 LEASE_SECONDS = 900.0
 
 
+@retried
 def claim(store: Store, thread_id: str, *, agent: str, lease_seconds: float = LEASE_SECONDS, takeover: bool = False) -> Claim:
     """Take the one lease on a thread.
 
@@ -59,6 +61,7 @@ def grant(tx: Transaction, thread: Thread, lease: Lease | None, *, agent: str, l
     return Claim(claimed, granted)
 
 
+@retried
 def renew(store: Store, thread_id: str, *, agent: str, lease_seconds: float | None = None, lease_token: str | None = None) -> Claim:
     """Extend the caller's lease from now, by its own length unless another is given."""
     if lease_seconds is not None:
@@ -69,6 +72,7 @@ def renew(store: Store, thread_id: str, *, agent: str, lease_seconds: float | No
         return Claim(thread, extend(tx, lease, lease_seconds or lease.lease_seconds))
 
 
+@retried
 def release(store: Store, thread_id: str, *, agent: str, reason: str = "", to: str | None = None, lease_token: str | None = None) -> Posted:
     """Give a thread back without ending it: pending again, for the same agent or the one named by `to`."""
     said = messages.content(reason, "", "{}", ())

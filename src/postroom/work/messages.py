@@ -9,7 +9,7 @@ from postroom.core.states import BLOCKED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from postroom.store.port import Row, Transaction
 
@@ -25,7 +25,7 @@ class Content(Record):
     artifacts: tuple[Attachment, ...]
 
 
-def content(summary: str, body: str, payload_json: str, artifacts: Iterable[Attachment]) -> Content:
+def content(summary: str, body: str, payload_json: str, artifacts: Sequence[Attachment]) -> Content:
     return Content(
         checks.text("summary", summary),
         checks.text("body", body),

