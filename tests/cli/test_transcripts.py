@@ -10,7 +10,7 @@ from postroom.cli.table import COMMANDS
 from tests.cli.transcript import Scene, every_scene
 
 SCENES = every_scene()
-ELSEWHERE = {"work", "doctor", "demo"}  # have tests of their own: they run for long, or say what this machine is like
+ELSEWHERE = {"work", "doctor", "demo", "copy"}  # have tests of their own: they run for long, or say what this machine is like
 TRANSCRIBED = sorted(set(COMMANDS) - ELSEWHERE)
 LONG = {"completion", "help"}  # what they print is compared in test_completion.py and test_help.py
 

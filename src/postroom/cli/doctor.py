@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def doctor(args: Arguments) -> Outcome:
-    from postroom.store.sqlite.health import examine
+    from postroom.store import examine
 
     store = inputs.store(args)
     checks = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from postroom.cli import inputs
-from postroom.cli.envelope import Outcome
+from postroom.cli.envelope import Outcome, write
 from postroom.core.errors import InvalidInput
 
 TYPE_CHECKING = False
@@ -41,6 +41,24 @@ def agent_show(args: Arguments) -> Outcome:
     from postroom.work.agents import show_agent
 
     return Outcome(show_agent(inputs.store(args), args.words[0]).plain(), human="agent")
+
+
+def copy(args: Arguments) -> Outcome:
+    from postroom.store import init_store, open_store
+    from postroom.store.copying import copy as verb
+
+    source, target = args.values["from"], args.to
+    if not source or not target:
+        raise InvalidInput("'from' and 'to' are needed", field="from", hint="For example: --from .agents/coord.db --to postgresql://…")
+    opened = open_store(source, door="cli")
+    init_store(target)
+    counts = verb(opened, open_store(target, door="cli"), tell=_progress)
+    rows = "".join(f"{count:8}  {table}\n" for table, count in counts.items())
+    return Outcome({"copied": counts, "text": f"{rows}Every count agrees.\n"}, human="text")
+
+
+def _progress(table: str, rows: int, total: int) -> None:
+    write(2, f"{table}: {rows} of {total}\n")
 
 
 def skill(args: Arguments) -> Outcome:

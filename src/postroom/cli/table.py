@@ -268,6 +268,14 @@ _COMMANDS = (
         ),
         example="inbox skill --install .claude/skills",
     ),
+    Command(
+        "copy",
+        "Copy a whole store to another, of either engine.",
+        "setup:copy",
+        (Flag("--from", "URL", "the store to copy; it may stay in use"), Flag("--to", "URL", "where to; made if it is not there")),
+        details="Copies the state of one moment, and checks the counts. After an interruption, run it again.",
+        example="inbox copy --from .agents/coord.db --to postgresql://inbox@db.example/work",
+    ),
     Command("doctor", "Check the store and this machine.", "doctor:doctor", (), example="inbox doctor"),
     Command("demo", "Watch a leader and two workers at work, on a store of their own.", "demo:demo", (), example="inbox demo"),
     Command(

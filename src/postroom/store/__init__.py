@@ -36,6 +36,15 @@ def init_store(place: str) -> bool:
     return init(place)
 
 
+def examine(place: str) -> list[tuple[str, str, str]]:
+    """What can be told about a store without changing anything: what was looked at, its state, what was found."""
+    if _is_url(place):
+        return [("server", "ok", "answers, with the schema that this version knows")]
+    from postroom.store.sqlite import health
+
+    return health.examine(place)
+
+
 def _is_url(place: str) -> bool:
     scheme, found, _ = place.partition("://")
     if found and scheme not in ("postgresql", "postgres"):

@@ -53,6 +53,7 @@ class Catalogue(Protocol):
     event_append: str
     event_latest: str
     events_after: str
+    events_settle: str
 
     # agents and what they have read
     agent_seen: str

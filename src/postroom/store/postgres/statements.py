@@ -156,6 +156,11 @@ event_latest = "SELECT coalesce(max(event_id), 0) FROM events"
 
 events_after = f"SELECT {_EVENT} FROM events WHERE event_id > :after ORDER BY event_id LIMIT :limit"
 
+# Differs from SQLite: after events were copied in with their ids, the counter must be told.
+events_settle = (
+    "SELECT setval(pg_get_serial_sequence('events', 'event_id'), greatest(max(event_id), 1), max(event_id) IS NOT NULL) FROM events"
+)
+
 # agents and what they have read
 
 # Differs from SQLite: an agent seen within the last second is left alone, so that processes of one name do not queue for its row.

@@ -151,6 +151,9 @@ event_latest = "SELECT coalesce(max(event_id), 0) FROM events"
 
 events_after = f"SELECT {_EVENT} FROM events WHERE event_id > :after ORDER BY event_id LIMIT :limit"
 
+# Differs from PostgreSQL: the counter of ids follows by itself when events are copied in.
+events_settle = "SELECT 1"
+
 # agents and what they have read
 
 agent_seen = """

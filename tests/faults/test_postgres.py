@@ -1,0 +1,207 @@
+"""What only a server can do to us: overlapping transactions, lost connections, restarts, refused rights."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+import postroom
+from postroom import work
+from postroom.core.errors import NoStore, Refusal, StoreAway, StoreReadOnly, StoreTrouble
+from postroom.store.postgres.engine import PostgresStore
+from tests.cli.process import Inbox
+from tests.contract.scenes import asking, sent
+from tests.contract.sleeping import eventually
+from tests.server import Postgres
+
+
+@pytest.fixture
+def place(postgres: Postgres) -> Iterator[str]:
+    with postgres.schema() as url:
+        postroom.init(url)
+        yield url
+
+
+def in_background(act: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
+    """Run something beside the test; what came of it is in the list."""
+    came: list[Any] = []
+
+    def run() -> None:
+        try:
+            came.append(act())
+        except Refusal as refusal:
+            came.append(refusal)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread, came
+
+
+def waiting_for_a_lock(postgres: Postgres) -> int:
+    with psycopg.connect(postgres.url) as connection:
+        row = connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()
+    return row[0] if row else 0
+
+
+def events(store: PostgresStore) -> list[int]:
+    with store.read() as tx:
+        return [row[0] for row in tx.all(tx.sql.events_after, after=0, limit=1000)]
+
+
+def test_a_reader_that_has_seen_an_event_never_misses_one_below(place: str, postgres: Postgres) -> None:
+    """Staged: the first writer has its id and has not committed; the second must not become visible before it."""
+    first, reader = PostgresStore(place), PostgresStore(place)
+    seen = events(reader)
+    facts = dict.fromkeys(("run_id", "task_id", "thread_id", "source", "event_type", "summary"), "") | {"message_id": None}
+    with first.write() as tx:
+        early = tx.append(tx.sql.event_append, ["x"], payload_json="{}", created_at="2026", **facts)
+        thread, came = in_background(lambda: sent(PostgresStore(place)))
+        assert eventually(lambda: bool(came) or waiting_for_a_lock(postgres) > 0)
+        assert events(reader) == seen, "a later event is visible, and a cursor past it would miss the earlier one"
+    thread.join(30)
+    assert isinstance(came[0], str)
+    assert events(reader) == [*seen, early, early + 1]
+
+
+def test_no_work_is_never_said_because_a_race_was_lost(place: str, postgres: Postgres) -> None:
+    """Staged: somebody holds the only candidate, and lets it go again."""
+    store, rival = PostgresStore(place), PostgresStore(place)
+    thread_id = sent(store, to="builder")
+    with rival.write() as tx:
+        assert tx.hold(thread_id)
+        thread, came = in_background(lambda: work.take(store, agent="builder"))
+        assert eventually(lambda: bool(came) or waiting_for_a_lock(postgres) > 0)
+        assert came == []
+    thread.join(30)
+    assert came[0].thread.thread_id == thread_id
+
+
+def test_a_replaced_owner_that_waited_for_the_lock_is_refused(place: str, postgres: Postgres) -> None:
+    """Staged: the old owner's update waits while the new owner's claim commits; it must see the new lease, not its own."""
+    store, rival = PostgresStore(place), PostgresStore(place)
+    thread_id = sent(store, to="builder")
+    old = work.claim(store, thread_id, agent="builder")
+    with rival.write() as tx:
+        tx.hold(thread_id)
+        thread, came = in_background(lambda: work.update(store, thread_id, agent="builder", lease_token=old.lease.lease_token))
+        assert eventually(lambda: bool(came) or waiting_for_a_lock(postgres) > 0)
+        tx.run("UPDATE leases SET lease_token = 'newer', agent_id = 'other' WHERE thread_id = :thread_id", thread_id=thread_id)
+    thread.join(30)
+    assert isinstance(came[0], Refusal)
+    assert came[0].code == "lease_conflict"
+
+
+def test_a_connection_lost_in_the_middle_undoes_everything_and_is_made_again(place: str, postgres: Postgres) -> None:
+    store = PostgresStore(place)
+
+    def write_and_lose() -> None:
+        with store.write() as tx:
+            tx.run(tx.sql.agent_put, name="half", kind="agent", now="2026")
+            pid = tx.one("SELECT pg_backend_pid()")
+            with psycopg.connect(postgres.url, autocommit=True) as killer:
+                killer.execute("SELECT pg_terminate_backend(%s)", pid)
+            tx.run(tx.sql.agent_put, name="other half", kind="agent", now="2026")
+
+    with pytest.raises(StoreAway):
+        write_and_lose()
+    assert [agent.name for agent in work.list_agents(store)] == ["user"]
+    assert sent(store)
+
+
+def test_a_connection_that_died_in_its_sleep_is_not_noticed(place: str, postgres: Postgres) -> None:
+    store = PostgresStore(place)
+    with psycopg.connect(postgres.url, autocommit=True) as killer:
+        killer.execute("SELECT pg_terminate_backend(%s)", (store.connection.info.backend_pid,))
+    assert sent(store)
+
+
+def test_waiters_go_on_by_themselves_when_the_server_is_back() -> None:
+    own = Postgres(throwaway=True)
+    try:
+        url = own.at("restarted")
+        postroom.init(url)
+        asked = asking(postroom.open(url)).thread.thread_id
+        waiters = [in_background(lambda: work.wait_reply(postroom.open(url), asked, timeout_seconds=60)) for _ in range(10)]
+        listening = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
+        with psycopg.connect(own.url, autocommit=True) as connection:
+            assert eventually(lambda: (connection.execute(listening).fetchone() or (0,))[0] == 10)
+        own.restart()
+        work.reply(postroom.open(url), asked, sender="leader", summary="This one")
+        for thread, came in waiters:
+            thread.join(60)
+            assert came[0].message.summary == "This one"
+    finally:
+        own.stop()
+
+
+def test_a_server_that_is_away_is_trouble_and_never_empty() -> None:
+    with pytest.raises(StoreAway):
+        postroom.open("postgresql://nobody@127.0.0.1:1/none")
+
+
+def test_a_database_or_schema_that_is_not_there_is_said_to_be_missing(postgres: Postgres) -> None:
+    with pytest.raises(NoStore):
+        postroom.open(postgres.at("nothing_here"))
+    with pytest.raises(StoreTrouble):
+        postroom.open(postgres.url.replace("/postgres?", "/no_such_database?"))
+
+
+def test_somebody_elses_schema_is_refused(postgres: Postgres) -> None:
+    with postgres.schema() as url, psycopg.connect(postgres.url, autocommit=True) as connection:
+        name = url.rpartition("schema=")[2]
+        connection.execute(f"CREATE SCHEMA {name}")
+        connection.execute(f"CREATE TABLE {name}.theirs (a int)")
+        with pytest.raises(StoreTrouble):
+            postroom.init(url)
+
+
+def test_without_the_right_to_create_a_schema_init_is_refused(postgres: Postgres) -> None:
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS meek")
+        connection.execute("CREATE ROLE meek LOGIN PASSWORD 'meek'")
+        try:
+            with pytest.raises(StoreReadOnly):
+                postroom.init(postgres.at("forbidden").replace("postgres:@", "meek:meek@"))
+        finally:
+            connection.execute("DROP ROLE meek")
+
+
+def test_init_by_many_at_once_makes_one_store(postgres: Postgres) -> None:
+    with postgres.schema() as url:
+        made = [in_background(lambda: postroom.init(url)) for _ in range(6)]
+        for thread, _ in made:
+            thread.join(30)
+        assert sorted(came[0] for _, came in made) == [False] * 5 + [True]
+
+
+def test_a_password_is_never_shown(postgres: Postgres) -> None:
+    with pytest.raises(Refusal) as refused:
+        postroom.open("postgresql://ada:secret@127.0.0.1:1/none?password=secret")
+    assert "secret" not in f"{refused.value} {refused.value.hint} {refused.value.facts}"
+
+
+def test_the_commands_are_the_same(place: str, bare: Inbox) -> None:
+    database = ("--db", place)
+    thread = bare.ok("send", *database, "--from", "leader", "--to", "builder", "--subject", "Over there")["thread"]["thread_id"]
+    assert bare.ok("take", "--agent", "builder", INBOX_DB=place)["thread"]["thread_id"] == thread
+    asked = bare.ok("update", *database, "--agent", "builder", "--thread", thread, "--status", "blocked", "--summary", "Which?")
+    waiter = bare.start("wait-reply", *database, "--agent", "builder", "--thread", thread, "--timeout-seconds", "60", "--json")
+    bare.ok("reply", *database, "--from", "leader", "--thread", thread, "--summary", "This")
+    finished = waiter.finish()
+    assert finished.json["message"]["summary"] == "This"
+    assert finished.json["next_event_id"] > asked["next_event_id"]
+    assert bare.ok("done", *database, "--agent", "builder", "--thread", thread)["thread"]["status"] == "done"
+    assert bare.run("list", "--db", "postgresql://nobody@127.0.0.1:1/none", "--json").error[:2] == (50, "store_away")
+    bare.ok("init", "--db", "local.db")
+    copied = bare.run("copy", "--from", place, "--to", "copied.db", "--json")
+    assert (copied.code, copied.json["copied"]["threads"]) == (0, 1)
+    assert bare.ok("show", "--db", "copied.db", "--thread", thread)["thread"]["status"] == "done"
+
+
+@pytest.fixture
+def bare(tmp_path: Any) -> Inbox:
+    return Inbox(tmp_path)
