@@ -1,13 +1,13 @@
-"""`python -m bench [commands] [waking] [writers] [library]`: all of them, or those named."""
+"""`python -m bench [commands] [waking] [writers] [library] [postgres]`: all of them, or those named."""
 
 from __future__ import annotations
 
 import sys
 
-from bench import commands, library, waking, writers
+from bench import commands, library, postgres, waking, writers
 from bench.report import Report
 
-SECTIONS = {"commands": commands.run, "waking": waking.run, "writers": writers.run, "library": library.run}
+SECTIONS = {"commands": commands.run, "waking": waking.run, "writers": writers.run, "library": library.run, "postgres": postgres.run}
 
 
 def main(wanted: list[str]) -> int:

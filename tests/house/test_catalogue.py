@@ -9,9 +9,12 @@ from types import ModuleType
 import pytest
 
 from postroom.store.port import Catalogue
+from postroom.store.postgres import engine as postgres_engine
+from postroom.store.postgres import schema as postgres_schema
+from postroom.store.postgres import statements as postgres_statements
 from postroom.store.sqlite import engine, schema, statements
 
-ENGINES = [statements]
+ENGINES = [statements, postgres_statements]
 
 
 @pytest.mark.parametrize("module", ENGINES)
@@ -26,6 +29,7 @@ def test_statements_bind_by_name_alone(module: ModuleType) -> None:
 
 
 def test_the_newest_migration_is_the_version() -> None:
+    assert [number for number, _ in postgres_schema.migrations()] == list(range(1, postgres_engine.VERSION + 1))
     assert [number for number, _ in schema.migrations()] == list(range(1, engine.VERSION + 1))
 
 

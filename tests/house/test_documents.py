@@ -52,6 +52,24 @@ def test_every_clause_is_tied_to_a_test_that_exists(page: Path) -> None:
             assert not test or test in names(path), f"{clause}: {test} is not in {file}"
 
 
+def test_every_difference_between_the_engines_is_tied_to_a_test_that_exists() -> None:
+    rows = re.findall(r"^\| .* \| `([\w/]+\.py)::(\w+)` \|$", (ROOT / "docs" / "backends.md").read_text(), re.MULTILINE)
+    assert len(rows) == 10
+    assert [test for file, test in rows if test not in names(ROOT / "tests" / file)] == []
+
+
+def test_every_difference_in_the_statements_is_explained_where_it_stands() -> None:
+    from postroom.store.port import Catalogue
+    from postroom.store.postgres import statements as postgres
+    from postroom.store.sqlite import statements as sqlite
+
+    text = (ROOT / "src/postroom/store/postgres/statements.py").read_text()
+    both = (ROOT / "src/postroom/store/sqlite/statements.py").read_text() + text
+    differing = [name for name in Catalogue.__annotations__ if getattr(postgres, name) != getattr(sqlite, name)]
+    unexplained = [name for name in differing if not re.search(rf"# Differs from [^=]*\n(?:#[^\n]*\n)*{name} =", both)]
+    assert unexplained == []
+
+
 def test_the_reference_is_what_the_table_says() -> None:
     from docs.make_reference import PAGE, reference
 

@@ -88,15 +88,16 @@ message_after = f"""
 question_latest = """
     SELECT event_id FROM messages WHERE thread_id = :thread_id AND kind = 'question' ORDER BY event_id DESC LIMIT 1"""
 
-# Differs from SQLite: artifacts.position keeps their order, where SQLite has its rowid.
 artifact_insert = """
     INSERT INTO artifacts (artifact_id, message_id, path, kind, metadata_json, created_at)
     VALUES (:artifact_id, :message_id, :path, :kind, :metadata_json, :created_at)"""
 
+# Differs from SQLite: artifacts.position keeps their order, where SQLite has its rowid.
 artifacts_of_thread = f"""
     SELECT {_ARTIFACT} FROM messages m JOIN artifacts a ON a.message_id = m.message_id
     WHERE m.thread_id = :thread_id ORDER BY m.event_id, a.position"""
 
+# Differs from SQLite: as above.
 artifacts_of_message = f"SELECT {_ARTIFACT} FROM artifacts a WHERE a.message_id = :message_id ORDER BY a.position"
 
 # leases
@@ -184,6 +185,7 @@ read_owed = """
     INSERT INTO reads (agent_id, thread_id, read_event_id, latest_event_id) VALUES (:agent, :thread_id, 0, :event_id)
     ON CONFLICT (agent_id, thread_id) DO UPDATE SET latest_event_id = excluded.latest_event_id"""
 
+# Differs from SQLite: greatest for max.
 read_upto = """
     INSERT INTO reads (agent_id, thread_id, read_event_id, latest_event_id) VALUES (:agent, :thread_id, :event_id, 0)
     ON CONFLICT (agent_id, thread_id) DO UPDATE SET read_event_id = greatest(reads.read_event_id, excluded.read_event_id)"""

