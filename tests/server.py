@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from uuid import uuid4
 
 import psycopg
@@ -39,9 +40,11 @@ class Postgres:
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
 
-    def restart(self) -> None:
-        """Really: every connection is cut."""
+    def restart(self, **files: str) -> None:
+        """Really: every connection is cut. Meanwhile, files are written into the server's folder."""
         self._server.stop()
+        for name, text in files.items():
+            (Path(str(self._folder)) / name.replace("__", ".")).write_text(text)
         self._server.start()
 
     def stop(self) -> None:

@@ -138,6 +138,34 @@ def test_waiters_go_on_by_themselves_when_the_server_is_back() -> None:
         own.stop()
 
 
+def test_a_server_in_recovery_can_be_read_and_says_why_it_cannot_be_written() -> None:
+    own = Postgres(throwaway=True)
+    try:
+        url = own.at("standby")
+        postroom.init(url)
+        thread_id = sent(postroom.open(url))
+        own.restart(standby__signal="")
+        store = postroom.open(url)
+        assert work.show(store, thread_id).thread.status == "pending"
+        with pytest.raises(StoreReadOnly, match="recovery"):
+            sent(store)
+    finally:
+        own.stop()
+
+
+def test_a_wrong_password_is_trouble_and_is_not_repeated() -> None:
+    own = Postgres(throwaway=True)
+    try:
+        with psycopg.connect(own.url, autocommit=True) as connection:
+            connection.execute("CREATE ROLE ada LOGIN PASSWORD 'right'")
+        own.restart(pg_hba__conf="local all postgres trust\nlocal all all scram-sha-256\n")
+        with pytest.raises(StoreTrouble) as refused:
+            postroom.open(own.at("any").replace("postgres:@", "ada:wr0ng@"))
+        assert "wr0ng" not in f"{refused.value} {refused.value.hint}"
+    finally:
+        own.stop()
+
+
 def test_a_server_that_is_away_is_trouble_and_never_empty() -> None:
     with pytest.raises(StoreAway):
         postroom.open("postgresql://nobody@127.0.0.1:1/none")

@@ -30,7 +30,7 @@ def refusal(error: Error, place: str) -> Refusal:
         return StoreReadOnly(f"{place} refuses: {said}", hint="Check the user, the password, and the rights on the schema.")
     if state.startswith(("3F", "42P01", "3D")):
         return NoStore(f"there is no store at {place}: {said}", hint="Create it with `inbox init --db URL`.")
-    if state == "25006":
+    if state in ("25006", "0A000"):  # the second: a read-write transaction was begun on a server in recovery
         return StoreReadOnly(f"{place} is read-only: it is in recovery, or a standby", hint="Connect to the primary server.")
     if state.startswith("53100"):
         return StoreFull(f"{place} has no space left", hint="Make room on the server's disk; nothing was changed.")
