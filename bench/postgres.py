@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter, perf_counter_ns, sleep
@@ -38,7 +39,7 @@ def run(report: Report) -> None:
 @contextmanager
 def _server() -> Iterator[str]:
     with TemporaryDirectory() as folder:
-        server = postgres_server.get_server(folder, cleanup_mode="stop")
+        server = postgres_server.get_server(Path(folder) / "data", cleanup_mode="stop")
         yield server.get_uri()
         server.cleanup()
 

