@@ -65,7 +65,9 @@ def test_a_store_whose_files_may_not_grow_refuses_changes_nothing_and_works_agai
 ON_A_TINY_DISK = """
 import subprocess
 folder = sys.argv[1]
-subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder], check=True)
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", folder], check=True)
+with open(folder + "/filler", "wb") as file:
+    file.write(bytes(7 << 20))
 place = folder + "/coord.db"
 postroom.init(place)
 store = postroom.open(place)
@@ -76,7 +78,7 @@ try:
 except Refusal as refusal:
     say(type(refusal).__name__)
 say(len(sent) > 0, sorted(t.thread_id for t in work.list_threads(store, limit=10000).threads) == sorted(sent))
-subprocess.run(["mount", "-o", "remount,size=8m", folder], check=True)
+os.unlink(folder + "/filler")
 say(work.send(store, sender="leader", to="builder", subject="Room again").thread.status)
 """
 
