@@ -73,6 +73,20 @@ def test_a_copy_run_again_brings_the_target_up_to_date(store: Store, target: Sto
     assert rows(target) == rows(store)
 
 
+def test_a_copy_that_was_interrupted_can_be_run_again(store: Store, target: Store) -> None:
+    fill(store)
+
+    def cut(table: str, rows: int, total: int) -> None:
+        if table == "messages":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        copy(store, target, tell=cut)
+    assert rows(target) != rows(store)
+    copy(store, target)
+    assert rows(target) == rows(store)
+
+
 def test_more_than_a_batch_arrives(store: Store, target: Store) -> None:
     asked = fill(store)
     for _ in range(BATCH // 100 + 1):

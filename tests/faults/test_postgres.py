@@ -11,7 +11,7 @@ import pytest
 
 import postroom
 from postroom import work
-from postroom.core.errors import NoStore, Refusal, StoreAway, StoreReadOnly, StoreTrouble
+from postroom.core.errors import Contended, NoStore, Refusal, StoreAway, StoreReadOnly, StoreTrouble
 from postroom.store.postgres.engine import PostgresStore
 from tests.cli.process import Inbox
 from tests.contract.scenes import asking, sent
@@ -93,6 +93,44 @@ def test_a_replaced_owner_that_waited_for_the_lock_is_refused(place: str, postgr
     thread.join(30)
     assert isinstance(came[0], Refusal)
     assert came[0].code == "lease_conflict"
+
+
+def test_two_who_make_one_thread_at_once_both_speak_in_it(place: str, postgres: Postgres) -> None:
+    """Staged: the second insert waits for the first, fails on its key, and is done over as a message."""
+    store, rival = PostgresStore(place), PostgresStore(place)
+    with rival.write() as tx:
+        tx.run(
+            "INSERT INTO threads (thread_id, run_id, task_id, subject, created_by, assigned_to, status, created_at, updated_at)"
+            " VALUES ('shared', '', '', 'First', 'leader', 'builder', 'pending', '2026', '2026')"
+        )
+        thread, came = in_background(lambda: work.send(store, sender="leader", to="builder", subject="Second", thread_id="shared"))
+        assert eventually(lambda: bool(came) or waiting_for_a_lock(postgres) > 0)
+    thread.join(30)
+    assert (came[0].thread.subject, came[0].message.summary) == ("First", "Second")
+
+
+def test_a_deadlock_is_undone_and_tried_again_inside_the_verb(place: str, postgres: Postgres) -> None:
+    """Staged: the rival has the agent's row and wants the thread's, the verb has the thread's and wants the agent's."""
+    store, rival = PostgresStore(place), PostgresStore(place)
+    thread_id = sent(store, to="builder")
+    work.claim(store, thread_id, agent="builder")
+
+    def cross() -> tuple[threading.Thread, list[Any]]:
+        with rival.write() as tx:
+            tx.run("UPDATE agents SET last_seen_at = '2000' WHERE name = 'builder'")
+            started = in_background(lambda: work.update(store, thread_id, agent="builder", summary="On it"))
+            assert eventually(lambda: waiting_for_a_lock(postgres) > 0)
+            tx.hold(thread_id)
+        return started
+
+    with psycopg.connect(postgres.url, autocommit=True) as other:  # so that the verb's sign of life is due
+        other.execute(f"UPDATE {place.rpartition('schema=')[2]}.agents SET last_seen_at = '2000'")
+    try:
+        thread, came = cross()
+    except Contended:
+        return  # the server chose the rival as its victim: the verb was never in trouble
+    thread.join(30)
+    assert came[0].message.summary == "On it"
 
 
 def test_a_connection_lost_in_the_middle_undoes_everything_and_is_made_again(place: str, postgres: Postgres) -> None:
