@@ -128,7 +128,7 @@ def _waking(report: Report, url: str) -> None:
     store = postroom.open(place)
     thread = work.send(store, sender="leader", to="w", subject="wake").thread.thread_id
     work.claim(store, thread, agent="w")
-    waiter = subprocess.Popen([sys.executable, "-m", "bench.postgres", "echo", place], stdout=subprocess.PIPE, text=True)
+    waiter = subprocess.Popen([sys.executable, "-m", "bench.waking", "echo", place], stdout=subprocess.PIPE, text=True)
     assert waiter.stdout is not None
     waiter.stdout.readline()
     waits = []
@@ -143,16 +143,6 @@ def _waking(report: Report, url: str) -> None:
         "commit -> a waiter in another process has the row, median", milliseconds(median(waits)), "under 1 ms", met=median(waits) < 0.001
     )
     report.row("the same, p99", milliseconds(percentile(waits, 0.99)))
-
-
-def _echo(place: str) -> None:
-    store = postroom.open(place)
-    cursor = work.watch(store, after_event=0).next_event_id
-    print("READY", flush=True)
-    while True:
-        heard = work.watch(store, after_event=cursor)
-        print(perf_counter_ns(), flush=True)
-        cursor = heard.next_event_id
 
 
 def _command(report: Report, url: str) -> None:
@@ -214,7 +204,4 @@ def _fill(url: str, schema: str, size: int) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "echo":
-        _echo(sys.argv[2])
-    else:
-        _work(sys.argv[1], sys.argv[2])
+    _work(sys.argv[1], sys.argv[2])

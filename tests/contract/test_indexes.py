@@ -8,7 +8,8 @@ from postroom.store.sqlite import statements
 from postroom.store.sqlite.engine import SqliteStore
 
 SMALL_TABLES = {"agents_all"}  # as many rows as agents, asked for by people
-SELECTS = [name for name, text in vars(statements).items() if not name.startswith("_") and str(text).lstrip().startswith("SELECT")]
+NAMES = [name for name in vars(statements) if name.islower() and not name.startswith("_")]
+SELECTS = [name for name in NAMES if str(getattr(statements, name)).lstrip().startswith("SELECT")]
 
 
 @pytest.mark.parametrize("name", SELECTS)

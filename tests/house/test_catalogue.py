@@ -8,9 +8,9 @@ from types import ModuleType
 
 import pytest
 
+from postroom.store.migrations import scripts
 from postroom.store.port import Catalogue
 from postroom.store.postgres import engine as postgres_engine
-from postroom.store.postgres import schema as postgres_schema
 from postroom.store.postgres import statements as postgres_statements
 from postroom.store.sqlite import engine, schema, statements
 
@@ -19,7 +19,7 @@ ENGINES = [statements, postgres_statements]
 
 @pytest.mark.parametrize("module", ENGINES)
 def test_an_engine_has_every_statement_and_no_other(module: ModuleType) -> None:
-    public = {name for name, value in vars(module).items() if isinstance(value, str) and not name.startswith("_")}
+    public = {name for name, value in vars(module).items() if isinstance(value, str) and name.islower() and not name.startswith("_")}
     assert public == set(Catalogue.__annotations__)
 
 
@@ -29,8 +29,8 @@ def test_statements_bind_by_name_alone(module: ModuleType) -> None:
 
 
 def test_the_newest_migration_is_the_version() -> None:
-    assert [number for number, _ in postgres_schema.migrations()] == list(range(1, postgres_engine.VERSION + 1))
-    assert [number for number, _ in schema.migrations()] == list(range(1, engine.VERSION + 1))
+    assert [number for number, _ in scripts("postgres")] == list(range(1, postgres_engine.VERSION + 1))
+    assert [number for number, _ in scripts("sqlite")] == list(range(1, engine.VERSION + 1))
 
 
 def test_the_documents_tables_and_columns_are_there(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from postroom.store.port import Row, Store, Transaction
 
 ATTEMPTS = 100
+LAPSED = 32  # of each priority, those that lapsed first: the oldest of them goes first
 _FIELDS = len(Thread.__fields__)
 
 
@@ -86,7 +87,7 @@ def available(store: Store, *, agent: str) -> tuple[bool, int | None]:
 
 def _takeable(tx: Transaction, agent: str) -> list[str]:
     """The ids of what may be taken: the best first."""
-    rows = tx.all(tx.sql.threads_takeable, agent=agent, now=clock.stamp(tx.now()), limit=tx.rivals)
+    rows = tx.all(tx.sql.threads_takeable, agent=agent, now=clock.stamp(tx.now()), limit=tx.rivals, lapsed=LAPSED)
     return [row[0] for row in sorted(rows, key=lambda row: (PRIORITIES.index(row[1]), row[2], row[0]))]
 
 

@@ -11,6 +11,7 @@ from postroom.core.errors import NoStore, StoreAway, WrongVersion
 from postroom.store.postgres import statements
 from postroom.store.postgres.address import parse
 from postroom.store.postgres.driver import Connection, Error, connect, refusal
+from postroom.store.turns import Turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -88,7 +89,7 @@ class PostgresStore:
             raise WrongVersion(f"{shown} has schema {version}; this program knows {VERSION}", hint=todo)
 
 
-class Transaction:
+class Transaction(Turn):
     """A read: one consistent view."""
 
     begin = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {NOW}"
@@ -98,6 +99,7 @@ class Transaction:
     def __init__(self, store: PostgresStore) -> None:
         self.store = store
         self.door = store.door
+        self._mutex = store.mutex
         self._now = 0
         self._topics: set[str] = set()
 
@@ -130,21 +132,6 @@ class Transaction:
             return self.store.connection.execute(written(statement), binds)
         except Error as error:
             raise refusal(error, self.store.address.shown) from error
-
-    def __enter__(self) -> Self:
-        self.store.mutex.acquire()
-        try:
-            self._open()
-        except BaseException:
-            self.store.mutex.release()
-            raise
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        try:
-            self._close(commit=exc[0] is None)
-        finally:
-            self.store.mutex.release()
 
     def _open(self) -> None:
         """BEGIN, and the server's time, in one round trip. A connection that died while nobody used it is made again."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 from psycopg import sql
 
 from postroom.core.errors import NotAStore, WrongVersion
+from postroom.store.migrations import scripts
 from postroom.store.postgres.address import parse
 from postroom.store.postgres.driver import Connection, Error, connect, refusal
 from postroom.store.postgres.engine import VERSION
-
-MIGRATIONS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "migrations", "postgres")
 
 
 def init(place: str) -> bool:
@@ -26,7 +23,7 @@ def init(place: str) -> bool:
             opened.execute("ROLLBACK")
             return False
         opened.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(address.schema)))
-        for number, script in migrations():
+        for number, script in scripts("postgres"):
             if number > found:
                 opened.execute(script.encode())
         opened.execute("DELETE FROM meta")
@@ -51,13 +48,3 @@ def _version(opened: Connection, schema: str, shown: str) -> int:
     if version > VERSION:
         raise WrongVersion(f"{shown} has schema {version}; this program knows {VERSION}", hint="Upgrade postroom.")
     return version
-
-
-def migrations() -> list[tuple[int, str]]:
-    """The numbered scripts, in order."""
-    found = []
-    for name in sorted(os.listdir(MIGRATIONS)):
-        if name.endswith(".sql"):
-            with open(os.path.join(MIGRATIONS, name), encoding="utf-8") as file:
-                found.append((int(name[:4]), file.read()))
-    return found

@@ -11,6 +11,7 @@ from postroom.core.words import quoted
 from postroom.store.sqlite import statements
 from postroom.store.sqlite.driver import Connection, Error, connect
 from postroom.store.sqlite.turnstile import Turnstile
+from postroom.store.turns import Turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class SqliteStore:
             )
 
 
-class Transaction:
+class Transaction(Turn):
     """A read: one consistent view."""
 
     begin = "BEGIN"
@@ -132,6 +133,7 @@ class Transaction:
     def __init__(self, store: SqliteStore) -> None:
         self.store = store
         self.door = store.door
+        self._mutex = store.mutex
         self._connection = store.connection
         self._now: int | None = None
         self._topics: set[str] = set()
@@ -174,21 +176,6 @@ class Transaction:
             raise refusal(error, self.store.place) from error
         assert event_id is not None
         return event_id
-
-    def __enter__(self) -> Self:
-        self.store.mutex.acquire()
-        try:
-            self._open()
-        except BaseException:
-            self.store.mutex.release()
-            raise
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        try:
-            self._close(commit=exc[0] is None)
-        finally:
-            self.store.mutex.release()
 
     def _open(self) -> None:
         self._run_whole(self.begin)

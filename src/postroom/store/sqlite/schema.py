@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 
 from postroom.core.errors import InvalidInput, NotAStore, StoreReadOnly, UnsafePlace, WrongVersion
+from postroom.store.migrations import scripts
 from postroom.store.sqlite.driver import Connection, Error
 from postroom.store.sqlite.engine import APPLICATION, VERSION, connection, resolved, touch
 from postroom.store.sqlite.faults import refusal
 from postroom.store.sqlite.turnstile import Turnstile
-
-MIGRATIONS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "migrations", "sqlite")
 
 # File systems on which other machines write too, so that WAL's shared memory is not shared and locks may lie.
 NETWORK = frozenset(
@@ -54,7 +53,7 @@ def _migrate(opened: Connection, place: str) -> bool:
     opened.execute("PRAGMA journal_mode=WAL")
     opened.execute("BEGIN IMMEDIATE")
     found = _version(opened, place)  # again, now that nobody else can change it
-    for number, script in migrations():
+    for number, script in scripts("sqlite"):
         if number > found:
             for statement in split(script):
                 opened.execute(statement)
@@ -78,16 +77,6 @@ def _version(opened: Connection, place: str) -> int:
     if version > VERSION:
         raise WrongVersion(f"{place} has schema {version}; this program knows {VERSION}", hint="Upgrade postroom.")
     return version
-
-
-def migrations() -> list[tuple[int, str]]:
-    """The numbered scripts, in order."""
-    found = []
-    for name in sorted(os.listdir(MIGRATIONS)):
-        if name.endswith(".sql"):
-            with open(os.path.join(MIGRATIONS, name), encoding="utf-8") as file:
-                found.append((int(name[:4]), file.read()))
-    return found
 
 
 def split(script: str) -> list[str]:
