@@ -21,6 +21,7 @@ format: $(VENV)/dev
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group bench
 	$(BIN)/python -m bench
 
 reference: $(VENV)/base

