@@ -163,7 +163,9 @@ def test_waiters_go_on_by_themselves_when_the_server_is_back() -> None:
         url = own.at("restarted")
         postroom.init(url)
         asked = asking(postroom.open(url)).thread.thread_id
-        waiters = [in_background(lambda: work.wait_reply(postroom.open(url), asked, timeout_seconds=60)) for _ in range(10)]
+        waiters = [in_background(lambda: work.wait_reply(postroom.open(url), asked, timeout_seconds=60)) for _ in range(9)]
+        # The question's lease is live, so that this one also asks the server when it runs out.
+        taker, taken = in_background(lambda: work.wait_take(postroom.open(url), agent="other", timeout_seconds=60))
         listening = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
         with psycopg.connect(own.url, autocommit=True) as connection:
             assert eventually(lambda: (connection.execute(listening).fetchone() or (0,))[0] == 10)
@@ -172,6 +174,9 @@ def test_waiters_go_on_by_themselves_when_the_server_is_back() -> None:
         for thread, came in waiters:
             thread.join(60)
             assert came[0].message.summary == "This one"
+        sent(postroom.open(url), to="other")
+        taker.join(60)
+        assert taken[0].thread.assigned_to == "other"
     finally:
         own.stop()
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
             """Do it, if it is due."""
 
 
+LOOK_WHEN_AWAY = 1.0
 _SCANNED_AT_ONCE = 500
 
 
@@ -152,18 +153,19 @@ def until(
     deadline = monotonic() + timeout_seconds if timeout_seconds else None
     with store.watch(*topics) as bell:
         while True:
+            found, due = None, None
             try:
                 found = look()
+                if found is None and chore is not None:
+                    chore.perform()
+                    due = chore.due()
             except StoreAway:
-                found = None  # the watch finds out when the server is back; then we look again
+                due = LOOK_WHEN_AWAY  # a waiter outlives its server's restart
             if found is not None:
                 return found
             left = None if deadline is None else deadline - monotonic()
             if left is not None and left <= 0:
                 return None
-            if chore is not None:
-                chore.perform()
-            due = None if chore is None else chore.due()
             bell.wait(due if left is None else left if due is None else min(left, due))
 
 
