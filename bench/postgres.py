@@ -26,6 +26,7 @@ from postroom.store.postgres.engine import NOW, written
 
 PAIRS = 200
 LARGE, SMALL = 1_000_000, 1_000
+CALLS = 200
 
 
 def run(report: Report) -> None:
@@ -162,7 +163,7 @@ def _command(report: Report, url: str) -> None:
 def _flat(report: Report, url: str) -> None:
     small, large = (_verbs(url, size) for size in (SMALL, LARGE))
     for name in small:
-        measured = interleaved(60, small=small[name], large=large[name])
+        measured = interleaved(CALLS // 20, in_a_row=20, small=small[name], large=large[name])
         ratio = measured["large"] / measured["small"]
         report.row(f"{name}, at {LARGE:,} threads / at {SMALL:,}", times(ratio), "within 1.5", met=ratio <= 1.5)
 
@@ -172,8 +173,8 @@ def _verbs(url: str, size: int) -> dict[str, Callable[[], object]]:
     postroom.init(place)
     _fill(url, f"size_{size}", size)
     store: Store = postroom.open(place)
-    fresh = iter([work.send(store, sender="leader", to="w1", subject="fresh").thread.thread_id for _ in range(70)])
-    for _ in range(70):
+    fresh = iter([work.send(store, sender="leader", to="w1", subject="fresh").thread.thread_id for _ in range(CALLS)])
+    for _ in range(CALLS):
         work.send(store, sender="leader", to="w2", subject="to take")
     shown = work.send(store, sender="leader", to="w3", subject="shown").thread.thread_id
     return {

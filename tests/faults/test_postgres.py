@@ -13,6 +13,8 @@ import postroom
 from postroom import work
 from postroom.core.errors import Contended, NoStore, Refusal, StoreAway, StoreReadOnly, StoreTrouble
 from postroom.store.postgres.engine import PostgresStore
+from postroom.work import waiting
+from postroom.work.worker import Worker
 from tests.cli.process import Inbox
 from tests.contract.scenes import asking, sent
 from tests.contract.sleeping import eventually
@@ -160,15 +162,18 @@ def test_a_connection_that_died_in_its_sleep_is_not_noticed(place: str, postgres
 def test_waiters_go_on_by_themselves_when_the_server_is_back() -> None:
     own = Postgres(throwaway=True)
     try:
+        with psycopg.connect(own.url, autocommit=True) as connection:
+            connection.execute("ALTER SYSTEM SET max_connections = 300")
+        own.restart()
         url = own.at("restarted")
         postroom.init(url)
         asked = asking(postroom.open(url)).thread.thread_id
-        waiters = [in_background(lambda: work.wait_reply(postroom.open(url), asked, timeout_seconds=60)) for _ in range(9)]
+        waiters = [in_background(lambda: work.wait_reply(postroom.open(url), asked, timeout_seconds=60)) for _ in range(99)]
         # The question's lease is live, so that this one also asks the server when it runs out.
         taker, taken = in_background(lambda: work.wait_take(postroom.open(url), agent="other", timeout_seconds=60))
         listening = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
         with psycopg.connect(own.url, autocommit=True) as connection:
-            assert eventually(lambda: (connection.execute(listening).fetchone() or (0,))[0] == 10)
+            assert eventually(lambda: (connection.execute(listening).fetchone() or (0,))[0] == 100)
         own.restart()
         work.reply(postroom.open(url), asked, sender="leader", summary="This one")
         for thread, came in waiters:
@@ -177,6 +182,58 @@ def test_waiters_go_on_by_themselves_when_the_server_is_back() -> None:
         sent(postroom.open(url), to="other")
         taker.join(60)
         assert taken[0].thread.assigned_to == "other"
+    finally:
+        own.stop()
+
+
+def test_a_waiter_that_cannot_look_goes_on_and_never_says_that_nothing_came(place: str) -> None:
+    store = postroom.open(place)
+    looks: Iterator[StoreAway | str] = iter([StoreAway("away"), StoreAway("away"), "found"])
+
+    def look() -> str | None:
+        came = next(looks)
+        if isinstance(came, StoreAway):
+            raise came
+        return came
+
+    class Asks:
+        """Asks the server how long it may sleep, as a taker does, and finds it away the first time."""
+
+        asked = 0
+
+        def due(self) -> float | None:
+            self.asked += 1
+            if self.asked == 1:
+                raise StoreAway("away")
+            return 0
+
+        def perform(self) -> None:
+            pass
+
+    with pytest.raises(StoreAway):
+        waiting.until(store, look, 0.000_001, topics=())
+    assert waiting.until(store, look, 30, topics=()) == "found"
+    empty = iter([None, "found"])
+    assert waiting.until(store, lambda: next(empty), 30, topics=(), chore=Asks()) == "found"
+
+
+def test_a_worker_goes_on_by_itself_when_the_server_is_back() -> None:
+    own = Postgres(throwaway=True)
+    try:
+        url = own.at("worked")
+        postroom.init(url)
+        store = postroom.open(url)
+        told: list[str] = []
+        worker = Worker(postroom.open(url), agent="worker", command="cat", tell=lambda what, _, __: told.append(what))
+        thread, tallied = in_background(worker.run)
+        sent(store, to="worker")
+        assert eventually(lambda: "done" in told)
+        own.restart()
+        sent(store, to="worker")
+        assert eventually(lambda: told.count("done") == 2)
+        worker.stop()
+        thread.join(60)
+        assert tallied[0].done == 2
     finally:
         own.stop()
 

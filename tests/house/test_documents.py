@@ -53,8 +53,9 @@ def test_every_clause_is_tied_to_a_test_that_exists(page: Path) -> None:
 
 
 def test_every_difference_between_the_engines_is_tied_to_a_test_that_exists() -> None:
-    rows = re.findall(r"^\| .* \| `([\w/]+\.py)::(\w+)` \|$", (ROOT / "docs" / "backends.md").read_text(), re.MULTILINE)
-    assert len(rows) == 10
+    page = (ROOT / "docs" / "backends.md").read_text()
+    rows = re.findall(r"^\| .* \| `([\w/]+\.py)::(\w+)` \|$", page, re.MULTILINE)
+    assert len(rows) == len(re.findall(r"^\| ", page, re.MULTILINE)) - 1  # the head of the table
     assert [test for file, test in rows if test not in names(ROOT / "tests" / file)] == []
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol, Self
 
+from postroom.core.errors import Refusal
+
 Row = tuple[Any, ...]
 
 
@@ -88,8 +90,11 @@ class Transaction(Protocol):
 
     def all(self, statement: str, **binds: object) -> list[Row]: ...
 
-    def run(self, statement: str, **binds: object) -> int:
-        """Run a write; the number of rows that it changed."""
+    def run(self, statement: str, **binds: object) -> None:
+        """Run a write. If it fails, the transaction does, now or at a later statement, or at its end."""
+
+    def must(self, otherwise: Refusal, statement: str, **binds: object) -> None:
+        """Run a write that changes exactly one row; else the transaction fails with the refusal, now or later as above."""
 
     def append(self, statement: str, topics: Iterable[str], **binds: object) -> int:
         """Insert into the event log; the new event's id. Once it is on disk, whoever watches one of its topics is woken."""

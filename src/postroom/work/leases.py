@@ -40,7 +40,8 @@ def grant(tx: Transaction, thread: Thread, lease: Lease | None, *, agent: str, l
     """Write a new lease over the one that was seen, and say so."""
     now = clock.stamp(tx.now())
     granted = Lease(thread.thread_id, agent, tx.fresh("lse"), now, _expiry(tx, lease_seconds), None, lease_seconds)
-    changed = tx.run(
+    tx.must(
+        LeaseHeld(f"{thread.thread_id} was claimed by another worker", hint="Take other work with `inbox take`."),
         tx.sql.lease_grant,
         thread_id=thread.thread_id,
         agent_id=agent,
@@ -51,8 +52,6 @@ def grant(tx: Transaction, thread: Thread, lease: Lease | None, *, agent: str, l
         priority=thread.priority,
         replaces=lease.lease_token if lease is not None and lease.agent_id == agent else "",
     )
-    if changed != 1:
-        raise LeaseHeld(f"{thread.thread_id} was claimed by another worker", hint="Take other work with `inbox take`.")
     claimed = thread.replace(status=CLAIMED, assigned_to=agent, updated_at=now)
     messages.move(tx, thread, claimed)
     tx.run(tx.sql.agent_seen, name=agent, now=now)

@@ -119,7 +119,8 @@ def post(
 
 def move(tx: Transaction, before: Thread, after: Thread) -> None:
     """Write a thread's new state, guarded by the one that was seen."""
-    moved = tx.run(
+    tx.must(
+        StoreBusy(f"{after.thread_id} changed while it was being written", hint="Try again."),
         tx.sql.thread_move,
         thread_id=after.thread_id,
         status=after.status,
@@ -128,8 +129,6 @@ def move(tx: Transaction, before: Thread, after: Thread) -> None:
         now=after.updated_at,
         seen=before.status,
     )
-    if moved != 1:
-        raise StoreBusy(f"{after.thread_id} changed while it was being written", hint="Try again.")
 
 
 def announce(

@@ -153,18 +153,20 @@ def until(
     deadline = monotonic() + timeout_seconds if timeout_seconds else None
     with store.watch(*topics) as bell:
         while True:
-            found, due = None, None
+            found, due, trouble = None, None, None
             try:
                 found = look()
                 if found is None and chore is not None:
                     chore.perform()
                     due = chore.due()
-            except StoreAway:
-                due = LOOK_WHEN_AWAY  # a waiter outlives its server's restart
+            except (StoreAway, StoreBusy) as refused:  # a waiter outlives its server's restart
+                due, trouble = LOOK_WHEN_AWAY, refused
             if found is not None:
                 return found
             left = None if deadline is None else deadline - monotonic()
             if left is not None and left <= 0:
+                if trouble is not None:
+                    raise trouble  # who could not look does not say that nothing came
                 return None
             bell.wait(due if left is None else left if due is None else min(left, due))
 

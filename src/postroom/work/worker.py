@@ -15,10 +15,11 @@ from signal import SIGKILL, SIGTERM
 from time import monotonic
 
 from postroom.core import checks, jsontext
-from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound
+from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound, StoreAway, StoreBusy
 from postroom.core.records import Claim, Record
 from postroom.core.states import BLOCKED, TERMINAL
 from postroom.work import candidates, leases, messages, progress, threads
+from postroom.work.waiting import LOOK_WHEN_AWAY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,17 +89,26 @@ class Worker:
         """Work until told to stop, or, with `until_empty`, until there is nothing left to do."""
         with self._store.watch(messages.of_agent(self._agent)) as bell:
             while not self._stopping:
-                self._reap()
-                self._keep()
-                self._resume()
-                lapse = self._take()
+                try:
+                    due = self._look()
+                except (StoreAway, StoreBusy):  # what could not be written down is, when the store is back
+                    if until_empty:
+                        raise
+                    due = LOOK_WHEN_AWAY
                 if until_empty and not self._running:
                     break
-                if not any(run.over for run in self._running):
-                    bell.wait(self._due(lapse), self._woken)
+                bell.wait(due, self._woken)
                 self._drain()
         self._give_back()
         return Tally(self._counts["done"], self._counts["failed"], self._counts["released"], len(self._parked))
+
+    def _look(self) -> float | None:
+        """Do what is to be done now; the seconds until there is more, unless the bell rings first."""
+        self._reap()
+        self._keep()
+        self._resume()
+        lapse = self._take()
+        return 0 if any(run.over for run in self._running) else self._due(lapse)
 
     def _take(self) -> float | None:
         """Fill the free places. The seconds until a lease of someone runs out, if there is nothing to take before."""
@@ -131,13 +141,12 @@ class Worker:
 
     def _reap(self) -> None:
         for run in [run for run in self._running if run.over]:
-            self._running.remove(run)
             try:
                 self._conclude(run)
             except (Conflict, InvalidState):
                 self._tell("lost", run.claim.thread, "it was ended or taken over meanwhile")
-            finally:
-                run.close()
+            self._running.remove(run)
+            run.close()
 
     def _conclude(self, run: _Run) -> None:
         """Finish a thread by how its command ended, unless the command finished it, or asked a question, itself."""
@@ -196,8 +205,8 @@ class Worker:
             with self._store.read() as tx:
                 row = tx.one(tx.sql.message_after, thread_id=parked.claim.thread.thread_id, after=parked.question, kinds=REPLIES)
             if row is not None:
-                self._parked.remove(parked)
                 self._go_on(parked.claim)
+                self._parked.remove(parked)
 
     def _go_on(self, claim: Claim) -> None:
         thread_id, token = claim.thread.thread_id, claim.lease.lease_token
@@ -239,6 +248,8 @@ class Worker:
                 self._tell("released", run.claim.thread, "the worker was stopped")
             except (Conflict, InvalidState):
                 self._tell("ended", run.claim.thread, "by its command")
+            except StoreAway:
+                self._tell("lost", run.claim.thread, "the store is away; others may take it when its lease runs out")
             finally:
                 run.close()
         self._running = []

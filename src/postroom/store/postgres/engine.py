@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,12 +17,14 @@ from postroom.store.turns import Turn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from postroom.core.errors import Refusal
     from postroom.store.port import Catalogue, Row
     from postroom.store.postgres.listening import ListenWatch
 
 VERSION = 1  # of the schema: the number of the newest migration
 CHANNELS = 1009
 NOW = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
+RING = "SELECT pg_notify(channel, '') FROM unnest(CAST(:channels AS text[])) AS channel"
 
 _written: dict[str, str] = {}
 
@@ -102,6 +105,7 @@ class Transaction(Turn):
         self._mutex = store.mutex
         self._now = 0
         self._topics: set[str] = set()
+        self._guards: list[tuple[Any, Refusal]] = []
 
     def now(self) -> int:
         return self._now
@@ -112,26 +116,47 @@ class Transaction(Turn):
     def hold(self, thread_id: str, *, wait: bool = True) -> bool:
         # A statement of its own: the one that reads next must see what the holder before us wrote.
         lock = "SELECT 1 FROM threads WHERE thread_id = :thread_id FOR UPDATE"
-        return self.one(lock if wait else f"{lock} SKIP LOCKED", thread_id=thread_id) is not None
+        if wait:
+            self.run(lock, thread_id=thread_id)
+            return True
+        return self.one(f"{lock} SKIP LOCKED", thread_id=thread_id) is not None
 
     def one(self, statement: str, **binds: object) -> Row | None:
-        return self._run(statement, binds).fetchone()  # type: ignore[no-any-return]
+        rows = self.all(statement, **binds)
+        return rows[0] if rows else None
 
     def all(self, statement: str, **binds: object) -> list[Row]:
-        return self._run(statement, binds).fetchall()  # type: ignore[no-any-return]
+        sent = self._send(statement, binds)
+        try:
+            rows: list[Row] = sent.fetchall()
+        except Error as error:
+            raise refusal(error, self.store.address.shown) from error
+        self._check_guards()
+        return rows
 
-    def run(self, statement: str, **binds: object) -> int:
-        return self._run(statement, binds).rowcount  # type: ignore[no-any-return]
+    def run(self, statement: str, **binds: object) -> None:
+        self._send(statement, binds)
+
+    def must(self, otherwise: Refusal, statement: str, **binds: object) -> None:
+        self._guards.append((self._send(statement, binds), otherwise))
 
     def append(self, statement: str, topics: Iterable[str], **binds: object) -> int:
         self._topics.update(topics)
-        return self._run(statement, binds).fetchone()[0]  # type: ignore[no-any-return]
+        [(event_id,)] = self.all(statement, **binds)
+        return int(event_id)
 
-    def _run(self, statement: str, binds: dict[str, object]) -> Any:
+    def _send(self, statement: str, binds: dict[str, object]) -> Any:
         try:
             return self.store.connection.execute(written(statement), binds)
         except Error as error:
             raise refusal(error, self.store.address.shown) from error
+
+    def _check_guards(self) -> None:
+        """Answers come in the order of the questions: whatever was sent before one that is here is answered too."""
+        for sent, otherwise in self._guards:
+            if sent.rowcount != 1:
+                raise otherwise
+        self._guards.clear()
 
     def _open(self) -> None:
         """BEGIN, and the server's time, in one round trip. A connection that died while nobody used it is made again."""
@@ -155,26 +180,57 @@ class Transaction(Turn):
             self._now = self.store.clock()
 
     def _close(self, *, commit: bool) -> None:
-        try:
-            self.store.connection.execute(self._ending() if commit else "ROLLBACK")
-        except Error as error:
-            if commit:
-                raise refusal(error, self.store.address.shown) from error
-            self.store.connection.close()  # a transaction that cannot be rolled back ends with its connection
+        if commit:
+            self._send("COMMIT", {})
+        else:
+            self._roll_back()
 
-    def _ending(self) -> str:
-        return "COMMIT"
+    def _roll_back(self) -> None:
+        try:
+            self.store.connection.execute("ROLLBACK")
+        except Error:
+            self.store.connection.close()  # a transaction that cannot be rolled back ends with its connection
 
 
 class WriteTransaction(Transaction):
-    """A write: rows that it holds are its own until COMMIT."""
+    """A write: rows that it holds are its own until COMMIT.
+
+    Its statements travel together: what nobody asks an answer of is sent, and not waited for, until somebody does.
+    """
 
     begin = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {NOW}"
 
-    def _ending(self) -> str:
-        """The notifications travel with the COMMIT. The names are ours: nothing in them needs quoting."""
-        if not self._topics:
-            return "COMMIT"
-        channels = {self.store.channel(), *map(self.store.channel, self._topics)}
-        rung = ", ".join(f"pg_notify('{channel}', '')" for channel in sorted(channels))
-        return f"SELECT {rung}; COMMIT"
+    def _open(self) -> None:
+        super()._open()
+        self._sending = ExitStack()
+        self._pipeline = self._sending.enter_context(self.store.connection.pipeline())
+
+    def _close(self, *, commit: bool) -> None:
+        if not commit:
+            return self._roll_back()
+        try:
+            if self._guards:
+                self._pipeline.sync()
+                self._check_guards()
+            self._ring()
+            self._send("COMMIT", {})  # is not reached on the server if anything before it fails there
+            self._sending.close()
+        except Error as error:
+            self._roll_back()
+            raise refusal(error, self.store.address.shown) from error
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        try:
+            self._sending.close()
+        except Error:
+            pass  # what was sent has failed, and nobody is to hear of it any more
+        super()._roll_back()
+
+    def _ring(self) -> None:
+        """The notifications travel with the COMMIT."""
+        if self._topics:
+            channels = {self.store.channel(), *map(self.store.channel, self._topics)}
+            self._send(RING, {"channels": sorted(channels)})

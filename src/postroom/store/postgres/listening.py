@@ -6,7 +6,7 @@ import select
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
-from postroom.core.errors import StoreAway
+from postroom.core.errors import StoreAway, StoreBusy
 from postroom.store.postgres.driver import Connection, Error, connect
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class ListenWatch:
             if self._readable(self._connection.fileno(), wake, left):
                 for _ in self._connection.notifies(timeout=0):
                     pass  # all of them are one
-        except (Error, StoreAway, OSError):
+        except (Error, StoreAway, StoreBusy, OSError):
             self._hang_up()
             self._readable(None, wake, min(left, TRY_AGAIN))
 

@@ -162,11 +162,19 @@ class Transaction(Turn):
         except Error as error:
             raise refusal(error, self.store.place) from error
 
-    def run(self, statement: str, **binds: object) -> int:
+    def run(self, statement: str, **binds: object) -> None:
         try:
-            return self._connection.execute(statement, binds).rowcount
+            self._connection.execute(statement, binds)
         except Error as error:
             raise refusal(error, self.store.place) from error
+
+    def must(self, otherwise: Refusal, statement: str, **binds: object) -> None:
+        try:
+            changed = self._connection.execute(statement, binds).rowcount
+        except Error as error:
+            raise refusal(error, self.store.place) from error
+        if changed != 1:
+            raise otherwise
 
     def append(self, statement: str, topics: Iterable[str], **binds: object) -> int:
         self._topics.update(topics)
