@@ -1,13 +1,20 @@
-"""`python -m bench [commands] [waking] [writers] [library] [postgres]`: all of them, or those named."""
+"""`python -m bench [commands] [waking] [writers] [library] [mail] [postgres]`: all of them, or those named."""
 
 from __future__ import annotations
 
 import sys
 
-from bench import commands, library, postgres, waking, writers
+from bench import commands, library, mail, postgres, waking, writers
 from bench.report import Report
 
-SECTIONS = {"commands": commands.run, "waking": waking.run, "writers": writers.run, "library": library.run, "postgres": postgres.run}
+SECTIONS = {
+    "commands": commands.run,
+    "waking": waking.run,
+    "writers": writers.run,
+    "library": library.run,
+    "mail": mail.run,
+    "postgres": postgres.run,
+}
 
 
 def main(wanted: list[str]) -> int:

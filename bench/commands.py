@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from bench.report import Report, interleaved, times
 
 INBOX = str(Path(sys.executable).parent / "inbox")
+MAILBOX = str(Path(sys.executable).parent / "mailbox")
 ROUNDS = 60
 
 
@@ -31,11 +32,14 @@ def run(report: Report) -> None:
             update=lambda: _run(INBOX, "update", *mine, "--summary", "half way", "--json"),
             send=lambda: _run(INBOX, "send", "--db", database, "--from", "leader", "--to", "x", "--subject", "more", "--json"),
             fetch=lambda: _run(INBOX, "fetch", "--db", database, "--agent", "w", "--status", "pending", "--json"),
+            enqueue=lambda: _run(MAILBOX, "enqueue", "--db", database, "--from", "lead", "--to", "x", "--payload", "more", "--json"),
+            dequeue=lambda: _run(MAILBOX, "dequeue", "--db", database, "--session", "x", "--json"),
         )
     floor = measured.pop("floor")
     report.row("only `import argparse, json, sqlite3`, for comparison", times(measured.pop("obvious") / floor))
     for name, seconds in measured.items():
-        report.row(f"inbox {name}", times(seconds / floor), "at most 2.0", met=seconds / floor <= 2.0)
+        program = "mailbox" if name.endswith("queue") else "inbox"
+        report.row(f"{program} {name}", times(seconds / floor), "at most 2.0", met=seconds / floor <= 2.0)
 
 
 def _run(*argv: str) -> None:

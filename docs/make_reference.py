@@ -1,21 +1,26 @@
-"""Writes docs/reference/inbox.md from the table of commands. A test compares."""
+"""Writes docs/reference/*.md from the tables of commands. A test compares."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from postroom.cli.grammar import Program
+from postroom.cli.mail_table import MAILBOX
 from postroom.cli.manual import EXITS, command_page, overview
-from postroom.cli.table import COMMANDS
+from postroom.cli.table import INBOX
 
-PAGE = Path(__file__).parent / "reference" / "inbox.md"
+FOLDER = Path(__file__).parent / "reference"
+PROGRAMS = (INBOX, MAILBOX)
 
 
-def reference() -> str:
-    parts = ["# The command `inbox`\n", "Made by `make reference` from the table of commands; do not edit.\n", f"{EXITS}\n"]
-    parts.append(f"```text\n{overview()}```\n")
-    parts += [f"## inbox {command.name}\n\n```text\n{command_page(command)}```\n" for command in COMMANDS.values()]
+def reference(program: Program) -> str:
+    parts = [f"# The command `{program.name}`\n", "Made by `make reference` from the table of commands; do not edit.\n", f"{EXITS}\n"]
+    parts.append(f"```text\n{overview(program)}```\n")
+    for command in program.commands.values():
+        parts.append(f"## {program.name} {command.name}\n\n```text\n{command_page(program, command)}```\n")
     return "\n".join(parts)
 
 
 if __name__ == "__main__":
-    PAGE.write_text(reference(), encoding="utf-8")
+    for program in PROGRAMS:
+        (FOLDER / f"{program.name}.md").write_text(reference(program), encoding="utf-8")

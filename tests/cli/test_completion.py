@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from postroom.cli.table import COMMANDS, GLOBAL
+from postroom.cli.table import INBOX
 from tests.cli.process import Inbox
+
+COMMANDS, GLOBAL = INBOX.commands, INBOX.flags
 
 
 def _complete(inbox: Inbox, *words: str) -> list[str]:

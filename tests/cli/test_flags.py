@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from postroom.cli.table import COMMANDS, SWITCH
+from postroom.cli.grammar import SWITCH
+from postroom.cli.table import INBOX
 from tests.cli.process import Inbox
+
+COMMANDS = INBOX.commands
 
 SEND = ("send", "--from", "leader", "--to", "builder", "--subject", "Add the login page")
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from postroom.cli.table import COMMANDS, GLOBAL
+from postroom.cli.table import INBOX
 from tests.cli.process import Inbox
+
+COMMANDS, GLOBAL = INBOX.commands, INBOX.flags
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["-h"], ["help", "--help"], ["help", "help"], ["agent", "--help"], ["--json", "--help"]])

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 import postroom
-from postroom.cli.table import COMMANDS
+from postroom.cli.table import INBOX
 from tests.cli.process import Inbox
+
+COMMANDS = INBOX.commands
 
 SHIPPED = (Path(postroom.__file__).parent / "skill" / "SKILL.md").read_text(encoding="utf-8")
 

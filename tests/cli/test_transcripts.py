@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from postroom.cli.table import COMMANDS
+from postroom.cli.table import INBOX
 from tests.cli.transcript import Scene, every_scene
+
+COMMANDS = INBOX.commands
 
 SCENES = every_scene()
 ELSEWHERE = {"work", "doctor", "demo", "copy"}  # have tests of their own: they run for long, or say what this machine is like

@@ -63,7 +63,7 @@ CONTRADICTIONS = {
         WHERE e.event_id IS NULL""",
     "an event without its message": """
         SELECT count(*) FROM events e LEFT JOIN messages m ON m.message_id = e.message_id AND m.event_id = e.event_id
-        WHERE e.message_id IS NOT NULL AND m.message_id IS NULL""",
+        WHERE e.thread_id != '' AND e.message_id IS NOT NULL AND m.message_id IS NULL""",
     "a claim without its event": """
         SELECT count(*) FROM leases l WHERE NOT EXISTS
         (SELECT 1 FROM events e WHERE e.thread_id = l.thread_id AND e.event_type = 'thread.claimed' AND e.source = l.agent_id)""",

@@ -12,8 +12,8 @@ import pytest
 import postroom
 from postroom import work
 from postroom.core.errors import Contended, NoStore, Refusal, StoreAway, StoreReadOnly, StoreTrouble
+from postroom.store import waking
 from postroom.store.postgres.engine import PostgresStore
-from postroom.work import waiting
 from postroom.work.worker import Worker
 from tests.cli.process import Inbox
 from tests.contract.scenes import asking, sent
@@ -211,10 +211,10 @@ def test_a_waiter_that_cannot_look_goes_on_and_never_says_that_nothing_came(plac
             pass
 
     with pytest.raises(StoreAway):
-        waiting.until(store, look, 0.000_001, topics=())
-    assert waiting.until(store, look, 30, topics=()) == "found"
+        waking.until(store, look, 0.000_001, topics=())
+    assert waking.until(store, look, 30, topics=()) == "found"
     empty = iter([None, "found"])
-    assert waiting.until(store, lambda: next(empty), 30, topics=(), chore=Asks()) == "found"
+    assert waking.until(store, lambda: next(empty), 30, topics=(), chore=Asks()) == "found"
 
 
 def test_a_worker_goes_on_by_itself_when_the_server_is_back() -> None:

@@ -30,4 +30,4 @@ def _normal(text: str, folder: Path) -> str:
     """Ids, times and folders stand for any."""
     text = text.replace(str(folder), "<tmp>")
     text = re.sub(r"\b(msg|lse|thr|art)_\w+", r"\1_1", text)
-    return re.sub(r"<ago>|just now|in \d+ min|\d+ s ago", "<ago>", text)
+    return re.sub(r"<ago>|just now|in \d+ (?:min|s)|\d+ s ago", "<ago>", text)

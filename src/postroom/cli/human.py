@@ -36,6 +36,10 @@ _ONE_LINE = {**_VISIBLE, 0x0A: " ", 0x0D: " ", 0x09: " "}
 
 def picture(name: str, data: Data) -> str:
     """The text for an answer, by the name of its picture."""
+    if name not in _PICTURES:
+        from postroom.cli.mail_pictures import PICTURES
+
+        return PICTURES[name](data)
     return _PICTURES[name](data)
 
 

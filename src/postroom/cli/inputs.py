@@ -71,7 +71,7 @@ def texts(args: Arguments) -> dict[str, Any]:
     if args.body is not None:
         said["body"] = args.body
     elif args.body_file is not None:
-        said["body"] = _file(args.body_file)
+        said["body"] = file_text(args.body_file, field="body-file", hint="Attach it with --artifact instead.")
     return said
 
 
@@ -82,7 +82,8 @@ def artifacts(args: Arguments) -> dict[str, Any]:
     return {"artifacts": tuple(Attachment(path, **about) for path in args.artifact)}
 
 
-def _file(path: str) -> str:
+def file_text(path: str, *, field: str, hint: str) -> str:
+    """What a file that a flag names holds, as text; `-` is standard input."""
     try:
         if path == "-":
             data = _all_of(0)
@@ -91,11 +92,11 @@ def _file(path: str) -> str:
                 data = file.read()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise InvalidInput(f"{path} cannot be read: {reason}", field="body-file", hint="Check the path and its permissions.") from None
+        raise InvalidInput(f"{path} cannot be read: {reason}", field=field, hint="Check the path and its permissions.") from None
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise InvalidInput(f"{path} is not UTF-8 text", field="body-file", hint="Attach it with --artifact instead.") from None
+        raise InvalidInput(f"{path} is not UTF-8 text", field=field, hint=hint) from None
 
 
 def _all_of(descriptor: int) -> bytes:

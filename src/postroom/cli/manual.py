@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-from postroom.cli.table import COMMANDS, GLOBAL, Command, Flag
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from postroom.cli.grammar import Command, Flag, Program
 
 EXITS = "Exit codes: 0 success, 10 no matching work, 20 conflict, 30 invalid input or state, 40 not found, 50 storage trouble."
 _WIDTH = 28
 
 
-def page(name: str, words: list[str]) -> str:
+def page(program: Program, name: str, words: list[str]) -> str:
     """The help of one command, or of all of them."""
     asked = " ".join(words) if name == "help" else name
-    if asked in COMMANDS and asked != "help":
-        return command_page(COMMANDS[asked])
-    return overview()
+    if asked in program.commands and asked != "help":
+        return command_page(program, program.commands[asked])
+    return overview(program)
 
 
-def overview() -> str:
-    rows = "".join(_entry(f"  {command.name}", command.summary) for command in COMMANDS.values())
-    flags = "".join(_flag(flag) for flag in GLOBAL)
+def overview(program: Program) -> str:
+    rows = "".join(_entry(f"  {command.name}", command.summary) for command in program.commands.values())
+    flags = "".join(_flag(flag) for flag in program.flags)
     return (
-        "inbox: the durable inbox for AI agents and the people they work for\n\n"
-        f"Usage: inbox COMMAND [FLAGS]\n\nCommands:\n{rows}\nFlags of every command, before or after it:\n{flags}\n{EXITS}\n"
-        "`inbox COMMAND --help` tells more.\n"
+        f"{program.name}: {program.about}\n\n"
+        f"Usage: {program.name} COMMAND [FLAGS]\n\nCommands:\n{rows}\nFlags of every command, before or after it:\n{flags}\n{EXITS}\n"
+        f"`{program.name} COMMAND --help` tells more.\n"
     )
 
 
-def command_page(command: Command) -> str:
+def command_page(program: Program, command: Command) -> str:
     words = "".join(f" {word}" for word in command.words)
     own = "".join(_flag(flag) for flag in command.flags)
-    shared = "".join(_flag(flag) for flag in GLOBAL)
+    shared = "".join(_flag(flag) for flag in program.flags)
     details = f"\n{_wrap(command.details)}\n" if command.details else ""
     flags = f"\nFlags:\n{own}" if own else ""
+    called = f"{program.name} {command.name}"
     return (
-        f"inbox {command.name}: {command.summary}\n\nUsage: inbox {command.name}{words}{' [FLAGS]' if own else ''}\n{details}{flags}"
+        f"{called}: {command.summary}\n\nUsage: {called}{words}{' [FLAGS]' if own else ''}\n{details}{flags}"
         f"\nFlags of every command:\n{shared}\nExample:\n  {command.example}\n"
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from postroom.cli.table import COMMANDS, GLOBAL, GROUPS, INTEGER, LIST, NUMBER, SWITCH, Command, Flag
+from postroom.cli.grammar import INTEGER, LIST, NUMBER, SWITCH, Command, Flag
 from postroom.core.errors import InvalidInput
 from postroom.core.words import shown
 
@@ -12,21 +12,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_GLOBAL = {flag.name: flag for flag in GLOBAL}
-HINT = "See `inbox help`."
+    from postroom.cli.grammar import Program
 
 
 class Arguments:
     """What was said on a command line. A flag that was not given is None, an empty tuple, or False."""
 
-    def __init__(self, command: Command, values: dict[str, Any], words: list[str]) -> None:
+    def __init__(self, program: Program, command: Command, values: dict[str, Any], words: list[str]) -> None:
+        self.program = program
         self.command = command
         self.words = words
-        for flag in (*GLOBAL, *command.flags):
+        for flag in (*program.flags, *command.flags):
             empty: object = () if flag.repeat else False if flag.kind == SWITCH else None
             values.setdefault(flag.key, empty)
         self.values = values
-        self.agent: str | None = values["agent"] or os.environ.get("INBOX_AGENT") or None
+        self.agent: str | None = values.get("agent") or os.environ.get("INBOX_AGENT") or None
 
     def __getattr__(self, key: str) -> Any:
         try:
@@ -35,9 +35,9 @@ class Arguments:
             raise AttributeError(key) from None
 
 
-def parse(argv: list[str]) -> Arguments:
+def parse(program: Program, argv: list[str]) -> Arguments:
     """The command and its arguments, or a refusal that says which word is wrong."""
-    reading = _Reading(argv)
+    reading = _Reading(program, argv)
     try:
         return reading.whole()
     except InvalidInput as refusal:
@@ -48,9 +48,11 @@ def parse(argv: list[str]) -> Arguments:
 class _Reading:
     """A command line, read from its first word to its last."""
 
-    def __init__(self, argv: list[str]) -> None:
+    def __init__(self, program: Program, argv: list[str]) -> None:
         self.command: Command | None = None
-        self._flags = _GLOBAL
+        self._program = program
+        self._hint = f"See `{program.name} help`."
+        self._flags = {flag.name: flag for flag in program.flags}
         self._values: dict[str, Any] = {}
         self._words: list[str] = []
         self._rest = list(reversed(argv))
@@ -59,11 +61,11 @@ class _Reading:
         while self._rest:
             self._read(self._rest.pop())
         if self.command is None and not self._values.get("help"):
-            raise InvalidInput("no command was given", hint=HINT)
-        command = self.command or COMMANDS["help"]
+            raise InvalidInput("no command was given", hint=self._hint)
+        command = self.command or self._program.commands["help"]
         if not self._values.get("help"):
-            _check_words(command, self._words)
-        return Arguments(command, self._values, self._words)
+            self._check_words(command, self._words)
+        return Arguments(self._program, command, self._values, self._words)
 
     def _read(self, word: str) -> None:
         if word in ("-h", "--help"):
@@ -74,18 +76,22 @@ class _Reading:
             self._read_flag(word)
         elif self.command is None:
             self.command = self._find_command(word)
-            self._flags = {**_GLOBAL, **{flag.name: flag for flag in self.command.flags}}
+            self._flags = {**self._flags, **{flag.name: flag for flag in self.command.flags}}
         else:
             self._words.append(word)
 
     def _find_command(self, word: str) -> Command:
-        if word in GROUPS:
+        if word in self._program.groups:
             if self._rest and self._rest[-1] in ("-h", "--help"):
-                return COMMANDS["help"]
+                return self._program.commands["help"]
             word = f"{word} {self._rest.pop()}" if self._rest and not self._rest[-1].startswith("-") else word
-        if word not in COMMANDS:
-            raise InvalidInput(f"{shown(word)} is not a command", hint=_nearest(word, COMMANDS) or HINT)
-        return COMMANDS[word]
+        return self._command(word)
+
+    def _command(self, name: str) -> Command:
+        known = self._program.commands
+        if name not in known:
+            raise InvalidInput(f"{shown(name)} is not a command", hint=_nearest(name, known) or self._hint)
+        return known[name]
 
     def _read_flag(self, word: str) -> None:
         name, equals, value = word.partition("=")
@@ -114,10 +120,24 @@ class _Reading:
 
     def _unknown(self, name: str) -> InvalidInput:
         if self.command is None:
-            hint = _nearest(name, self._flags) or "Flags of a command stand after it."
+            belongs = any(name == flag.name for command in self._program.commands.values() for flag in command.flags)
+            hint = "Flags of a command stand after it." if belongs else _nearest(name, self._flags) or "Flags of a command stand after it."
             return InvalidInput(f"there is no global flag {shown(name)[1:-1]}", hint=hint)
-        hint = _nearest(name, self._flags) or f"See `inbox {self.command.name} --help`."
-        return InvalidInput(f"`inbox {self.command.name}` has no flag {shown(name)[1:-1]}", hint=hint)
+        hint = _nearest(name, self._flags) or f"See `{self._program.name} {self.command.name} --help`."
+        return InvalidInput(f"`{self._program.name} {self.command.name}` has no flag {shown(name)[1:-1]}", hint=hint)
+
+    def _check_words(self, command: Command, words: list[str]) -> None:
+        called = f"{self._program.name} {command.name}"
+        needed = [word for word in command.words if not word.startswith("[")]
+        if len(words) < len(needed):
+            raise InvalidInput(f"`{called}` needs {' '.join(needed)}", hint=f"For example: {command.example}")
+        if len(words) > len(command.words) and command.name != "help":
+            raise InvalidInput(f"{shown(words[len(command.words)])} is not expected here", hint=f"See `{called} --help`.")
+        if command.name == "help" and words:
+            self._command(" ".join(words))
+        for word in words:
+            if word.startswith("-") and len(word) == 2:
+                raise self._unknown(word)
 
 
 def _value(flag: Flag, value: str) -> Any:
@@ -130,16 +150,6 @@ def _value(flag: Flag, value: str) -> Any:
     except ValueError:
         kind = "a whole number" if flag.kind == INTEGER else "a number"
         raise InvalidInput(f"{flag.name[2:]} must be {kind}, not {shown(value)}", field=flag.name[2:]) from None
-
-
-def _check_words(command: Command, words: list[str]) -> None:
-    needed = [word for word in command.words if not word.startswith("[")]
-    if len(words) < len(needed):
-        raise InvalidInput(f"`inbox {command.name}` needs {' '.join(needed)}", hint=f"For example: {command.example}")
-    if len(words) > len(command.words) and command.name != "help":
-        raise InvalidInput(f"{shown(words[len(command.words)])} is not expected here", hint=f"See `inbox {command.name} --help`.")
-    if command.name == "help" and words and " ".join(words) not in COMMANDS:
-        raise InvalidInput(f"{shown(' '.join(words))} is not a command", hint=_nearest(" ".join(words), COMMANDS) or HINT)
 
 
 def _nearest(word: str, known: dict[str, Any]) -> str:

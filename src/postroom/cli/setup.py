@@ -97,7 +97,7 @@ def _write_skill(place: str, text: str, *, force: bool) -> None:
 def completion(args: Arguments) -> Outcome:
     from postroom.cli.completion import script
 
-    return Outcome({"text": script(args.words[0])}, human="text")
+    return Outcome({"text": script(args.program, args.words[0])}, human="text")
 
 
 def version(args: Arguments) -> Outcome:
@@ -109,4 +109,4 @@ def version(args: Arguments) -> Outcome:
 def help_(args: Arguments) -> Outcome:
     from postroom.cli.manual import page
 
-    return Outcome({"text": page("help", args.words)}, human="text")
+    return Outcome({"text": page(args.program, "help", args.words)}, human="text")

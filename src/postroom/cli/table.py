@@ -1,51 +1,10 @@
-"""The one table of commands: the parser, the help, the completion and the reference page are all read from it."""
+"""The one table of the command `inbox`."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from postroom.cli.grammar import DB, HELP, INTEGER, JSON, LIST, NUMBER, Command, Flag, Program
 
-TEXT, INTEGER, NUMBER, LIST, SWITCH = "text", "integer", "number", "list", "switch"
-
-
-class Flag:
-    """`metavar` shows the value's form; a flag without one is a switch. `repeat` collects every value given."""
-
-    __slots__ = ("help", "key", "kind", "metavar", "name", "repeat")
-
-    def __init__(self, name: str, metavar: str, help: str, kind: str = TEXT, repeat: bool = False) -> None:
-        self.name = name
-        self.key = name[2:].replace("-", "_")
-        self.metavar = metavar
-        self.help = help
-        self.kind = kind if metavar else SWITCH
-        self.repeat = repeat
-
-
-class Command:
-    """`face` is the function that serves it, as `module:function`, loaded when it is called."""
-
-    __slots__ = ("details", "example", "face", "flags", "name", "summary", "words")
-
-    def __init__(
-        self, name: str, summary: str, face: str, flags: tuple[Flag, ...], words: tuple[str, ...] = (), details: str = "", example: str = ""
-    ) -> None:
-        self.name = name
-        self.summary = summary
-        self.face = face
-        self.flags = flags
-        self.words = words
-        self.details = details
-        self.example = example
-
-
-GLOBAL = (
-    Flag("--db", "PATH", "the store; default: $INBOX_DB, else the nearest .agents/coord.db upward"),
-    Flag("--agent", "NAME", "who you are; default: $INBOX_AGENT"),
-    Flag("--json", "", "print one JSON object"),
-    Flag("--help", "", "show this help"),
-)
+GLOBAL = (DB, Flag("--agent", "NAME", "who you are; default: $INBOX_AGENT"), JSON, HELP)
 
 _THREAD = Flag("--thread", "THREAD_ID", "the thread; default: $INBOX_THREAD")
 _TOKEN = Flag("--lease-token", "TOKEN", "refuse unless this is still the current lease; default: $INBOX_LEASE_TOKEN for $INBOX_THREAD")
@@ -290,11 +249,4 @@ _COMMANDS = (
     Command("help", "Show this help, or a command's.", "setup:help_", (), words=("[COMMAND]",), example="inbox help claim"),
 )
 
-COMMANDS = {command.name: command for command in _COMMANDS}
-GROUPS = frozenset(name.split()[0] for name in COMMANDS if " " in name)
-
-
-def load(command: Command) -> Callable[..., object]:
-    """The function that serves a command."""
-    module, _, function = command.face.partition(":")
-    return getattr(__import__(f"postroom.cli.{module}", fromlist=(function,)), function)  # type: ignore[no-any-return]
+INBOX = Program("inbox", "the durable inbox for AI agents and the people they work for", GLOBAL, _COMMANDS)

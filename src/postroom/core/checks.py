@@ -27,12 +27,12 @@ def text(field: str, value: str) -> str:
     return value
 
 
-def name(field: str, value: str | None, *, hint: str = "") -> str:
+def name(field: str, value: str | None, *, hint: str = "", longest: int = NAME_LENGTH) -> str:
     """Who somebody is, or which thing: one line, not empty, not absurdly long."""
     if value is None or not text(field, value).strip():
         raise InvalidInput(f"'{field}' is missing", field=field, hint=hint)
-    if len(value) > NAME_LENGTH:
-        raise InvalidInput(f"{field} is longer than {NAME_LENGTH} characters", field=field)
+    if len(value) > longest:
+        raise InvalidInput(f"{field} is longer than {longest} characters", field=field)
     if not value.isprintable() or value != value.strip():
         raise InvalidInput(f"{field} must be one line without control characters or outer spaces, not {shown(value)}", field=field)
     return value
@@ -62,9 +62,10 @@ def choices(field: str, values: Iterable[str], allowed: Collection[str]) -> tupl
 
 def seconds(field: str, value: float, *, zero: bool = False) -> float:
     """A duration; `zero` where nothing, or for ever, is a sensible one."""
-    if not 0 <= value <= LONGEST_WAIT or (value == 0 and not zero):  # "not": so that NaN is refused too
+    if not isinstance(value, int | float) or not 0 <= value <= LONGEST_WAIT or (value == 0 and not zero):  # "not": NaN is refused too
         bound = "0" if zero else "more than 0"
-        raise InvalidInput(f"{field} must be from {bound} to {LONGEST_WAIT:.0f} seconds, not {value:g}", field=field)
+        said = f"{value:g}" if isinstance(value, int | float) else shown(value)
+        raise InvalidInput(f"{field} must be from {bound} to {LONGEST_WAIT:.0f} seconds, not {said}", field=field)
     return float(value)
 
 

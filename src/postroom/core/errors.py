@@ -3,10 +3,11 @@
     Refusal
     ├── Conflict                 somebody else was first
     │   ├── LeaseHeld            a live lease stands in the way
-    │   └── LeaseLost            the caller's lease was replaced
+    │   ├── LeaseLost            the caller's lease was replaced
+    │   └── DeliveryLost         the caller's delivery timed out, or was followed by another
     ├── Invalid                  the request cannot be carried out as it stands
     │   ├── InvalidInput         a value is malformed or missing
-    │   └── InvalidState         the thread is not in a state that allows it
+    │   └── InvalidState         the thread or message is not in a state that allows it
     ├── Missing                  what was named is not there
     │   ├── NotFound
     │   └── NoStore
@@ -58,6 +59,12 @@ class LeaseLost(Conflict):
     code = "lease_lost"
 
 
+class DeliveryLost(Conflict):
+    """The caller's delivery of a message timed out, or was followed by another."""
+
+    code = "delivery_lost"
+
+
 class Invalid(Refusal):
     """The request cannot be carried out as it stands."""
 
@@ -71,7 +78,7 @@ class InvalidInput(Invalid):
 
 
 class InvalidState(Invalid):
-    """The thread is not in a state that allows this."""
+    """The thread, or the message, is not in a state that allows this."""
 
     code = "invalid_state"
 

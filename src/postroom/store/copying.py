@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from postroom.core.errors import InvalidState, StorageFailure
+from postroom.core.letters import Alias, Parcel
 from postroom.core.records import Agent, Artifact, Event, Lease, Message, Thread
+from postroom.store.statements import MAILBOX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +26,14 @@ TABLES: dict[str, tuple[int, tuple[str, ...]]] = {
     "leases": (1, (*Lease.__fields__, "priority", "waiting")),
     "events": (1, Event.__fields__),
     "reads": (2, ("agent_id", "thread_id", "read_event_id", "latest_event_id")),
+    "mailboxes": (1, tuple(MAILBOX.split(", "))),
+    "deliveries": (1, (*Parcel.__fields__, "extra_json", "payload")),
+    "mail_ids": (1, ("msg_id", "session", "state", "ended_at")),
+    "mail_aliases": (1, Alias.__fields__),
 }
+
+# What tells a store that was used from a copy that was interrupted: the table, the column, and the word for it.
+OWN = (("threads", "thread_id", "threads"), ("deliveries", "msg_id", "messages"))
 
 
 def copy(source: Store, target: Store, *, tell: Tell | None = None) -> dict[str, int]:
@@ -46,6 +55,7 @@ def copy(source: Store, target: Store, *, tell: Tell | None = None) -> dict[str,
             counts[table] = total
     with target.write() as tx:
         tx.all(tx.sql.events_settle)
+        tx.all(tx.sql.deliveries_settle)
     return counts
 
 
@@ -80,9 +90,10 @@ def _count(tx: Transaction, table: str) -> int:
 
 
 def _refuse_used(view: Transaction, target: Store) -> None:
-    """A target that knows threads of its own would be mixed with the source's."""
-    known = {row[0] for row in view.all("SELECT thread_id FROM threads")}
-    with target.read() as tx:
-        strangers = [row[0] for row in tx.all("SELECT thread_id FROM threads") if row[0] not in known]
-    if strangers:
-        raise InvalidState(f"the target has threads of its own, such as {strangers[0]}", hint="Copy into a store that is new.")
+    """A target that knows threads or messages of its own would be mixed with the source's."""
+    for table, column, word in OWN:
+        known = {row[0] for row in view.all(f"SELECT {column} FROM {table}")}
+        with target.read() as tx:
+            strangers = [row[0] for row in tx.all(f"SELECT {column} FROM {table}") if row[0] not in known]
+        if strangers:
+            raise InvalidState(f"the target has {word} of its own, such as {strangers[0]}", hint="Copy into a store that is new.")

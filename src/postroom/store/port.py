@@ -66,6 +66,42 @@ class Catalogue(Protocol):
     read_upto: str
     reads_unread_count: str
 
+    # mailboxes
+    mailbox_lock: str
+    mailbox_open: str
+    mailbox_find: str
+    mailbox_put: str
+    mailboxes_all: str
+    mailboxes_due: str
+
+    # deliveries
+    delivery_insert: str
+    delivery_known: str
+    delivery_find: str
+    delivery_contents: str
+    delivery_offer: str
+    delivery_offered: str
+    delivery_move: str
+    delivery_delete: str
+    delivery_latest: str
+    delivery_next_due: str
+    pair_advance: str
+    deliveries_due: str
+    deliveries_waiting: str
+    deliveries_purgeable: str
+    deliveries_dead: str
+    deliveries_forgettable: str
+    deliveries_expire: str
+    mail_id_keep: str
+    mail_id_find: str
+    events_of_subject: str
+    alias_put: str
+    alias_find: str
+    alias_of: str
+    alias_delete: str
+    aliases_all: str
+    deliveries_settle: str
+
 
 class Transaction(Protocol):
     """One transaction: all of it or nothing."""

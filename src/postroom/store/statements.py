@@ -14,6 +14,14 @@ MESSAGE = "message_id, thread_id, from_agent, to_agent, kind, summary, body, pay
 ARTIFACT = "a.artifact_id, a.message_id, a.path, a.kind, a.metadata_json, a.created_at"
 EVENT = "event_id, run_id, task_id, thread_id, source, event_type, message_id, summary, payload_json, created_at"
 AGENT = "name, kind, card_json, created_at, last_seen_at"
+MAILBOX = (
+    "session, pending, in_flight, nacked, acked, dead_letter, expired,"
+    " base_backoff_secs, max_retries, inflight_timeout_secs, ttl_secs, next_due"
+)
+PARCEL = (
+    "delivery_id, msg_id, session, sender, created_at, attempt, state, head, rank, delivery_token, stored_at, since, move_at,"
+    " expires_at, due_at, ended_at, reason, door"
+)
 
 # threads
 
@@ -156,3 +164,106 @@ read_owed = """
 
 
 reads_unread_count = "SELECT count(*) FROM reads WHERE agent_id = :agent AND latest_event_id > read_event_id"
+
+# mailboxes
+
+mailbox_open = "INSERT INTO mailboxes (session) VALUES (:session) ON CONFLICT (session) DO NOTHING"
+
+mailbox_find = f"SELECT {MAILBOX} FROM mailboxes WHERE session = :session"
+
+mailbox_put = """
+    UPDATE mailboxes
+    SET pending = :pending, in_flight = :in_flight, nacked = :nacked, acked = :acked, dead_letter = :dead_letter, expired = :expired,
+        base_backoff_secs = :base_backoff_secs, max_retries = :max_retries, inflight_timeout_secs = :inflight_timeout_secs,
+        ttl_secs = :ttl_secs, next_due = :next_due
+    WHERE session = :session"""
+
+mailboxes_all = f"SELECT {MAILBOX} FROM mailboxes ORDER BY session LIMIT :limit"
+
+mailboxes_due = "SELECT session FROM mailboxes WHERE next_due <= :now ORDER BY next_due LIMIT :limit"
+
+# deliveries
+
+# Behind what the same sender sent before and has not ended, whatever its clock says; without any, at the head.
+delivery_insert = """
+    INSERT INTO deliveries (msg_id, session, sender, created_at, attempt, state, head, rank, stored_at, since, expires_at, due_at, door,
+                            extra_json, payload)
+    SELECT CAST(:msg_id AS text), CAST(:session AS text), CAST(:sender AS text), CAST(:created_at AS bigint), 0, 'pending',
+           CASE WHEN before.rank IS NULL THEN 1 ELSE 0 END,
+           CASE WHEN before.rank > :rank THEN before.rank ELSE CAST(:rank AS bigint) END,
+           CAST(:now AS bigint), CAST(:now AS bigint), CAST(:expires_at AS bigint), CAST(:expires_at AS bigint), CAST(:door AS text),
+           CAST(:extra_json AS text), CAST(:payload AS text)
+    FROM (SELECT (SELECT rank FROM deliveries WHERE session = :session AND sender = :sender AND ended_at IS NULL
+                  ORDER BY delivery_id DESC LIMIT 1) AS rank) AS before"""
+
+delivery_known = """
+    SELECT 1 FROM deliveries WHERE msg_id = :msg_id UNION ALL SELECT 1 FROM mail_ids WHERE msg_id = :msg_id LIMIT 1"""
+
+delivery_find = f"SELECT {PARCEL} FROM deliveries WHERE msg_id = :msg_id"
+
+delivery_contents = "SELECT extra_json, payload FROM deliveries WHERE delivery_id = :delivery_id"
+
+delivery_offer = f"""
+    SELECT {PARCEL}, extra_json, payload FROM deliveries
+    WHERE session = :session AND head = 1 AND state = 'pending' ORDER BY rank, delivery_id LIMIT 1"""
+
+delivery_offered = "SELECT 1 FROM deliveries WHERE session = :session AND head = 1 AND state = 'pending' LIMIT 1"
+
+delivery_move = """
+    UPDATE deliveries
+    SET state = :state, attempt = :attempt, head = :head, delivery_token = :delivery_token, since = :since, move_at = :move_at,
+        due_at = :due_at, ended_at = :ended_at, reason = :reason
+    WHERE delivery_id = :delivery_id AND state = :seen"""
+
+delivery_delete = "DELETE FROM deliveries WHERE delivery_id = :delivery_id"
+
+delivery_latest = "SELECT coalesce(max(delivery_id), 0) FROM deliveries"
+
+delivery_next_due = "SELECT min(due_at) FROM deliveries WHERE session = :session AND due_at IS NOT NULL"
+
+pair_advance = """
+    UPDATE deliveries SET head = 1 WHERE delivery_id = (
+      SELECT delivery_id FROM deliveries WHERE session = :session AND sender = :sender AND ended_at IS NULL
+      ORDER BY delivery_id LIMIT 1)"""
+
+deliveries_due = f"SELECT {PARCEL} FROM deliveries WHERE session = :session AND due_at <= :now ORDER BY due_at, delivery_id LIMIT :limit"
+
+deliveries_waiting = """
+    SELECT msg_id, sender, created_at, attempt, state, due_at FROM deliveries
+    WHERE session = :session AND ended_at IS NULL ORDER BY rank, delivery_id LIMIT :limit"""
+
+# From the tail: what is left of a pair keeps its head.
+deliveries_purgeable = f"""
+    SELECT {PARCEL} FROM deliveries WHERE session = :session AND ended_at IS NULL AND delivery_id <= :upto
+    ORDER BY rank DESC, delivery_id DESC LIMIT :limit"""
+
+deliveries_dead = f"""
+    SELECT {PARCEL}, extra_json, payload FROM deliveries
+    WHERE session = :session AND state = 'dead_letter' AND delivery_id <= :upto ORDER BY delivery_id LIMIT :limit"""
+
+deliveries_forgettable = f"""
+    SELECT {PARCEL} FROM deliveries WHERE delivery_id > :after AND ended_at < :before AND state IN ('acked', 'expired')
+    ORDER BY delivery_id LIMIT :limit"""
+
+deliveries_expire = """
+    UPDATE deliveries
+    SET expires_at = stored_at + CAST(:ttl AS bigint),
+        due_at = CASE WHEN move_at < stored_at + CAST(:ttl AS bigint) THEN move_at
+                      ELSE coalesce(stored_at + CAST(:ttl AS bigint), move_at) END
+    WHERE session = :session AND ended_at IS NULL"""
+
+mail_id_keep = "INSERT INTO mail_ids (msg_id, session, state, ended_at) VALUES (:msg_id, :session, :state, :ended_at)"
+
+mail_id_find = "SELECT session, state, ended_at FROM mail_ids WHERE msg_id = :msg_id"
+
+events_of_subject = f"SELECT {EVENT} FROM events WHERE thread_id = '' AND message_id = :message_id ORDER BY event_id"
+
+alias_put = "INSERT INTO mail_aliases (name, session) VALUES (:name, :session) ON CONFLICT (name) DO UPDATE SET session = excluded.session"
+
+alias_find = "SELECT session FROM mail_aliases WHERE name = :name"
+
+alias_of = "SELECT name FROM mail_aliases WHERE session = :session LIMIT 1"
+
+alias_delete = "DELETE FROM mail_aliases WHERE name = :name"
+
+aliases_all = "SELECT name, session FROM mail_aliases ORDER BY name LIMIT :limit"

@@ -63,4 +63,5 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+    verb = globals()[name] = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+    return verb

@@ -6,7 +6,7 @@ from postroom.core import checks, clock
 from postroom.core.errors import NotFound
 from postroom.core.records import Agent, Claim, Lease, Presence, Thread
 from postroom.core.states import AGENT_KINDS
-from postroom.work.attempts import retried
+from postroom.store.attempts import retried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

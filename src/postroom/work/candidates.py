@@ -6,8 +6,8 @@ from postroom.core import checks, clock
 from postroom.core.errors import StoreBusy
 from postroom.core.records import Candidate, Claim, Lease, Thread
 from postroom.core.states import HELD, PENDING, PRIORITIES, STATUSES
+from postroom.store.attempts import retried
 from postroom.work import leases, messages
-from postroom.work.attempts import retried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from postroom.core.errors import InvalidState, LeaseHeld, LeaseLost
 from postroom.core.records import Claim, Lease, Posted, Thread
 from postroom.core.states import CLAIMED, PENDING, TERMINAL
 from postroom.core.words import quoted
+from postroom.store.attempts import retried
 from postroom.work import messages
-from postroom.work.attempts import retried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from postroom.core import checks, jsontext
 from postroom.core.errors import InvalidInput
 from postroom.core.states import BLOCKED, CANCELLED, DONE, FAILED, IN_PROGRESS, TERMINAL
+from postroom.store.attempts import retried
 from postroom.work import leases, messages
-from postroom.work.attempts import retried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

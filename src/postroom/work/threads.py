@@ -6,8 +6,8 @@ from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput
 from postroom.core.records import Artifact, Conversation, Listing, Message, Posted, Thread
 from postroom.core.states import KINDS, PENDING, PRIORITIES, REPLY_KINDS, STATUSES, TERMINAL
+from postroom.store.attempts import retried
 from postroom.work import leases, messages
-from postroom.work.attempts import retried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

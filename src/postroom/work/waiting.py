@@ -9,29 +9,16 @@ from postroom.core.errors import Interrupted, InvalidInput, NotFound, StoreAway,
 from postroom.core.records import Activity, Claim, Event, Lease, Message, Reply
 from postroom.core.states import KINDS, STATUSES, TERMINAL, WAITED_KINDS
 from postroom.core.words import quoted
+from postroom.store.waking import until
 from postroom.work import candidates, leases, messages
 from postroom.work.threads import mark_read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Protocol, TypeVar
+    from collections.abc import Iterable
 
     from postroom.store.port import Store, Transaction
 
-    T = TypeVar("T")
-
-    class Chore(Protocol):
-        """Something that a waiter does meanwhile."""
-
-        def due(self) -> float | None:
-            """Seconds until it must be done, if ever."""
-
-        def perform(self) -> None:
-            """Do it, if it is due."""
-
-
-LOOK_WHEN_AWAY = 1.0
 _SCANNED_AT_ONCE = 500
 
 
@@ -144,31 +131,6 @@ def wait_take(store: Store, *, agent: str, lease_seconds: float = leases.LEASE_S
         return None
 
     return until(store, look, timeout_seconds, topics=(messages.of_agent(agent),), chore=lapse)
-
-
-def until(
-    store: Store, look: Callable[[], T | None], timeout_seconds: float, *, topics: Iterable[str], chore: Chore | None = None
-) -> T | None:
-    """Look until something is found or the time is over. The watch is set before the first look, so no bell is missed."""
-    deadline = monotonic() + timeout_seconds if timeout_seconds else None
-    with store.watch(*topics) as bell:
-        while True:
-            found, due, trouble = None, None, None
-            try:
-                found = look()
-                if found is None and chore is not None:
-                    chore.perform()
-                    due = chore.due()
-            except (StoreAway, StoreBusy) as refused:  # a waiter outlives its server's restart
-                due, trouble = LOOK_WHEN_AWAY, refused
-            if found is not None:
-                return found
-            left = None if deadline is None else deadline - monotonic()
-            if left is not None and left <= 0:
-                if trouble is not None:
-                    raise trouble  # who could not look does not say that nothing came
-                return None
-            bell.wait(due if left is None else left if due is None else min(left, due))
 
 
 class _Keeping:

@@ -8,36 +8,27 @@ what it held is taken by others when the leases run out.
 from __future__ import annotations
 
 import os
-import subprocess
-import tempfile
-import threading
 from signal import SIGKILL, SIGTERM
 from time import monotonic
 
+from postroom.children import GRACE_SECONDS, Child, Wake, last_line
 from postroom.core import checks, jsontext
 from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound, StoreAway, StoreBusy
 from postroom.core.records import Claim, Record
 from postroom.core.states import BLOCKED, TERMINAL
+from postroom.store.waking import LOOK_WHEN_AWAY
 from postroom.work import candidates, leases, messages, progress, threads
-from postroom.work.waiting import LOOK_WHEN_AWAY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import IO
 
     from postroom.core.records import Message, Thread
     from postroom.store.port import Store
 
     Tell = Callable[[str, Thread, str], None]
 
-KEPT_OUTPUT = 1 << 20  # of each command, its end: what is longer belongs into an artifact
-GRACE_SECONDS = 10.0
 REPLIES = jsontext.dumps(["answer", "control"])
-
-# The first line dies with the worker: its pipe closes, and the whole process group is killed. A worker that lives writes a
-# line before it closes the pipe, so that what a command left running on purpose is left alone.
-SHELL = '{ read -r line < "/dev/fd/$INBOX_LEASH" || kill -s KILL 0; } & exec /bin/sh -c "$1"'
 
 
 class Tally(Record):
@@ -75,15 +66,13 @@ class Worker:
         self._running: list[_Run] = []
         self._parked: list[_Parked] = []
         self._counts = {"done": 0, "failed": 0, "released": 0}
-        self._woken, self._wake = os.pipe()
-        os.set_blocking(self._woken, False)
-        os.set_blocking(self._wake, False)
+        self._wake = Wake()
         self._stopping = False
 
     def stop(self) -> None:
         """End soon: commands in hand are terminated and their threads given back. Safe to call from a signal handler."""
         self._stopping = True
-        _ring(self._wake)
+        self._wake.ring()
 
     def run(self, *, until_empty: bool = False) -> Tally:
         """Work until told to stop, or, with `until_empty`, until there is nothing left to do."""
@@ -97,8 +86,8 @@ class Worker:
                     due = LOOK_WHEN_AWAY
                 if until_empty and not self._running:
                     break
-                bell.wait(due, self._woken)
-                self._drain()
+                bell.wait(due, self._wake.woken)
+                self._wake.drain()
         self._give_back()
         return Tally(self._counts["done"], self._counts["failed"], self._counts["released"], len(self._parked))
 
@@ -108,7 +97,7 @@ class Worker:
         self._keep()
         self._resume()
         lapse = self._take()
-        return 0 if any(run.over for run in self._running) else self._due(lapse)
+        return 0 if any(run.child.over for run in self._running) else self._due(lapse)
 
     def _take(self) -> float | None:
         """Fill the free places. The seconds until a lease of someone runs out, if there is nothing to take before."""
@@ -137,16 +126,17 @@ class Worker:
             "INBOX_THREAD": claim.thread.thread_id,
             "INBOX_LEASE_TOKEN": claim.lease.lease_token,
         }
-        self._running.append(_Run(claim, self._command, environment, jsontext.dumps(told), conversation.next_event_id, self._wake))
+        child = Child(self._command, environment, jsontext.dumps(told), self._wake)
+        self._running.append(_Run(claim, child, conversation.next_event_id))
 
     def _reap(self) -> None:
-        for run in [run for run in self._running if run.over]:
+        for run in [run for run in self._running if run.child.over]:
             try:
                 self._conclude(run)
             except (Conflict, InvalidState):
                 self._tell("lost", run.claim.thread, "it was ended or taken over meanwhile")
             self._running.remove(run)
-            run.close()
+            run.child.close()
 
     def _conclude(self, run: _Run) -> None:
         """Finish a thread by how its command ended, unless the command finished it, or asked a question, itself."""
@@ -154,18 +144,18 @@ class Worker:
         found = threads.show(self._store, thread_id)
         if found.thread.status in TERMINAL:
             self._tell("ended", found.thread, "by its command")
-        elif run.status == 0 and found.thread.status == BLOCKED and (question := _asked(found.messages, run.since)):
+        elif run.child.status == 0 and found.thread.status == BLOCKED and (question := _asked(found.messages, run.since)):
             self._parked.append(_Parked(run.claim, question))
             self._tell("parked", found.thread, "until its question is answered")
-        elif run.status == 0:
-            said = run.output() or "done"
-            body = said if said != _last_line(said) else ""
-            progress.done(self._store, thread_id, agent=self._agent, summary=_last_line(said), body=body, lease_token=token)
+        elif run.child.status == 0:
+            said = run.child.output() or "done"
+            body = said if said != last_line(said) else ""
+            progress.done(self._store, thread_id, agent=self._agent, summary=last_line(said), body=body, lease_token=token)
             self._counts["done"] += 1
-            self._tell("done", found.thread, _last_line(said))
+            self._tell("done", found.thread, last_line(said))
         else:
-            said = run.errors() or run.output()
-            summary = f"{run.how}: {_last_line(said)}" if said else run.how
+            said = run.child.errors() or run.child.output()
+            summary = f"{run.child.how}: {last_line(said)}" if said else run.child.how
             progress.fail(self._store, thread_id, agent=self._agent, summary=summary, body=said, lease_token=token)
             self._counts["failed"] += 1
             self._tell("failed", found.thread, summary)
@@ -173,12 +163,12 @@ class Worker:
     def _keep(self) -> None:
         """Renew what is due, and end what is not ours any more."""
         for run in self._running:
-            if run.kill_at is not None:
-                if monotonic() >= run.kill_at:
-                    run.end(SIGKILL)
+            if run.child.kill_at is not None:
+                if monotonic() >= run.child.kill_at:
+                    run.child.end(SIGKILL)
             elif not self._still_ours(run):
                 self._tell("lost", run.claim.thread, "it was ended or taken over; its command is stopped")
-                run.end(SIGTERM)
+                run.child.end(SIGTERM)
         for parked in list(self._parked):
             if not self._still_ours(parked):
                 self._parked.remove(parked)
@@ -218,24 +208,18 @@ class Worker:
 
     def _due(self, lapse: float | None) -> float | None:
         """Seconds until something must be done, unless the bell rings first."""
-        moments = [run.renew_at if run.kill_at is None else run.kill_at for run in self._running]
+        moments = [run.renew_at if run.child.kill_at is None else run.child.kill_at for run in self._running]
         moments += [parked.renew_at for parked in self._parked]
         waits = [max(moment - monotonic(), 0) for moment in moments]
         return min(waits if lapse is None else [*waits, lapse], default=None)
 
-    def _drain(self) -> None:
-        try:
-            os.read(self._woken, 4096)
-        except BlockingIOError:
-            pass
-
     def _give_back(self) -> None:
         for run in self._running:
-            run.end(SIGTERM)
+            run.child.end(SIGTERM)
         for run in self._running:
-            if not run.wait(GRACE_SECONDS):
-                run.end(SIGKILL)
-                run.wait(None)
+            if not run.child.wait(GRACE_SECONDS):
+                run.child.end(SIGKILL)
+                run.child.wait(None)
             try:
                 leases.release(
                     self._store,
@@ -251,10 +235,9 @@ class Worker:
             except StoreAway:
                 self._tell("lost", run.claim.thread, "the store is away; others may take it when its lease runs out")
             finally:
-                run.close()
+                run.child.close()
         self._running = []
-        os.close(self._woken)
-        os.close(self._wake)
+        self._wake.close()
 
 
 class _Kept:
@@ -277,86 +260,14 @@ class _Parked(_Kept):
 
 
 class _Run(_Kept):
-    """One command at work on one thread. Its output goes to files, so that no amount of it can stop anybody."""
+    """One command at work on one thread."""
 
-    def __init__(self, claim: Claim, command: str, environment: dict[str, str], told: str, since: int, wake: int) -> None:
+    def __init__(self, claim: Claim, child: Child, since: int) -> None:
         super().__init__(claim)
+        self.child = child
         self.since = since
-        self.status = 0
-        self.over = False
-        self.kill_at: float | None = None
-        self._output, self._errors = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
-        leash, self._leash = os.pipe()
-        with tempfile.TemporaryFile() as told_file:
-            told_file.write(told.encode())
-            told_file.seek(0)
-            self._process = subprocess.Popen(  # noqa: S603 - running what the user named is the purpose
-                ["/bin/sh", "-c", SHELL, "inbox", command],
-                stdin=told_file,
-                stdout=self._output,
-                stderr=self._errors,
-                env={**environment, "INBOX_LEASH": str(leash)},
-                pass_fds=(leash,),
-                start_new_session=True,
-            )
-        os.close(leash)
-        self._waiter = threading.Thread(target=self._watch, args=(wake,), daemon=True)
-        self._waiter.start()
-
-    @property
-    def how(self) -> str:
-        return f"killed by signal {-self.status}" if self.status < 0 else f"exit status {self.status}"
-
-    def _watch(self, wake: int) -> None:
-        self.status = self._process.wait()
-        self.over = True
-        _ring(wake)
-
-    def wait(self, seconds: float | None) -> bool:
-        self._waiter.join(seconds)
-        return not self._waiter.is_alive()
-
-    def end(self, signal: int) -> None:
-        self.kill_at = monotonic() + GRACE_SECONDS
-        try:
-            os.killpg(self._process.pid, signal)
-        except ProcessLookupError:
-            pass
-
-    def output(self) -> str:
-        return _end_of(self._output)
-
-    def errors(self) -> str:
-        return _end_of(self._errors)
-
-    def close(self) -> None:
-        try:
-            os.write(self._leash, b"\n")
-        except BrokenPipeError:
-            pass
-        os.close(self._leash)
-        self._output.close()
-        self._errors.close()
 
 
 def _asked(said: tuple[Message, ...], since: int) -> int | None:
     """The event of the latest question after another event."""
     return max((message.event_id for message in said if message.kind == "question" and message.event_id > since), default=None)
-
-
-def _ring(wake: int) -> None:
-    try:
-        os.write(wake, b".")
-    except OSError:
-        pass  # the worker has ended, or has rings enough to read
-
-
-def _end_of(file: IO[bytes]) -> str:
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(size - KEPT_OUTPUT, 0))
-    text = file.read().decode(errors="replace").replace("\0", "\ufffd").strip()
-    return f"[{size - KEPT_OUTPUT} bytes before this were left out]\n{text}" if size > KEPT_OUTPUT else text
-
-
-def _last_line(text: str) -> str:
-    return text.rsplit("\n", 1)[-1].strip()[:200]

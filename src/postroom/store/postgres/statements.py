@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.store.statements import *  # noqa: F403
-from postroom.store.statements import ARTIFACT, MESSAGE
+from postroom.store.statements import ARTIFACT, MESSAGE, mailbox_find
 
 # Differs from SQLite: json_array_elements_text for json_each.
 message_after = f"""
@@ -45,3 +45,12 @@ agent_seen = """
 read_upto = """
     INSERT INTO reads (agent_id, thread_id, read_event_id, latest_event_id) VALUES (:agent, :thread_id, :event_id, 0)
     ON CONFLICT (agent_id, thread_id) DO UPDATE SET read_event_id = greatest(reads.read_event_id, excluded.read_event_id)"""
+
+# Differs from SQLite: the mailbox is ours until COMMIT, so that its verbs come one after another.
+mailbox_lock = f"{mailbox_find} FOR UPDATE"
+
+# Differs from SQLite: as events_settle.
+deliveries_settle = (
+    "SELECT setval(pg_get_serial_sequence('deliveries', 'delivery_id'), greatest(max(delivery_id), 1), max(delivery_id) IS NOT NULL)"
+    " FROM deliveries"
+)

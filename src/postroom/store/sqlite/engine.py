@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from postroom.store.port import Catalogue, Row
     from postroom.store.sqlite.bell import BellWatch, Ear
 
-VERSION = 1  # of the schema: the number of the newest migration
+VERSION = 2  # of the schema: the number of the newest migration
 APPLICATION = 0x506F7374  # "Post", in the header of each of our files
 BUSY_SECONDS = 10.0
 BELLS = 1009  # prime, so that ids that end alike do not share one

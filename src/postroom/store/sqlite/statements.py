@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.store.statements import *  # noqa: F403
-from postroom.store.statements import ARTIFACT, MESSAGE
+from postroom.store.statements import ARTIFACT, MESSAGE, mailbox_find
 
 # A row of json_each is read once; the list of kinds stays one bind.
 message_after = f"""
@@ -31,3 +31,9 @@ agent_seen = """
 read_upto = """
     INSERT INTO reads (agent_id, thread_id, read_event_id, latest_event_id) VALUES (:agent, :thread_id, :event_id, 0)
     ON CONFLICT (agent_id, thread_id) DO UPDATE SET read_event_id = max(read_event_id, excluded.read_event_id)"""
+
+# A write transaction is alone anyway.
+mailbox_lock = mailbox_find
+
+# Its counter follows what is inserted.
+deliveries_settle = "SELECT 1"

@@ -21,6 +21,10 @@ _A_PLACE, _A_LOOK = 0.0006, 0.000001
 
 _GUARD, _DRAWN, _SERVED = 0, 8, 16  # in the file: a byte to lock while drawing, the last number drawn, the last let in
 _TICKETS = 1 << 20  # where the tickets' bytes begin
+_ORDER = sys.byteorder
+_HEAD = {kind: kind.to_bytes(2, _ORDER) + bytes(6) for kind in (fcntl.F_WRLCK, fcntl.F_UNLCK)}
+_TAIL = {length: length.to_bytes(8, _ORDER) + bytes(8) for length in (0, 1, 2)}
+_fcntl, _SETLK = fcntl.fcntl, getattr(fcntl, "F_OFD_SETLK", 0)
 _OFD = hasattr(fcntl, "F_OFD_SETLK") and sys.maxsize > 2**32
 
 
@@ -36,8 +40,8 @@ class Turnstile:
         try:
             if self._file is None:
                 self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            self._ticket = _draw(self._file, deadline)
-            if self._ticket is not None and _OFD:
+            self._ticket, in_turn = _draw(self._file, deadline)
+            if self._ticket is not None and not in_turn:
                 _stand_in_line(self._file, self._ticket, deadline)
         except OSError:
             pass  # a folder that cannot be written: BEGIN says so, with the right words
@@ -56,19 +60,23 @@ class Turnstile:
             self._file = None
 
 
-def _draw(file: int, deadline: float) -> int | None:
-    """The next number, its byte locked; or none, if somebody was stopped while drawing."""
+def _draw(file: int, deadline: float) -> tuple[int | None, bool]:
+    """The next number, its byte locked, and whether it is already its turn; or none, if somebody was stopped while drawing."""
     while not _try(file, _GUARD):
         if monotonic() > deadline:
-            return None
+            return None, False
         sleep(_A_LOOK)
     if not _OFD:
-        return _TICKETS  # the flock is itself the turn
+        return _TICKETS, True  # the flock is itself the turn
     ticket = max(_number(file, _DRAWN), _TICKETS) + 1
-    _lock(file, fcntl.F_WRLCK, ticket)
-    os.pwrite(file, ticket.to_bytes(8, "little"), _DRAWN)
+    alone = _try(file, ticket - 1, 2)  # its own byte and the one before, in one call
+    if alone:
+        os.pwrite(file, ticket.to_bytes(8, "little") * 2, _DRAWN)  # and _SERVED, which follows it
+    else:
+        _lock(file, fcntl.F_WRLCK, ticket)
+        os.pwrite(file, ticket.to_bytes(8, "little"), _DRAWN)
     _lock(file, fcntl.F_UNLCK, _GUARD)
-    return ticket
+    return ticket, alone
 
 
 def _stand_in_line(file: int, ticket: int, deadline: float) -> None:
@@ -84,10 +92,10 @@ def _number(file: int, where: int) -> int:
     return int.from_bytes(os.pread(file, 8, where), "little")
 
 
-def _try(file: int, byte: int) -> bool:
+def _try(file: int, byte: int, length: int = 1) -> bool:
     try:
         if _OFD:
-            _lock(file, fcntl.F_WRLCK, byte)
+            _lock(file, fcntl.F_WRLCK, byte, length)
         else:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
@@ -97,6 +105,4 @@ def _try(file: int, byte: int) -> bool:
 
 def _lock(file: int, kind: int, start: int, length: int = 1) -> None:
     """One fcntl call with a `struct flock`, laid out by hand: importing `struct` costs more than the call."""
-    order = sys.byteorder
-    head = kind.to_bytes(2, order) + bytes(6)
-    fcntl.fcntl(file, fcntl.F_OFD_SETLK, head + start.to_bytes(8, order) + length.to_bytes(8, order) + bytes(8))
+    _fcntl(file, _SETLK, _HEAD[kind] + start.to_bytes(8, _ORDER) + _TAIL[length])

@@ -1,0 +1,206 @@
+"""The mail room beside the same statements by hand, beside other queues that are one file, and beside itself when it is full."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import postroom
+from bench.report import Report, interleaved, milliseconds, times
+from postroom import mail
+from postroom.core import clock, ids
+from postroom.store.port import Store
+from postroom.store.sqlite import statements as sql
+
+ROUNDS = 300
+LARGE, SMALL = 1_000_000, 100
+PAYLOAD = "analyze the auth module"
+JSONL = "field notes: a JSONL mailbox, at 100 / 10,000 pending: enqueue 3,700 / 80 a second, dequeue + ack 1,900 / 30"
+
+Action = Callable[[], object]
+
+
+def run(report: Report) -> None:
+    report.section("Mail: one message a transaction, every one on disk (synchronous=FULL), in turns")
+    with TemporaryDirectory() as folder:
+        puts, takes = _contestants(folder)
+        put = interleaved(ROUNDS, 1, **puts)
+        take = interleaved(ROUNDS - 10, 1, **takes)
+    for name in (name for name in puts if name != "batch"):
+        took = f"{1 / take[name]:.0f}" if name in take else "no ack"
+        report.row(f"{name}: enqueue / dequeue + ack, a second", f"{1 / put[name]:.0f} / {took}")
+    report.row("postroom: enqueue_all of 100 / ack and the next in one transaction", f"{100 / put['batch']:.0f} / {1 / take['loop']:.0f}")
+    for what, measured, ours in (("enqueue", put, "postroom"), ("dequeue + ack", take, "postroom"), ("ack + next", take, "loop")):
+        if ours == "postroom":
+            share = measured["hand"] / measured["postroom"]
+            report.row(f"{what}: postroom / by hand", f"{share:.0%}", "at least 70 %", met=share >= 0.7)
+        for peer in ("litequeue", "persistqueue"):
+            ahead = measured[peer] / measured[ours]
+            report.row(f"{what}: postroom / {peer}", times(ahead), "ahead", met=ahead >= 1)
+    report.row(JSONL, "")
+    report.section(f"Mail, flat cost: at {LARGE:,} pending / at {SMALL}")
+    with TemporaryDirectory() as folder:
+        small, large = (_verbs(str(Path(folder) / f"{size}.db"), size) for size in (SMALL, LARGE))
+        for name in small:
+            measured = interleaved(ROUNDS // 3, small=small[name], large=large[name])
+            ratio = measured["large"] / measured["small"]
+            report.row(f"{name} ({milliseconds(measured['small'])} at {SMALL})", times(ratio), "within 1.5", met=ratio <= 1.5)
+
+
+def _contestants(folder: str) -> tuple[dict[str, Action], dict[str, Action]]:
+    import litequeue
+    import persistqueue
+    from huey.storage import SqliteStorage
+
+    place = str(Path(folder) / "coord.db")
+    postroom.init(place)
+    store = postroom.open(place)
+    bare = _bare(place)
+    lite = litequeue.LiteQueue(str(Path(folder) / "lite.db"))
+    lite.conn.execute("PRAGMA synchronous=FULL")
+    persist: Any = persistqueue.SQLiteAckQueue(str(Path(folder) / "persist"), auto_commit=True)
+    for connection in (persist._conn, persist._putter, persist._getter):
+        connection.execute("PRAGMA synchronous=FULL")
+    huey: Any = SqliteStorage(filename=str(Path(folder) / "huey.db"), fsync=True)
+
+    def lite_take() -> None:
+        message = lite.pop()
+        assert message is not None
+        lite.done(message.message_id)
+
+    puts: dict[str, Action] = {
+        "hand": lambda: _enqueue_by_hand(bare),
+        "postroom": lambda: mail.enqueue(store, {"from": "lead", "to": "analyst", "payload": PAYLOAD}),
+        "batch": lambda: mail.enqueue_all(store, [{"from": "lead", "to": "batched", "payload": PAYLOAD}] * 100),
+        "litequeue": lambda: lite.put(PAYLOAD),
+        "persistqueue": lambda: persist.put(PAYLOAD),
+        "huey": lambda: huey.enqueue(PAYLOAD.encode()),
+    }
+    mail.enqueue_all(store, [{"from": "lead", "to": "looped", "payload": PAYLOAD}] * ROUNDS)
+    loop = _Loop(store, "looped")
+    takes: dict[str, Action] = {
+        "hand": lambda: _take_by_hand(bare),
+        "loop": loop.turn,
+        "postroom": lambda: _take(store, "analyst"),
+        "litequeue": lite_take,
+        "persistqueue": lambda: persist.ack(persist.get()),
+    }
+    return puts, takes
+
+
+def _bare(place: str) -> sqlite3.Connection:
+    bare = sqlite3.connect(place, isolation_level=None)
+    for pragma in ("synchronous=FULL", "foreign_keys=ON", "wal_autocheckpoint=250"):
+        bare.execute(f"PRAGMA {pragma}")
+    return bare
+
+
+def _take(store: Store, session: str) -> None:
+    delivery = mail.dequeue(store, session)
+    assert delivery is not None
+    mail.ack(store, session, delivery.message.msg_id, delivery_token=delivery.delivery_token)
+
+
+class _Loop:
+    """A receiver that acks one message and takes the next in one transaction."""
+
+    def __init__(self, store: Store, session: str) -> None:
+        self._store, self._session = store, session
+        self._held: str | None = None
+
+    def turn(self) -> None:
+        if self._held is None:
+            delivery = mail.dequeue(self._store, self._session)
+        else:
+            _, delivery = mail.ack_and_dequeue(self._store, self._session, self._held)
+        assert delivery is not None
+        self._held = delivery.message.msg_id
+
+
+_number = count()
+
+
+def _enqueue_by_hand(bare: sqlite3.Connection) -> None:
+    """What a careful person would type: the same rows, the same guards, nothing checked in Python."""
+    now = clock.now()
+    msg_id = f"hand:{now * 1000}"
+    bare.execute("BEGIN IMMEDIATE")
+    bare.execute(sql.alias_find, {"name": "by-hand"}).fetchone()
+    if bare.execute(sql.mailbox_lock, {"session": "by-hand"}).fetchone() is None:
+        bare.execute(sql.mailbox_open, {"session": "by-hand"})
+    bare.execute(sql.delivery_known, {"msg_id": msg_id}).fetchone()
+    draft = {"msg_id": msg_id, "session": "by-hand", "sender": "hand", "payload": PAYLOAD, "extra_json": "{}", "door": "hand"}
+    bare.execute(
+        sql.delivery_insert, {**draft, "created_at": now // clock.SECOND, "rank": now // clock.SECOND, "now": now, "expires_at": None}
+    )
+    _close_by_hand(bare, "mail.stored", msg_id, now)
+
+
+def _close_by_hand(bare: sqlite3.Connection, event_type: str, msg_id: str, now: int) -> None:
+    counts = {"pending": next(_number), "in_flight": 0, "nacked": 0, "acked": 0, "dead_letter": 0, "expired": 0}
+    settings = {"base_backoff_secs": 5, "max_retries": 3, "inflight_timeout_secs": 30, "ttl_secs": None, "next_due": None}
+    bare.execute(sql.mailbox_put, {"session": "by-hand", **counts, **settings})
+    event = {"run_id": "", "task_id": "", "thread_id": "", "source": "hand", "summary": "", "payload_json": "{}"}
+    bare.execute(sql.event_append, {**event, "event_type": event_type, "message_id": msg_id, "created_at": clock.stamp(now)})
+    bare.execute("COMMIT")
+
+
+def _take_by_hand(bare: sqlite3.Connection) -> None:
+    now = clock.now()
+    key = {"session": "by-hand"}
+    bare.execute("BEGIN IMMEDIATE")
+    bare.execute(sql.mailbox_lock, key).fetchone()
+    row = bare.execute(sql.delivery_offer, key).fetchone()
+    token = ids.fresh("dlv", now)
+    move = {"delivery_id": row[0], "attempt": 0, "delivery_token": token, "since": now, "reason": ""}
+    flying = {"state": "in_flight", "seen": "pending", "head": 1, "move_at": now, "due_at": now, "ended_at": None}
+    bare.execute(sql.delivery_move, {**move, **flying})
+    _close_by_hand(bare, "mail.offered", row[1], now)
+    bare.execute("BEGIN IMMEDIATE")
+    bare.execute(sql.mailbox_lock, key).fetchone()
+    bare.execute(sql.delivery_find, {"msg_id": row[1]}).fetchone()
+    landed = {"state": "acked", "seen": "in_flight", "head": 0, "move_at": None, "due_at": None, "ended_at": now}
+    bare.execute(sql.delivery_move, {**move, **landed})
+    bare.execute(sql.pair_advance, {**key, "sender": row[3]})
+    _close_by_hand(bare, "mail.acked", row[1], now)
+
+
+def _verbs(place: str, size: int) -> dict[str, Action]:
+    postroom.init(place)
+    store = postroom.open(place)
+    mail.enqueue(store, {"from": "lead", "to": "full", "payload": PAYLOAD})
+    _fill(place, size)
+    return {
+        "enqueue": lambda: mail.enqueue(store, {"from": "lead", "to": "full", "payload": PAYLOAD}),
+        "dequeue + ack": lambda: _take(store, "full"),
+        "peek": lambda: mail.peek(store, "full", limit=20),
+        "sessions": lambda: mail.sessions(store),
+    }
+
+
+def _fill(place: str, size: int) -> None:
+    """Half of it from one sender, half from a hundred others."""
+    now = clock.now()
+    database = sqlite3.connect(place)
+    database.execute("PRAGMA synchronous=OFF")
+
+    def sender(row: int) -> str:
+        return "lead" if row % 2 else f"sender-{row // 2 % 100}"
+
+    heads = {f"sender-{number}": 2 * number for number in range(100)}
+    database.executemany(
+        "INSERT INTO deliveries (msg_id, session, sender, created_at, attempt, state, head, rank, stored_at, since, door, payload)"
+        " VALUES (?, 'full', ?, ?, 0, 'pending', ?, ?, ?, 0, 'library', ?)",
+        (
+            (f"fill:{row}", sender(row), now // clock.SECOND, int(heads.get(sender(row)) == row), now // clock.SECOND, now, PAYLOAD)
+            for row in range(size)
+        ),
+    )
+    database.execute("UPDATE mailboxes SET pending = pending + ? WHERE session = 'full'", (size,))
+    database.commit()
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    database.close()

@@ -1,0 +1,68 @@
+"""The room of mailboxes: every verb of the `mailbox` command, importable.
+
+    from postroom import mail
+    mail.enqueue(store, {"from": "lead", "to": "analyst", "payload": "analyze the auth module"})
+    delivery = mail.dequeue(store, "analyst")
+
+Names are loaded when first used, so that a command pays only for its own.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from postroom.mail.dead_letters import peek_dead_letter as peek_dead_letter
+    from postroom.mail.dead_letters import purge_dead_letter as purge_dead_letter
+    from postroom.mail.dead_letters import retry_dead_letter as retry_dead_letter
+    from postroom.mail.mailbox import ack as ack
+    from postroom.mail.mailbox import ack_and_dequeue as ack_and_dequeue
+    from postroom.mail.mailbox import dequeue as dequeue
+    from postroom.mail.mailbox import enqueue as enqueue
+    from postroom.mail.mailbox import enqueue_all as enqueue_all
+    from postroom.mail.mailbox import extend as extend
+    from postroom.mail.mailbox import nack as nack
+    from postroom.mail.reading import peek as peek
+    from postroom.mail.reading import sessions as sessions
+    from postroom.mail.reading import show as show
+    from postroom.mail.settings import aliases as aliases
+    from postroom.mail.settings import policy as policy
+    from postroom.mail.settings import remove_alias as remove_alias
+    from postroom.mail.settings import set_alias as set_alias
+    from postroom.mail.settings import set_policy as set_policy
+    from postroom.mail.sweeping import purge as purge
+    from postroom.mail.sweeping import sweep as sweep
+    from postroom.mail.waiting import wait as wait
+
+_WHERE = {
+    "peek_dead_letter": "dead_letters",
+    "purge_dead_letter": "dead_letters",
+    "retry_dead_letter": "dead_letters",
+    "ack": "mailbox",
+    "ack_and_dequeue": "mailbox",
+    "dequeue": "mailbox",
+    "enqueue": "mailbox",
+    "enqueue_all": "mailbox",
+    "extend": "mailbox",
+    "nack": "mailbox",
+    "peek": "reading",
+    "sessions": "reading",
+    "show": "reading",
+    "aliases": "settings",
+    "policy": "settings",
+    "remove_alias": "settings",
+    "set_alias": "settings",
+    "set_policy": "settings",
+    "purge": "sweeping",
+    "sweep": "sweeping",
+    "wait": "waiting",
+}
+__all__ = sorted(_WHERE)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> object:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    verb = globals()[name] = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+    return verb

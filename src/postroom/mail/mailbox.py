@@ -1,0 +1,262 @@
+"""The mailbox: a message comes in, is handed to one receiver at a time, and is acknowledged, or comes again."""
+
+from __future__ import annotations
+
+import os
+
+from postroom.core import checks, clock
+from postroom.core.errors import DeliveryLost, InvalidInput, InvalidState, NotFound
+from postroom.core.letters import ACKED, DEAD_LETTER, IN_FLIGHT, Acked, Delivery, EnqueueAck, Extended, MailMessage, Nacked, Parcel
+from postroom.core.words import quoted
+from postroom.mail import boxes, drafts
+from postroom.mail.boxes import PARCEL_FIELDS, Box
+from postroom.store.attempts import retried
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from postroom.store.port import Store, Transaction
+
+
+@retried
+def enqueue(store: Store, message: Mapping[str, Any]) -> EnqueueAck:
+    """Store a message for its receiver.
+
+    Fields in snake_case or camelCase; unknown ones are kept. An id that was ever seen, by any mailbox, whatever became of it, is
+    not stored again: `queued` is false then. Without an id, it gets `{from}:{nanoseconds}`.
+    """
+    draft = drafts.read(message)
+    with store.write() as tx:
+        return _put(tx, draft)
+
+
+@retried
+def enqueue_all(store: Store, messages: Iterable[Mapping[str, Any]]) -> tuple[EnqueueAck, ...]:
+    """Store many messages in one transaction: all of them, or none if one is refused."""
+    read = [_numbered(number, message) for number, message in enumerate(messages, 1)]
+    with store.write() as tx:
+        return tuple(_put(tx, draft) for draft in read)
+
+
+def _numbered(number: int, message: Mapping[str, Any]) -> drafts.Draft:
+    try:
+        return drafts.read(message)
+    except InvalidInput as refusal:
+        raise InvalidInput(f"message {number}: {refusal}", hint=refusal.hint, number=number, **refusal.facts) from None
+
+
+def _put(tx: Transaction, draft: drafts.Draft) -> EnqueueAck:
+    alias = tx.one(tx.sql.alias_find, name=draft.to)
+    session = alias[0] if alias else draft.to
+    box = boxes.locked(tx, session)
+    if box is not None:
+        boxes.carry_out(tx, box)
+    if draft.msg_id is not None and _known(tx, draft.msg_id):
+        if box is not None:
+            box.close()
+        return EnqueueAck(draft.msg_id, False, box.counts["pending"] if box else 0)
+    box = box or boxes.opened(tx, session)
+    msg_id = draft.msg_id or _fresh_id(tx, draft.sender)
+    store_draft(tx, box, draft, msg_id)
+    box.close()
+    seen = {"session": session, "from": draft.sender, "state": "pending", "attempt": 0}
+    payload = {**seen, "alias": draft.to} if alias else seen
+    boxes.announce(tx, session, "stored", source=draft.sender, msg_id=msg_id, payload=payload)
+    return EnqueueAck(msg_id, True, box.counts["pending"])
+
+
+def store_draft(tx: Transaction, box: Box, draft: drafts.Draft, msg_id: str) -> None:
+    """Put a message at the tail of its pair. A sender's clock that is ahead does not put it behind what came later."""
+    now = tx.now() // clock.SECOND
+    created_at = now if draft.created_at is None else draft.created_at
+    expires_at = box.expiry()
+    tx.run(
+        tx.sql.delivery_insert,
+        msg_id=msg_id,
+        session=box.session,
+        sender=draft.sender,
+        created_at=created_at,
+        rank=min(created_at, now),
+        now=tx.now(),
+        expires_at=expires_at,
+        door=tx.door,
+        extra_json=draft.extra_json,
+        payload=draft.payload,
+    )
+    box.count(None, "pending")
+    box.expect(expires_at)
+
+
+def _known(tx: Transaction, msg_id: str) -> bool:
+    return tx.one(tx.sql.delivery_known, msg_id=msg_id) is not None
+
+
+def _fresh_id(tx: Transaction, sender: str) -> str:
+    nanoseconds = tx.now() * 1000
+    while _known(tx, f"{sender}:{nanoseconds}"):
+        nanoseconds += 1
+    return f"{sender}:{nanoseconds}"
+
+
+def dequeue(store: Store, session: str, *, receiver: str | None = None) -> Delivery | None:
+    """Take the next message of a mailbox: in flight from now on. None if there is none to take.
+
+    Of each sender only the first that has not ended is offered; among senders, the oldest `created_at` goes first. It must be acked
+    before `in_flight_until`, or it is nacked by itself. `receiver` is for the receipt.
+    """
+    checks.name("session", session)
+    taker = _receiver(receiver)
+    while True:
+        delivery, look_again = _take(store, session, taker)
+        if delivery is not None or not look_again:
+            return delivery
+
+
+@retried
+def _take(store: Store, session: str, receiver: str) -> tuple[Delivery | None, bool]:
+    """The next message, if there is one; else whether so much was due that there may be one after another look."""
+    with store.write() as tx:
+        box = boxes.locked(tx, session)
+        if box is None:
+            return None, False
+        more = boxes.carry_out(tx, box)
+        delivery = _offer(tx, box, receiver)
+        box.close()
+        return delivery, more and delivery is None
+
+
+def _offer(tx: Transaction, box: Box, receiver: str) -> Delivery | None:
+    """Hand the first message of a mailbox to a receiver, if there is one."""
+    row = tx.one(tx.sql.delivery_offer, session=box.session)
+    offered = None if row is None else Parcel(*row[:PARCEL_FIELDS])
+    if row is None or offered is None or (offered.due_at is not None and offered.due_at <= tx.now()):
+        return None
+    token = tx.fresh("dlv")
+    until = box.in_flight_until()
+    taken = boxes.move(tx, box, offered, IN_FLIGHT, at=tx.now(), move_at=until, delivery_token=token)
+    boxes.tell(tx, taken, "offered", source=receiver, receiver=receiver)
+    return Delivery(message_of(taken, *row[PARCEL_FIELDS:]), token, clock.stamp(taken.due_at or until))
+
+
+def _receiver(named: str | None) -> str:
+    return f"{os.uname().nodename}:{os.getpid()}" if named is None else checks.name("receiver", named)
+
+
+@retried
+def ack(store: Store, session: str, msg_id: str, *, delivery_token: str | None = None) -> Acked:
+    """Delivered. Said twice, the second time changes nothing. `DeliveryLost` if the token is not the current delivery's."""
+    with store.write() as tx:
+        box, parcel = _addressed(tx, session, msg_id, delivery_token)
+        acked = _ack(tx, box, parcel)
+        box.close()
+        return acked
+
+
+@retried
+def ack_and_dequeue(
+    store: Store, session: str, msg_id: str, *, delivery_token: str | None = None, receiver: str | None = None
+) -> tuple[Acked, Delivery | None]:
+    """Ack a message and take the next, in one transaction: half the cost of a receiver's loop."""
+    taker = _receiver(receiver)
+    with store.write() as tx:
+        box, parcel = _addressed(tx, session, msg_id, delivery_token)
+        acked = _ack(tx, box, parcel)
+        delivery = _offer(tx, box, taker)
+        box.close()
+        return acked, delivery
+
+
+def _ack(tx: Transaction, box: Box, parcel: Parcel) -> Acked:
+    if parcel.state == ACKED:
+        return Acked(parcel.msg_id, ACKED, False)
+    _in_flight(parcel)
+    boxes.tell(tx, boxes.move(tx, box, parcel, ACKED, at=tx.now()), "acked")
+    return Acked(parcel.msg_id, ACKED, True)
+
+
+@retried
+def nack(store: Store, session: str, msg_id: str, reason: str = "", *, delivery_token: str | None = None) -> Nacked:
+    """Not delivered: it comes again after its backoff, or is dead after the last retry. Of one that ended so, nothing changes."""
+    checks.text("reason", reason)
+    with store.write() as tx:
+        box, parcel = _addressed(tx, session, msg_id, delivery_token)
+        if parcel.state in (ACKED, DEAD_LETTER):
+            box.close()  # something else may have fallen due
+            return Nacked(msg_id, parcel.state, False, None)
+        _in_flight(parcel)
+        nacked = boxes.nack(tx, box, parcel, at=tx.now(), reason=reason, by="receiver")
+        box.close()
+        return Nacked(msg_id, nacked.state, True, None if nacked.move_at is None else clock.stamp(nacked.move_at))
+
+
+@retried
+def extend(store: Store, session: str, msg_id: str, *, seconds: float | None = None, delivery_token: str | None = None) -> Extended:
+    """Still at it: the in-flight time starts anew, by the policy's length or this many seconds, and never beyond the TTL."""
+    if seconds is not None:
+        checks.seconds("seconds", seconds)
+    with store.write() as tx:
+        box, parcel = _addressed(tx, session, msg_id, delivery_token)
+        _in_flight(parcel)
+        until = box.in_flight_until(seconds)
+        extended = boxes.move(tx, box, parcel, IN_FLIGHT, at=tx.now(), move_at=until)
+        box.close()
+        in_flight_until = clock.stamp(extended.due_at or until)
+        boxes.tell(tx, extended, "extended", in_flight_until=in_flight_until)
+        return Extended(msg_id, in_flight_until)
+
+
+def message_of(parcel: Parcel, extra_json: str, payload: str) -> MailMessage:
+    return MailMessage(parcel.msg_id, parcel.sender, parcel.session, payload, parcel.created_at, parcel.attempt, extra_json)
+
+
+def found(tx: Transaction, session: str, msg_id: str) -> tuple[Box, Parcel | None]:
+    """A mailbox with what is due carried out, and a message of it: None if only its id is left. Else it was never there."""
+    checks.name("session", session)
+    checks.name("msg_id", msg_id, longest=drafts.ID_LENGTH)
+    box = boxes.locked(tx, session)
+    if box is not None:
+        boxes.carry_out(tx, box)
+        row = tx.one(tx.sql.delivery_find, msg_id=msg_id)
+        if row is not None and row[2] == session:
+            return box, boxes.settle(tx, box, Parcel(*row))
+        gone = tx.one(tx.sql.mail_id_find, msg_id=msg_id) if row is None else None
+        if gone is not None and gone[0] == session:
+            return box, None
+    raise NotFound(
+        f"there is no message {msg_id} in the mailbox {session}", hint=f"See `mailbox peek --session {quoted(session)}`.", msg_id=msg_id
+    )
+
+
+def not_allowed(msg_id: str, state: str, hint: str) -> InvalidState:
+    return InvalidState(f"{msg_id} is {state}", hint=hint, msg_id=msg_id, state=state)
+
+
+def _addressed(tx: Transaction, session: str, msg_id: str, delivery_token: str | None) -> tuple[Box, Parcel]:
+    """The message that a receiver speaks of, if it may."""
+    box, parcel = found(tx, session, msg_id)
+    if parcel is None:
+        row = tx.one(tx.sql.mail_id_find, msg_id=msg_id)
+        state = row[1] if row else "purged"
+        if state != ACKED:
+            raise not_allowed(msg_id, state, "Nothing is left to do for it.")
+        return box, _remembered(msg_id, session, state)
+    if delivery_token is not None and delivery_token != parcel.delivery_token:
+        raise DeliveryLost(
+            f"this delivery of {msg_id} is over: it timed out, or another followed it",
+            hint="Stop working on it: it comes again, to whoever asks first.",
+            msg_id=msg_id,
+            state=parcel.state,
+        )
+    return box, parcel
+
+
+def _remembered(msg_id: str, session: str, state: str) -> Parcel:
+    """What is left of a message that was forgotten after it ended."""
+    return Parcel(0, msg_id, session, "", 0, 0, state, 0, 0, None, 0, 0, None, None, None, 0, "", "")
+
+
+def _in_flight(parcel: Parcel) -> None:
+    if parcel.state != IN_FLIGHT:
+        raise not_allowed(parcel.msg_id, parcel.state, "Only a message in flight can be acked, nacked or extended; dequeue it first.")

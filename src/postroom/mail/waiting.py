@@ -1,0 +1,50 @@
+"""Waiting for a message: sleep until one comes, or until time moves one."""
+
+from __future__ import annotations
+
+from postroom.core import checks, clock
+from postroom.mail import boxes
+from postroom.mail.mailbox import dequeue
+from postroom.store.waking import until
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from postroom.core.letters import Delivery
+    from postroom.store.port import Store
+
+
+def wait(store: Store, session: str, *, timeout_seconds: float = 0, receiver: str | None = None) -> Delivery | None:
+    """Take the next message, sleeping until there is one: stored, or due again. None when the time is over (0: never)."""
+    checks.name("session", session)
+    checks.seconds("timeout_seconds", timeout_seconds, zero=True)
+    tide = Tide(store, session)
+
+    def look() -> Delivery | None:
+        return dequeue(store, session, receiver=receiver) if tide.ready() else None
+
+    return until(store, look, timeout_seconds, topics=(boxes.of_mailbox(session),), chore=tide)
+
+
+class Tide:
+    """Tells when time alone will move something in a mailbox: nobody rings a bell for that."""
+
+    def __init__(self, store: Store, session: str) -> None:
+        self._store = store
+        self._session = session
+
+    def ready(self) -> bool:
+        """Whether there may be something to take. Looking costs nobody a turn; taking does."""
+        with self._store.read() as tx:
+            box = tx.one(tx.sql.mailbox_find, session=self._session)
+            if box is None:
+                return False
+            due = box[-1] is not None and box[-1] <= tx.now()
+            return due or tx.one(tx.sql.delivery_offered, session=self._session) is not None
+
+    def due(self) -> float | None:
+        with self._store.read() as tx:
+            box = tx.one(tx.sql.mailbox_find, session=self._session)
+            return None if box is None or box[-1] is None else max((box[-1] - tx.now()) / clock.SECOND, 0.001)
+
+    def perform(self) -> None:
+        pass

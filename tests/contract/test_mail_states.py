@@ -1,0 +1,482 @@
+"""The state machine of section 3, to the letter; who may speak for a delivery; and time, which moves messages by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from postroom import mail
+from postroom.core import clock as time
+from postroom.core.errors import Conflict, DeliveryLost, InvalidInput, InvalidState, NotFound
+from postroom.store.port import Store
+from tests.conftest import Clock
+from tests.contract.mail_scenes import (
+    BOX,
+    LIVE,
+    STATES,
+    Scene,
+    at,
+    attempt_of,
+    brought,
+    counts,
+    dead,
+    drained,
+    everything,
+    held,
+    killed,
+    post,
+    state_of,
+    taken,
+)
+
+Act = Callable[..., Any]
+VERBS: dict[str, Act] = {"ack": mail.ack, "nack": mail.nack, "extend": mail.extend}
+each_verb = pytest.mark.parametrize("act", VERBS.values(), ids=VERBS.keys())
+TERMINAL = ("acked", "dead_letter", "expired")
+
+# state → what ack, nack and extend of it come to: the state it is in then, the same one without a change, or a refusal
+NO, SAME = "refused", "the same"
+TABLE: dict[str, tuple[str, str, str]] = {
+    "pending": (NO, NO, NO),
+    "in_flight": ("acked", "nacked", "in_flight"),
+    "acked": (SAME, SAME, NO),
+    "nacked": (NO, NO, NO),
+    "dead_letter": (NO, SAME, NO),
+    "expired": (NO, NO, NO),
+    "purged": (NO, NO, NO),
+}
+CELLS = [
+    pytest.param(state, verb, row[number], id=f"{verb} of {state}") for state, row in TABLE.items() for number, verb in enumerate(VERBS)
+]
+
+
+@pytest.mark.parametrize(("state", "verb", "outcome"), CELLS)
+def test_each_verb_in_each_state_does_what_the_table_says(store: Store, clock: Clock, state: str, verb: str, outcome: str) -> None:
+    scene = brought(store, clock, state)
+    before = everything(store)
+    if outcome == NO:
+        with pytest.raises(InvalidState) as refused:
+            VERBS[verb](store, BOX, scene.msg_id)
+        assert refused.value.facts["state"] == state
+        assert everything(store) == before
+        return
+    told = VERBS[verb](store, BOX, scene.msg_id)
+    assert told.msg_id == scene.msg_id
+    if verb != "extend":
+        assert (told.state, told.changed) == ((state, False) if outcome == SAME else (outcome, True))
+    assert state_of(store, scene.msg_id) == (state if outcome == SAME else outcome)
+    assert outcome != SAME or everything(store) == before
+
+
+SPOKEN_FOR = [cell for cell in CELLS if cell.values[0] in ("in_flight", "acked", "nacked", "dead_letter")]
+
+
+@pytest.mark.parametrize(("state", "verb", "outcome"), SPOKEN_FOR)
+def test_the_latest_deliverys_token_changes_nothing_in_the_table(store: Store, clock: Clock, state: str, verb: str, outcome: str) -> None:
+    scene = brought(store, clock, state)
+    if outcome == NO:
+        with pytest.raises(InvalidState):
+            VERBS[verb](store, BOX, scene.msg_id, delivery_token=scene.token)
+    else:
+        VERBS[verb](store, BOX, scene.msg_id, delivery_token=scene.token)
+    assert state_of(store, scene.msg_id) == (state if outcome in (NO, SAME) else outcome)
+
+
+@pytest.mark.parametrize("token", ["", "invented"])
+@pytest.mark.parametrize("state", STATES)
+@each_verb
+def test_a_token_that_was_never_given_out_is_refused_in_every_state(store: Store, clock: Clock, state: str, act: Act, token: str) -> None:
+    scene = brought(store, clock, state)
+    before = everything(store)
+    with pytest.raises(DeliveryLost):
+        act(store, BOX, scene.msg_id, delivery_token=token)
+    assert everything(store) == before
+
+
+def test_a_lost_delivery_is_a_conflict_with_a_code_of_its_own() -> None:
+    assert issubclass(DeliveryLost, Conflict)
+    assert DeliveryLost.code == "delivery_lost"
+
+
+@each_verb
+def test_an_id_never_seen_is_not_found(store: Store, act: Act) -> None:
+    post(store)
+    before = everything(store)
+    for token in (None, "invented"):
+        with pytest.raises(NotFound):
+            act(store, BOX, "m:nowhere", delivery_token=token)
+        with pytest.raises(NotFound):
+            act(store, "never heard of", "m:nowhere", delivery_token=token)
+    assert everything(store) == before
+
+
+@each_verb
+@pytest.mark.parametrize("state", TABLE)
+def test_an_id_of_another_mailbox_is_not_found(store: Store, clock: Clock, act: Act, state: str) -> None:
+    scene = brought(store, clock, state)
+    post(store, to="other")
+    before = everything(store)
+    for token in {None, scene.token}:
+        with pytest.raises(NotFound):
+            act(store, "other", scene.msg_id, delivery_token=token)
+    assert everything(store) == before
+
+
+# Tokens
+
+
+def timed_out(store: Store, clock: Clock) -> Scene:
+    """A message whose only delivery timed out just now, and its token."""
+    scene = held(store)
+    clock.advance(30)
+    return scene
+
+
+def taken_again(store: Store, clock: Clock, scene: Scene) -> str:
+    clock.advance(5)
+    delivery = taken(store)
+    assert (delivery.message.msg_id, delivery.message.attempt) == (scene.msg_id, 1)
+    assert delivery.delivery_token != scene.token
+    return delivery.delivery_token
+
+
+AFTERWARDS: dict[str, Callable[[Store, Clock, Scene], object]] = {
+    "nacked": lambda s, c, old: None,
+    "pending": lambda s, c, old: c.advance(5),
+    "in_flight": taken_again,
+    "acked": lambda s, c, old: mail.ack(s, BOX, old.msg_id, delivery_token=taken_again(s, c, old)),
+    "nacked by another": lambda s, c, old: mail.nack(s, BOX, old.msg_id, delivery_token=taken_again(s, c, old)),
+    "dead_letter": lambda s, c, old: c.advance(5) or killed(s, c),  # type: ignore[func-returns-value]
+    "expired": lambda s, c, old: mail.set_policy(s, BOX, ttl_secs=30),
+}
+
+
+@each_verb
+@pytest.mark.parametrize("afterwards", AFTERWARDS)
+def test_a_receiver_whose_delivery_timed_out_cannot_speak_for_it(store: Store, clock: Clock, act: Act, afterwards: str) -> None:
+    old = timed_out(store, clock)
+    AFTERWARDS[afterwards](store, clock, old)
+    assert state_of(store, old.msg_id) == afterwards.split(maxsplit=1)[0]
+    before = everything(store)
+    with pytest.raises(DeliveryLost):
+        act(store, BOX, old.msg_id, delivery_token=old.token)
+    assert everything(store) == before
+
+
+@each_verb
+@pytest.mark.parametrize("looked", [False, True])
+def test_a_receiver_whose_last_delivery_timed_out_cannot_speak_for_it(store: Store, clock: Clock, act: Act, looked: bool) -> None:
+    mail.set_policy(store, BOX, max_retries=0)
+    old = timed_out(store, clock)
+    if looked:
+        mail.sweep(store)
+    with pytest.raises(DeliveryLost):
+        act(store, BOX, old.msg_id, delivery_token=old.token)
+    assert (state_of(store, old.msg_id), counts(store)[BOX]["dead_letter"]) == ("dead_letter", 1)
+
+
+@each_verb
+def test_of_what_was_purged_no_token_is_left_and_every_one_is_told_so(store: Store, act: Act) -> None:
+    scene = held(store)
+    mail.purge(store, BOX)
+    for token in (scene.token, "invented"):
+        with pytest.raises(InvalidState) as refused:
+            act(store, BOX, scene.msg_id, delivery_token=token)
+        assert refused.value.facts["state"] == "purged"
+
+
+@each_verb
+def test_a_token_outlives_its_own_nack_until_the_next_delivery(store: Store, clock: Clock, act: Act) -> None:
+    scene = brought(store, clock, "nacked")
+    for state in ("nacked", "pending"):
+        assert state_of(store, scene.msg_id) == state
+        with pytest.raises(InvalidState):
+            act(store, BOX, scene.msg_id, delivery_token=scene.token)
+        clock.advance(5)
+    taken(store)
+    with pytest.raises(DeliveryLost):
+        act(store, BOX, scene.msg_id, delivery_token=scene.token)
+    assert state_of(store, scene.msg_id) == "in_flight"
+
+
+def test_an_ack_said_twice_is_said_once(store: Store) -> None:
+    scene = held(store)
+    assert mail.ack(store, BOX, scene.msg_id, delivery_token=scene.token).changed
+    before = everything(store)
+    assert not mail.ack(store, BOX, scene.msg_id, delivery_token=scene.token).changed
+    assert everything(store) == before
+
+
+def test_a_nack_after_an_ack_does_not_deliver_again(store: Store, clock: Clock) -> None:
+    scene = brought(store, clock, "acked")
+    told = mail.nack(store, BOX, scene.msg_id, "after all")
+    assert (told.state, told.changed, told.retry_at) == ("acked", False, None)
+    clock.advance(1000)
+    assert mail.dequeue(store, BOX) is None
+
+
+@each_verb
+@pytest.mark.parametrize("ending", ["dead_letter", "expired", "nacked"])
+def test_whoever_comes_too_late_finds_what_time_has_done_and_the_counts_agree(store: Store, clock: Clock, act: Act, ending: str) -> None:
+    mail.set_policy(store, BOX, max_retries=0 if ending == "dead_letter" else 3, ttl_secs=30 if ending == "expired" else 0)
+    scene = timed_out(store, clock)
+    if (ending, act) == ("dead_letter", mail.nack):
+        told = mail.nack(store, BOX, scene.msg_id, "too late")
+        assert (told.state, told.changed) == ("dead_letter", False)
+    else:
+        with pytest.raises(InvalidState) as refused:
+            act(store, BOX, scene.msg_id)
+        assert refused.value.facts["state"] == ending
+    assert counts(store)[BOX] == {**dict.fromkeys(STATES, 0), ending: 1}
+    assert state_of(store, scene.msg_id) == ending
+
+
+@pytest.mark.parametrize("act", [mail.ack, mail.nack], ids=["ack", "nack"])
+def test_what_changes_nothing_itself_still_carries_out_what_is_due(store: Store, clock: Clock, act: Act) -> None:
+    acked, failed = brought(store, clock, "acked"), brought(store, clock, "nacked")
+    clock.advance(5)
+    assert not act(store, BOX, acked.msg_id).changed
+    assert counts(store)[BOX] == {**dict.fromkeys(STATES, 0), "acked": 1, "pending": 1}
+    assert taken(store).message.msg_id == failed.msg_id
+
+
+@each_verb
+def test_an_id_that_was_forgotten_is_still_what_it_was(store: Store, clock: Clock, act: Act) -> None:
+    scene = brought(store, clock, "forgotten")  # it had been acked
+    if act is mail.extend:
+        with pytest.raises(InvalidState):
+            act(store, BOX, scene.msg_id)
+    else:
+        told = act(store, BOX, scene.msg_id)
+        assert (told.state, told.changed) == ("acked", False)
+    assert state_of(store, scene.msg_id) == "forgotten"
+
+
+def test_every_delivery_has_a_token_of_its_own(store: Store, clock: Clock) -> None:
+    for sender in "abcdef":
+        post(store, sender=sender)
+    tokens = [taken(store).delivery_token for _ in "abcdef"]
+    clock.advance(35)
+    tokens += [taken(store).delivery_token for _ in "abcdef"]
+    assert len(set(tokens)) == 12
+    assert all(tokens)
+
+
+# Retries
+
+
+def test_a_message_is_retried_after_5_10_and_20_seconds_and_then_is_dead(store: Store, clock: Clock) -> None:
+    msg_id = post(store)
+    for attempt, delay in enumerate([5, 10, 20]):
+        assert taken(store).message.attempt == attempt
+        told = mail.nack(store, BOX, msg_id, f"failure {attempt}")
+        assert (told.state, told.changed, told.retry_at) == ("nacked", True, at(clock, delay))
+        clock.instant += delay * time.SECOND - 1
+        assert (state_of(store, msg_id), attempt_of(store, msg_id), mail.dequeue(store, BOX)) == ("nacked", attempt, None)
+        clock.instant += 1
+        assert (state_of(store, msg_id), attempt_of(store, msg_id)) == ("pending", attempt + 1)
+    assert taken(store).message.attempt == 3
+    told = mail.nack(store, BOX, msg_id, "failure 3")
+    assert (told.state, told.changed, told.retry_at) == ("dead_letter", True, None)
+    entry = mail.peek_dead_letter(store, BOX)[0].plain()
+    assert (entry["attempts"], entry["reason"]) == (3, "max_retries exhausted: failure 3")
+    assert entry["failed_at"] == clock.instant // time.SECOND
+    clock.advance(10_000)
+    assert mail.dequeue(store, BOX) is None
+
+
+def test_a_dead_letter_without_a_last_reason_says_only_why_it_is_dead(store: Store, clock: Clock) -> None:
+    post(store)
+    killed(store, clock, reason="")
+    assert mail.peek_dead_letter(store, BOX)[0].plain()["reason"] == "max_retries exhausted"
+
+
+def test_with_no_retries_the_first_nack_is_the_last(store: Store) -> None:
+    mail.set_policy(store, BOX, max_retries=0)
+    scene = held(store)
+    assert mail.nack(store, BOX, scene.msg_id).state == "dead_letter"
+    assert mail.peek_dead_letter(store, BOX)[0].plain()["attempts"] == 0
+
+
+def test_with_no_backoff_a_retry_is_due_at_once(store: Store, clock: Clock) -> None:
+    mail.set_policy(store, BOX, base_backoff_secs=0)
+    scene = held(store)
+    told = mail.nack(store, BOX, scene.msg_id)
+    assert (told.state, told.retry_at) == ("nacked", at(clock))
+    assert taken(store).message.attempt == 1
+
+
+def test_a_backoff_beyond_the_end_of_time_still_keeps_the_message(store: Store, clock: Clock) -> None:
+    mail.set_policy(store, BOX, base_backoff_secs=0, max_retries=1000)
+    msg_id = post(store)
+    for attempt in range(70):
+        assert taken(store).message.attempt == attempt
+        mail.nack(store, BOX, msg_id)
+    mail.set_policy(store, BOX, base_backoff_secs=31_536_000)
+    taken(store)
+    told = mail.nack(store, BOX, msg_id)
+    assert told.retry_at is not None
+    assert told.retry_at > at(clock, 31_536_000)
+    clock.advance(31_536_000)
+    assert (state_of(store, msg_id), mail.dequeue(store, BOX)) == ("nacked", None)
+    assert mail.purge(store, BOX) == 1
+
+
+# In flight for too long
+
+
+def test_a_delivery_lasts_30_seconds_and_then_is_nacked_by_itself(store: Store, clock: Clock) -> None:
+    post(store)
+    delivery = taken(store)
+    assert delivery.in_flight_until == at(clock, 30)
+    clock.instant += 30 * time.SECOND - 1
+    assert state_of(store, delivery.message.msg_id) == "in_flight"
+    clock.instant += 1
+    assert state_of(store, delivery.message.msg_id) == "nacked"
+    nacked = mail.show(store, delivery.message.msg_id).steps[-1]
+    assert (nacked.step, nacked.at, nacked.facts["by"], nacked.facts["retry_at"]) == ("nacked", at(clock), "timeout", at(clock, 5))
+    assert nacked.facts["reason"] == "not acknowledged within 30 s"
+
+
+def test_an_ack_in_the_last_moment_counts_and_a_moment_later_does_not(store: Store, clock: Clock) -> None:
+    in_time, late = held(store), held(store, "other")
+    clock.instant += 30 * time.SECOND - 1
+    assert mail.ack(store, BOX, in_time.msg_id, delivery_token=in_time.token).changed
+    clock.instant += 1
+    with pytest.raises(InvalidState):
+        mail.ack(store, "other", late.msg_id)
+    with pytest.raises(DeliveryLost):
+        mail.ack(store, "other", late.msg_id, delivery_token=late.token)
+
+
+def test_four_deliveries_that_nobody_acknowledges_make_a_dead_letter(store: Store, clock: Clock) -> None:
+    post(store)
+    for delay in (5, 10, 20):
+        taken(store)
+        clock.advance(30 + delay)
+    scene = taken(store).message
+    assert scene.attempt == 3
+    clock.advance(30)
+    assert dead(store) == [scene.msg_id]
+    assert mail.peek_dead_letter(store, BOX)[0].plain()["reason"] == "max_retries exhausted: not acknowledged within 30 s"
+
+
+def test_an_extension_starts_the_time_in_flight_anew(store: Store, clock: Clock) -> None:
+    scene = held(store)
+    clock.advance(20)
+    assert mail.extend(store, BOX, scene.msg_id, delivery_token=scene.token).in_flight_until == at(clock, 30)
+    clock.advance(29)
+    assert mail.extend(store, BOX, scene.msg_id, seconds=500).in_flight_until == at(clock, 500)
+    clock.advance(499)
+    assert state_of(store, scene.msg_id) == "in_flight"
+    clock.advance(1)
+    assert (state_of(store, scene.msg_id), attempt_of(store, scene.msg_id)) == ("nacked", 0)
+
+
+def test_an_extension_may_also_be_shorter(store: Store, clock: Clock) -> None:
+    scene = held(store)
+    assert mail.extend(store, BOX, scene.msg_id, seconds=0.5).in_flight_until == at(clock, 0.5)
+    clock.advance(0.5)
+    assert state_of(store, scene.msg_id) == "nacked"
+
+
+def test_an_extension_ends_with_the_messages_life(store: Store, clock: Clock) -> None:
+    mail.set_policy(store, BOX, ttl_secs=50)
+    scene = held(store)
+    clock.advance(25)
+    assert mail.extend(store, BOX, scene.msg_id, seconds=500).in_flight_until == at(clock, 25)
+    clock.advance(25)
+    assert state_of(store, scene.msg_id) == "expired"
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 1e12, "soon"])
+def test_an_extension_of_no_sensible_length_is_refused(store: Store, seconds: Any) -> None:
+    scene = held(store)
+    before = everything(store)
+    with pytest.raises(InvalidInput) as refused:
+        mail.extend(store, BOX, scene.msg_id, seconds=seconds)
+    assert refused.value.facts["field"] == "seconds"
+    assert everything(store) == before
+
+
+# The end of life
+
+
+@pytest.mark.parametrize("state", LIVE)
+def test_what_has_not_been_delivered_expires_when_its_time_is_over(store: Store, clock: Clock, state: str) -> None:
+    mail.set_policy(store, BOX, ttl_secs=4)
+    scene = brought(store, clock, state)
+    clock.instant += 4 * time.SECOND - 1
+    assert state_of(store, scene.msg_id) == state
+    clock.instant += 1
+    assert state_of(store, scene.msg_id) == "expired"
+    assert (mail.dequeue(store, BOX), dead(store)) == (None, [])
+
+
+@pytest.mark.parametrize("state", ["acked", "dead_letter"])
+def test_what_has_ended_does_not_expire(store: Store, clock: Clock, state: str) -> None:
+    scene = brought(store, clock, state)
+    mail.set_policy(store, BOX, ttl_secs=1)
+    clock.advance(1_000_000)
+    assert state_of(store, scene.msg_id) == state
+
+
+def test_nothing_expires_unless_asked_to(store: Store, clock: Clock) -> None:
+    post(store)
+    clock.advance(100_000_000)
+    assert drained(store) == ["hello"]
+
+
+def test_life_is_counted_from_when_it_was_stored_not_from_when_it_was_written(store: Store, clock: Clock) -> None:
+    mail.set_policy(store, BOX, ttl_secs=60)
+    msg_id = post(store, created_at=1)
+    clock.advance(59)
+    assert state_of(store, msg_id) == "pending"
+
+
+@pytest.mark.parametrize("state", LIVE)
+def test_a_new_length_of_life_holds_for_what_is_there(store: Store, clock: Clock, state: str) -> None:
+    scene, start = brought(store, clock, state), clock.instant
+    clock.advance(1)
+    mail.set_policy(store, BOX, ttl_secs=3)
+    assert state_of(store, scene.msg_id) == state
+    clock.instant = start + 3 * time.SECOND
+    assert state_of(store, scene.msg_id) == "expired"
+
+
+def test_a_length_of_life_can_be_taken_back(store: Store, clock: Clock) -> None:
+    mail.set_policy(store, BOX, ttl_secs=10)
+    post(store)
+    clock.advance(9)
+    mail.set_policy(store, BOX, ttl_secs=0)
+    clock.advance(1000)
+    assert drained(store) == ["hello"]
+
+
+def test_a_length_of_life_already_over_expires_what_is_there(store: Store, clock: Clock) -> None:
+    old = post(store)
+    clock.advance(100)
+    young = post(store)
+    mail.set_policy(store, BOX, ttl_secs=50)
+    assert (state_of(store, old), state_of(store, young)) == ("expired", "pending")
+
+
+@pytest.mark.parametrize("state", TERMINAL)
+def test_a_state_at_the_end_of_the_machine_never_changes_by_itself(store: Store, clock: Clock, state: str) -> None:
+    scene = brought(store, clock, state)
+    told = mail.show(store, scene.msg_id)
+    clock.advance(1_000_000)
+    mail.sweep(store)
+    assert mail.show(store, scene.msg_id) == told
+
+
+def test_created_at_and_the_id_never_change(store: Store, clock: Clock) -> None:
+    msg_id = post(store, created_at=1743999600)
+    killed(store, clock)
+    clock.advance(1000)
+    assert mail.peek_dead_letter(store, BOX)[0].plain()["created_at"] == 1743999600
+    mail.retry_dead_letter(store, BOX)
+    again = taken(store).message
+    assert (again.msg_id, again.created_at, again.attempt) == (msg_id, 1743999600, 0)
