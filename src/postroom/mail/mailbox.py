@@ -29,7 +29,7 @@ def enqueue(store: Store, message: Mapping[str, Any]) -> EnqueueAck:
     """
     draft = drafts.read(message)
     with store.write() as tx:
-        return _put(tx, draft)
+        return _put_all(tx, [draft])[0]
 
 
 @retried
@@ -37,7 +37,7 @@ def enqueue_all(store: Store, messages: Iterable[Mapping[str, Any]]) -> tuple[En
     """Store many messages in one transaction: all of them, or none if one is refused."""
     read = [_numbered(number, message) for number, message in enumerate(messages, 1)]
     with store.write() as tx:
-        return tuple(_put(tx, draft) for draft in read)
+        return tuple(_put_all(tx, read))
 
 
 def _numbered(number: int, message: Mapping[str, Any]) -> drafts.Draft:
@@ -47,24 +47,37 @@ def _numbered(number: int, message: Mapping[str, Any]) -> drafts.Draft:
         raise InvalidInput(f"message {number}: {refusal}", hint=refusal.hint, number=number, **refusal.facts) from None
 
 
-def _put(tx: Transaction, draft: drafts.Draft) -> EnqueueAck:
-    alias = tx.one(tx.sql.alias_find, name=draft.to)
-    session = alias[0] if alias else draft.to
-    box = boxes.locked(tx, session)
-    if box is not None:
-        boxes.carry_out(tx, box)
-    if draft.msg_id is not None and _known(tx, draft.msg_id):
-        if box is not None:
-            box.close()
-        return EnqueueAck(draft.msg_id, False, box.counts["pending"] if box else 0)
-    box = box or boxes.opened(tx, session)
-    msg_id = draft.msg_id or _fresh_id(tx, draft.sender)
-    store_draft(tx, box, draft, msg_id)
-    box.close()
-    seen = {"session": session, "from": draft.sender, "state": "pending", "attempt": 0}
-    payload = {**seen, "alias": draft.to} if alias else seen
-    boxes.announce(tx, session, "stored", source=draft.sender, msg_id=msg_id, payload=payload)
-    return EnqueueAck(msg_id, True, box.counts["pending"])
+def _put_all(tx: Transaction, read: list[drafts.Draft]) -> list[EnqueueAck]:
+    """Each mailbox is opened once and closed once, however many messages it gets."""
+    opened: dict[str, Box | None] = {}
+    acks, steps = [], []
+    instant = tx.now() * 1000
+    for draft in read:
+        alias = tx.one(tx.sql.alias_find, name=draft.to)
+        session = alias[0] if alias else draft.to
+        if session not in opened:
+            box = opened[session] = boxes.locked(tx, session)
+            if box is not None:
+                boxes.carry_out(tx, box)
+        box = opened[session]
+        if draft.msg_id is not None and _known(tx, draft.msg_id):
+            acks.append(EnqueueAck(draft.msg_id, False, box.counts["pending"] if box else 0))
+            continue
+        if box is None:
+            box = opened[session] = boxes.opened(tx, session)
+        msg_id = draft.msg_id
+        if msg_id is None:
+            instant = _free_nanosecond(tx, draft.sender, instant)
+            msg_id = f"{draft.sender}:{instant}"
+        store_draft(tx, box, draft, msg_id)
+        acks.append(EnqueueAck(msg_id, True, box.counts["pending"]))
+        payload = {"session": session, "from": draft.sender, "state": "pending", "attempt": 0}
+        steps.append((draft.sender, msg_id, {**payload, "alias": draft.to} if alias else payload))
+    for box in filter(None, opened.values()):
+        box.close()
+    for sender, msg_id, payload in steps:
+        boxes.announce(tx, str(payload["session"]), "stored", source=sender, msg_id=msg_id, payload=payload)
+    return acks
 
 
 def store_draft(tx: Transaction, box: Box, draft: drafts.Draft, msg_id: str) -> None:
@@ -93,11 +106,11 @@ def _known(tx: Transaction, msg_id: str) -> bool:
     return tx.one(tx.sql.delivery_known, msg_id=msg_id) is not None
 
 
-def _fresh_id(tx: Transaction, sender: str) -> str:
-    nanoseconds = tx.now() * 1000
-    while _known(tx, f"{sender}:{nanoseconds}"):
-        nanoseconds += 1
-    return f"{sender}:{nanoseconds}"
+def _free_nanosecond(tx: Transaction, sender: str, instant: int) -> int:
+    """The first, from an instant on, at which this sender made no id yet."""
+    while _known(tx, f"{sender}:{instant}"):
+        instant += 1
+    return instant
 
 
 def dequeue(store: Store, session: str, *, receiver: str | None = None) -> Delivery | None:

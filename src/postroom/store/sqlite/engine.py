@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 VERSION = 2  # of the schema: the number of the newest migration
 APPLICATION = 0x506F7374  # "Post", in the header of each of our files
 BUSY_SECONDS = 10.0
+LOG_PAGES = 250  # a process that leaves without closing is quickly recovered
+LOG_BYTES = LOG_PAGES * 4120  # as a file: pages with their headers
 BELLS = 1009  # prime, so that ids that end alike do not share one
 
 
@@ -38,10 +40,10 @@ def connection(path: str) -> Connection:
     """A connection with the settings that the promises need."""
     try:
         opened = connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-        # FULL: a commit is on the disk before we say so. 250 pages: a process that leaves without closing is quickly recovered.
+        # FULL: a commit is on the disk before we say so.
         opened.execute("PRAGMA synchronous=FULL")
         opened.execute("PRAGMA foreign_keys=ON")
-        opened.execute("PRAGMA wal_autocheckpoint=250")
+        opened.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
     except Error as error:
         raise refusal(error, path) from None
     return opened
@@ -93,6 +95,23 @@ class SqliteStore:
                 os.utime(path)
             except OSError:
                 pass  # not there: nobody ever waited for it
+
+    def tidy(self) -> None:
+        """Empty a log that has grown long, unless somebody is in the way.
+
+        SQLite starts its log over at the second write of a process that finds it copied; a command writes once and leaves, and
+        the next one cannot know what was copied. Without this, the log of a store that only commands use would grow for ever.
+        """
+        try:
+            if os.stat(self.place + "-wal").st_size <= LOG_BYTES:
+                return
+            self.connection.execute("PRAGMA busy_timeout=0")
+            try:
+                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                self.connection.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000:.0f}")
+        except (OSError, Error):
+            pass  # the next command tries again
 
     def close(self) -> None:
         self.connection.close()
@@ -231,6 +250,8 @@ class WriteTransaction(Transaction):
         # After the COMMIT, never before: a bell that rings too early finds nothing.
         if commit and self._topics:
             self.store.ring(self._topics)
+        if commit and self.store.door == "cli":
+            self.store.tidy()
 
 
 def resolved(path: str) -> str:
