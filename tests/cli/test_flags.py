@@ -57,6 +57,15 @@ def test_an_empty_value_is_a_value(inbox: Inbox) -> None:
     assert inbox.ok(*SEND, "--body", "", "--run", "")["message"]["body"] == ""
 
 
+@pytest.mark.parametrize(
+    "argv", [("fetch", "--agent", ""), ("send", "--from", "", "--to", "builder", "--subject", "S")], ids=["agent", "from"]
+)
+def test_an_empty_name_is_not_taken_for_the_default(inbox: Inbox, argv: tuple[str, ...]) -> None:
+    code, kind, message = inbox.run(*argv, "--json", INBOX_AGENT="somebody").error
+    assert (code, kind) == (30, "invalid_input")
+    assert "missing" in message
+
+
 def test_an_empty_name_is_refused(inbox: Inbox) -> None:
     error = _invalid(inbox, "send", "--from", "leader", "--to", "", "--subject", "x")
     assert error["field"] == "to"

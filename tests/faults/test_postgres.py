@@ -10,8 +10,9 @@ import psycopg
 import pytest
 
 import postroom
-from postroom import work
+from postroom import mail, work
 from postroom.core.errors import Contended, NoStore, Refusal, StoreAway, StoreReadOnly, StoreTrouble
+from postroom.mail.deliver import Deliverer
 from postroom.store import waking
 from postroom.store.postgres.engine import PostgresStore
 from postroom.work.worker import Worker
@@ -234,6 +235,31 @@ def test_a_worker_goes_on_by_itself_when_the_server_is_back() -> None:
         worker.stop()
         thread.join(60)
         assert tallied[0].done == 2
+    finally:
+        own.stop()
+
+
+def test_deliveries_and_waiting_receivers_go_on_by_themselves_when_the_server_is_back() -> None:
+    own = Postgres(throwaway=True)
+    try:
+        url = own.at("mailed")
+        postroom.init(url)
+        store = postroom.open(url)
+        told: list[str] = []
+        deliverer = Deliverer(postroom.open(url), ["delivered"], command="cat", tell=lambda what, _, __: told.append(what))
+        engine, tallied = in_background(deliverer.run)
+        receiver, received = in_background(lambda: mail.wait(postroom.open(url), "waiting", timeout_seconds=60))
+        mail.enqueue(store, {"from": "lead", "to": "delivered", "payload": "before"})
+        assert eventually(lambda: "acked" in told)
+        own.restart()
+        for session in ("delivered", "waiting"):
+            mail.enqueue(store, {"from": "lead", "to": session, "payload": "after"})
+        receiver.join(60)
+        assert received[0].message.payload == "after"
+        assert eventually(lambda: told.count("acked") == 2)
+        deliverer.stop()
+        engine.join(60)
+        assert (tallied[0].acked, tallied[0].lost) == (2, 0)
     finally:
         own.stop()
 

@@ -30,7 +30,7 @@ def agent(args: Arguments) -> str:
 
 
 def sender(args: Arguments) -> str:
-    name = args.values.get("from") or args.agent
+    name = args.agent if args.values.get("from") is None else args.values["from"]
     if not name:
         raise InvalidInput("'from' is missing", field="from", hint="Name yourself with --from, --agent or INBOX_AGENT.")
     return str(name)

@@ -26,7 +26,8 @@ class Arguments:
             empty: object = () if flag.repeat else False if flag.kind == SWITCH else None
             values.setdefault(flag.key, empty)
         self.values = values
-        self.agent: str | None = values.get("agent") or os.environ.get("INBOX_AGENT") or None
+        named = values.get("agent")
+        self.agent: str | None = os.environ.get("INBOX_AGENT") or None if named is None else named
 
     def __getattr__(self, key: str) -> Any:
         try:
