@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -16,7 +19,8 @@ from postroom.mail.deliver import Deliverer
 from postroom.store import waking
 from postroom.store.postgres.engine import PostgresStore
 from postroom.work.worker import Worker
-from tests.cli.process import Inbox
+from tests.cli.mailbox_process import Mailbox
+from tests.cli.process import SCRIPT, Inbox
 from tests.contract.scenes import asking, sent
 from tests.contract.sleeping import eventually
 from tests.server import Postgres
@@ -336,6 +340,26 @@ def test_a_password_is_never_shown(postgres: Postgres) -> None:
     with pytest.raises(Refusal) as refused:
         postroom.open("postgresql://ada:secret@127.0.0.1:1/none?password=secret")
     assert "secret" not in f"{refused.value} {refused.value.hint} {refused.value.facts}"
+
+
+def test_the_mailbox_commands_are_the_same(place: str, tmp_path: Path) -> None:
+    with Mailbox(tmp_path) as mailbox:
+        waiter = mailbox.start("wait", "--session", "analyst", "--timeout-seconds", "60", "--json", INBOX_DB=place)
+        lines = "\n".join(json.dumps({"from": "lead", "to": "analyst", "payload": text, "msgId": text}) for text in ("one", "two"))
+        stored = mailbox.answers("enqueue", "--db", place, "--batch", "-", stdin=lines.encode())
+        assert (stored["stored"], [ack["pending"] for ack in stored["messages"]]) == (2, [1, 2])
+        delivery = waiter.finish().json
+        assert delivery["message"]["msg_id"] == "one"
+        acked = mailbox.answers("ack", "--db", place, "--session", "analyst", "--msg-id", "one", "--take-next")
+        assert (acked["state"], acked["next"]["message"]["msg_id"]) == ("acked", "two")
+        nacked = mailbox.answers("nack", "--db", place, "--session", "analyst", "--msg-id", "two", "--reason", "no")
+        assert (nacked["state"], nacked["changed"]) == ("nacked", True)
+        [counts] = mailbox.answers("sessions", "--db", place)["sessions"]
+        assert (counts["acked"], counts["nacked"]) == (1, 1)
+        copied = subprocess.run([SCRIPT, "copy", "--from", place, "--to", "copied.db"], cwd=tmp_path, capture_output=True, check=False)
+        assert copied.returncode == 0, copied.stderr
+        assert mailbox.answers("peek", "--db", "copied.db", "--session", "analyst")["messages"][0]["state"] == "nacked"
+        assert mailbox.answers("enqueue", "--db", "copied.db", "--from", "lead", "--to", "new", "--payload", "x")["queued"]
 
 
 def test_the_commands_are_the_same(place: str, bare: Inbox) -> None:
