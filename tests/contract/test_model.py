@@ -8,26 +8,20 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-import postroom
 from postroom import work
 from postroom.core import clock as time
 from postroom.core.errors import InvalidState, LeaseHeld, LeaseLost, Refusal
 from postroom.core.states import HELD, PRIORITIES, TERMINAL
 from postroom.store.port import Store
-from postroom.store.postgres.engine import PostgresStore
-from postroom.store.sqlite.engine import SqliteStore
 from tests.conftest import ENGINES, Clock
+from tests.contract import machines
 from tests.contract.scenes import events
-from tests.server import Postgres
 
 AGENTS = st.sampled_from(["ada", "bob", "eve"])
 SECONDS = st.sampled_from([1.0, 10.0, 900.0])
@@ -249,33 +243,6 @@ class LeaseMachine(RuleBasedStateMachine):
             assert len(events(self.store)) == self.events
 
 
-def fresh_sqlite(folder: str, clock: Clock) -> Store:
-    path = str(Path(folder) / "coord.db")
-    postroom.init(path)
-    return SqliteStore(path, now=clock)
-
-
-EXAMPLES = {"sqlite": 200, "postgres": 60}  # a step on a server costs many times more
-
-
 @pytest.mark.parametrize("name", ENGINES)
 def test_leases_and_statuses_follow_the_model(name: str, request: pytest.FixtureRequest) -> None:
-    with ExitStack() as schemas:
-
-        def fresh_postgres(folder: str, clock: Clock) -> Store:
-            server: Postgres = request.getfixturevalue("postgres")
-            url = schemas.enter_context(server.schema())
-            postroom.init(url)
-            return PostgresStore(url, now=clock)
-
-        fresh = {"sqlite": fresh_sqlite, "postgres": fresh_postgres}[name]
-        _run(type("Machine", (LeaseMachine,), {"fresh": staticmethod(fresh)}), EXAMPLES[name])
-
-
-def _run(machine: type[LeaseMachine], examples: int) -> None:
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=examples, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck), database=None
-        ),
-    )
+    machines.run(LeaseMachine, name, request)

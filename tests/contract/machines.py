@@ -1,0 +1,48 @@
+"""Running a state machine on each engine: every example in a store of its own."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+
+import postroom
+from postroom.store.port import Store
+from postroom.store.postgres.engine import PostgresStore
+from postroom.store.sqlite.engine import SqliteStore
+from tests.conftest import Clock
+from tests.server import Postgres
+
+EXAMPLES = {"sqlite": 200, "postgres": 60}  # a step on a server costs many times more
+
+
+def run(machine: type[RuleBasedStateMachine], engine: str, request: pytest.FixtureRequest) -> None:
+    """The machine makes its stores with `fresh(folder, clock)`."""
+    with ExitStack() as schemas:
+
+        def fresh_sqlite(folder: str, clock: Clock) -> Store:
+            path = str(Path(folder) / "coord.db")
+            postroom.init(path)
+            return SqliteStore(path, now=clock)
+
+        def fresh_postgres(folder: str, clock: Clock) -> Store:
+            server: Postgres = request.getfixturevalue("postgres")
+            url = schemas.enter_context(server.schema())
+            postroom.init(url)
+            return PostgresStore(url, now=clock)
+
+        fresh = {"sqlite": fresh_sqlite, "postgres": fresh_postgres}[engine]
+        run_state_machine_as_test(
+            type("Machine", (machine,), {"fresh": staticmethod(fresh)}),
+            settings=settings(
+                max_examples=EXAMPLES[engine],
+                stateful_step_count=30,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
+                database=None,
+                report_multiple_bugs=False,
+            ),
+        )
