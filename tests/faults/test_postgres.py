@@ -17,6 +17,7 @@ from postroom import mail, work
 from postroom.core.errors import Contended, NoStore, Refusal, StoreAway, StoreReadOnly, StoreTrouble
 from postroom.mail.deliver import Deliverer
 from postroom.store import waking
+from postroom.store.port import Transaction
 from postroom.store.postgres.engine import PostgresStore
 from postroom.work.worker import Worker
 from tests.cli.mailbox_process import Mailbox
@@ -46,6 +47,11 @@ def in_background(act: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     return thread, came
+
+
+def answered(tx: Transaction) -> None:
+    """What was sent has been done: statements travel together, and the stage must be set before the other side enters."""
+    assert tx.one("SELECT 1") == (1,)
 
 
 def waiting_for_a_lock(postgres: Postgres) -> int:
@@ -80,6 +86,7 @@ def test_no_work_is_never_said_because_a_race_was_lost(place: str, postgres: Pos
     thread_id = sent(store, to="builder")
     with rival.write() as tx:
         assert tx.hold(thread_id)
+        answered(tx)
         thread, came = in_background(lambda: work.take(store, agent="builder"))
         assert eventually(lambda: bool(came) or waiting_for_a_lock(postgres) > 0)
         assert came == []
@@ -94,6 +101,7 @@ def test_a_replaced_owner_that_waited_for_the_lock_is_refused(place: str, postgr
     old = work.claim(store, thread_id, agent="builder")
     with rival.write() as tx:
         tx.hold(thread_id)
+        answered(tx)
         thread, came = in_background(lambda: work.update(store, thread_id, agent="builder", lease_token=old.lease.lease_token))
         assert eventually(lambda: bool(came) or waiting_for_a_lock(postgres) > 0)
         tx.run("UPDATE leases SET lease_token = 'newer', agent_id = 'other' WHERE thread_id = :thread_id", thread_id=thread_id)
@@ -110,6 +118,7 @@ def test_two_who_make_one_thread_at_once_both_speak_in_it(place: str, postgres: 
             "INSERT INTO threads (thread_id, run_id, task_id, subject, created_by, assigned_to, status, created_at, updated_at)"
             " VALUES ('shared', '', '', 'First', 'leader', 'builder', 'pending', '2026', '2026')"
         )
+        answered(tx)
         thread, came = in_background(lambda: work.send(store, sender="leader", to="builder", subject="Second", thread_id="shared"))
         assert eventually(lambda: bool(came) or waiting_for_a_lock(postgres) > 0)
     thread.join(30)
@@ -125,6 +134,7 @@ def test_a_deadlock_is_undone_and_tried_again_inside_the_verb(place: str, postgr
     def cross() -> tuple[threading.Thread, list[Any]]:
         with rival.write() as tx:
             tx.run("UPDATE agents SET last_seen_at = '2000' WHERE name = 'builder'")
+            answered(tx)
             started = in_background(lambda: work.update(store, thread_id, agent="builder", summary="On it"))
             assert eventually(lambda: waiting_for_a_lock(postgres) > 0)
             tx.hold(thread_id)
