@@ -58,5 +58,6 @@ class Postgres:
 def _own_runtime_folder() -> None:
     """The package locks a file in the user's runtime folder, and without one, in a folder that all users share."""
     folder = Path(tempfile.gettempdir()) / f"postroom-runtime-{os.getuid()}"
-    (folder / "python_PostgresServer").mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    (folder / "python_PostgresServer").mkdir(exist_ok=True)
     os.environ["XDG_RUNTIME_DIR"] = str(folder)
