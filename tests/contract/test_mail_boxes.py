@@ -445,3 +445,14 @@ def test_what_was_due_before_a_policy_changed_went_by_the_old_one(store: Store, 
     mail.set_policy(store, BOX, base_backoff_secs=100, max_retries=0)
     assert state_of(store, scene.msg_id) == "nacked"
     assert mail.show(store, scene.msg_id).steps[-1].facts["retry_at"] == time.stamp(start + 35 * time.SECOND)
+
+
+def test_what_was_forgotten_is_called_what_it_was_and_not_purged(store: Store, clock: Clock) -> None:
+    mail.enqueue(store, {"from": "lead", "to": "forgetful", "payload": "x", "msg_id": "old"})
+    mail.dequeue(store, "forgetful")
+    mail.ack(store, "forgetful", "old")
+    clock.advance(10 * 86_400)
+    assert mail.sweep(store, keep_days=1).forgotten == 1
+    with pytest.raises(InvalidState) as refused:
+        mail.retry_dead_letter(store, "forgetful", msg_id="old")
+    assert refused.value.facts["state"] == "acked"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import psycopg
 import pytest
 
-import postroom
 from postroom.core.errors import StoreAway
 from postroom.store.copying import TABLES
 from postroom.store.postgres.engine import PostgresStore
@@ -18,7 +16,6 @@ from tests.contract.scenes import sent
 from tests.contract.sleeping import eventually
 from tests.faults.inspection import assert_no_lock
 from tests.faults.test_cuts import WRITES, Act, Prepare, failure
-from tests.server import Postgres
 
 # A waiter goes on after a lost connection, instead of failing: tests/faults/test_postgres.py.
 VERBS = {name: verb for name, verb in WRITES.items() if not name.startswith("wait")}
@@ -52,16 +49,9 @@ class Losing:
 
 
 @pytest.fixture
-def place(postgres: Postgres) -> Iterator[str]:
-    with postgres.schema() as url:
-        postroom.init(url)
-        yield url
-
-
-@pytest.fixture
-def watcher(postgres: Postgres) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(postgres.url, autocommit=True) as connection:
-        yield connection
+def place(postgres_place: str) -> str:
+    """These are about a server."""
+    return postgres_place
 
 
 def dump(watcher: psycopg.Connection[Any], schema: str) -> dict[str, list[Any]]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import psycopg
 import pytest
 
-import postroom
 from postroom import mail
 from postroom.core.errors import StoreAway
 from postroom.store.port import Store
@@ -20,7 +18,6 @@ from tests.faults.inspection import assert_no_lock
 from tests.faults.mail_children import BOX, assert_sound, everything, message
 from tests.faults.test_cuts import FAILURES, INTERRUPTIONS, Act, How, Prepare, cut_everywhere, failure
 from tests.faults.test_lost_connections import Losing
-from tests.server import Postgres
 
 DAY = 86_400
 
@@ -184,19 +181,6 @@ def test_a_verb_that_a_signal_interrupts_anywhere_leaves_nothing_behind(sqlite_p
     with SqliteStore(sqlite_place, now=clock) as store:
         cut_everywhere(store, clock, prepare, act, how)
         assert_usable(store)
-
-
-@pytest.fixture
-def postgres_place(postgres: Postgres) -> Iterator[str]:
-    with postgres.schema() as url:
-        postroom.init(url)
-        yield url
-
-
-@pytest.fixture
-def watcher(postgres: Postgres) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(postgres.url, autocommit=True) as connection:
-        yield connection
 
 
 # A waiter goes on after a lost connection, instead of failing.

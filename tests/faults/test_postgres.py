@@ -15,6 +15,7 @@ import pytest
 import postroom
 from postroom import mail, work
 from postroom.core.errors import Contended, NoStore, Refusal, StoreAway, StoreReadOnly, StoreTrouble
+from postroom.mail import boxes, drafts, mailbox
 from postroom.mail.deliver import Deliverer
 from postroom.store import waking
 from postroom.store.port import Transaction
@@ -28,10 +29,9 @@ from tests.server import Postgres
 
 
 @pytest.fixture
-def place(postgres: Postgres) -> Iterator[str]:
-    with postgres.schema() as url:
-        postroom.init(url)
-        yield url
+def place(postgres_place: str) -> str:
+    """These are about a server."""
+    return postgres_place
 
 
 def in_background(act: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
@@ -108,6 +108,22 @@ def test_a_replaced_owner_that_waited_for_the_lock_is_refused(place: str, postgr
     thread.join(30)
     assert isinstance(came[0], Refusal)
     assert came[0].code == "lease_conflict"
+
+
+def test_a_batch_that_lost_a_race_is_stored_whole_also_from_a_generator(place: str, postgres: Postgres) -> None:
+    """Staged: the batch waits for the id that a rival is storing elsewhere, fails on it, and is done over."""
+    store, rival = PostgresStore(place), PostgresStore(place)
+    notes = [{"from": "lead", "to": "here", "payload": msg_id, "msg_id": msg_id} for msg_id in ("shared", "own")]
+    with rival.write() as tx:
+        elsewhere = boxes.opened(tx, "elsewhere")
+        mailbox.store_draft(tx, elsewhere, drafts.read(notes[0]), "shared")
+        elsewhere.close()
+        answered(tx)
+        thread, came = in_background(lambda: mail.enqueue_all(store, (note for note in notes)))
+        assert eventually(lambda: bool(came) or waiting_for_a_lock(postgres) > 0)
+    thread.join(30)
+    assert [(ack.msg_id, ack.queued) for ack in came[0]] == [("shared", False), ("own", True)]
+    assert [summary.msg_id for summary in mail.peek(store, "here").messages] == ["own"]
 
 
 def test_two_who_make_one_thread_at_once_both_speak_in_it(place: str, postgres: Postgres) -> None:

@@ -82,9 +82,9 @@ def _each(store: Store, session: str, msg_id: str | None, act: Act) -> int:
 def _one(store: Store, session: str, msg_id: str, act: Act) -> None:
     with store.write() as tx:
         box, parcel = mailbox.found(tx, session, msg_id)
-        contents = None if parcel is None else tx.one(tx.sql.delivery_contents, delivery_id=parcel.delivery_id)
-        if parcel is None or contents is None or parcel.state != DEAD_LETTER:
-            raise mailbox.not_allowed(msg_id, parcel.state if parcel else PURGED, "Only a dead letter can be retried or purged by its id.")
+        contents = tx.one(tx.sql.delivery_contents, delivery_id=parcel.delivery_id)
+        if contents is None or parcel.state != DEAD_LETTER:
+            raise mailbox.not_allowed(msg_id, parcel.state, "Only a dead letter can be retried or purged by its id.")
         act(tx, box, parcel, *contents)
         box.close()
 

@@ -95,13 +95,15 @@ class Deliverer:
         taken = set()
         for session in self._sessions:
             if session in open_to and session not in self._running and self._tides[session].ready():
+                # Asked before the message is taken: once its command runs, nothing may come between it and our list.
+                seconds = policy(self._store, session).inflight_timeout_secs
                 delivery = mailbox.dequeue(self._store, session, receiver=self._receiver)
                 if delivery is not None:
-                    self._start(session, delivery)
+                    self._start(session, delivery, seconds)
                     taken.add(session)
         return taken
 
-    def _start(self, session: str, delivery: Delivery) -> None:
+    def _start(self, session: str, delivery: Delivery, seconds: float) -> None:
         message = delivery.message
         environment = {
             **os.environ,
@@ -116,7 +118,7 @@ class Deliverer:
         }
         self._tell("took", message, f"from {message.sender}, attempt {message.attempt}")
         child = Child(self._command, environment, message.payload, self._wake)
-        self._running[session] = _Run(delivery, child, policy(self._store, session).inflight_timeout_secs)
+        self._running[session] = _Run(delivery, child, seconds)
 
     def _reap(self) -> None:
         for session, run in list(self._running.items()):

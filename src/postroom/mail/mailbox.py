@@ -32,10 +32,14 @@ def enqueue(store: Store, message: Mapping[str, Any]) -> EnqueueAck:
         return _put_all(tx, [draft])[0]
 
 
-@retried
 def enqueue_all(store: Store, messages: Iterable[Mapping[str, Any]]) -> tuple[EnqueueAck, ...]:
     """Store many messages in one transaction: all of them, or none if one is refused."""
-    read = [_numbered(number, message) for number, message in enumerate(messages, 1)]
+    # Read once, outside of what is tried again: an iterator has nothing left the second time.
+    return _store_all(store, [_numbered(number, message) for number, message in enumerate(messages, 1)])
+
+
+@retried
+def _store_all(store: Store, read: list[drafts.Draft]) -> tuple[EnqueueAck, ...]:
     with store.write() as tx:
         return tuple(_put_all(tx, read))
 
@@ -224,8 +228,8 @@ def message_of(parcel: Parcel, extra_json: str, payload: str) -> MailMessage:
     return MailMessage(parcel.msg_id, parcel.sender, parcel.session, payload, parcel.created_at, parcel.attempt, extra_json)
 
 
-def found(tx: Transaction, session: str, msg_id: str) -> tuple[Box, Parcel | None]:
-    """A mailbox with what is due carried out, and a message of it: None if only its id is left. Else it was never there."""
+def found(tx: Transaction, session: str, msg_id: str) -> tuple[Box, Parcel]:
+    """A mailbox with what is due carried out, and a message of it, or what is remembered of one; else it was never there."""
     checks.name("session", session)
     checks.name("msg_id", msg_id, longest=drafts.ID_LENGTH)
     box = boxes.locked(tx, session)
@@ -236,7 +240,7 @@ def found(tx: Transaction, session: str, msg_id: str) -> tuple[Box, Parcel | Non
             return box, boxes.settle(tx, box, Parcel(*row))
         gone = tx.one(tx.sql.mail_id_find, msg_id=msg_id) if row is None else None
         if gone is not None and gone[0] == session:
-            return box, None
+            return box, _remembered(msg_id, session, gone[1])
     raise NotFound(
         f"there is no message {msg_id} in the mailbox {session}", hint=f"See `mailbox peek --session {quoted(session)}`.", msg_id=msg_id
     )
@@ -249,12 +253,10 @@ def not_allowed(msg_id: str, state: str, hint: str) -> InvalidState:
 def _addressed(tx: Transaction, session: str, msg_id: str, delivery_token: str | None) -> tuple[Box, Parcel]:
     """The message that a receiver speaks of, if it may."""
     box, parcel = found(tx, session, msg_id)
-    if parcel is None:
-        row = tx.one(tx.sql.mail_id_find, msg_id=msg_id)
-        state = row[1] if row else "purged"
-        if state != ACKED:
-            raise not_allowed(msg_id, state, "Nothing is left to do for it.")
-        return box, _remembered(msg_id, session, state)
+    if not parcel.delivery_id:
+        if parcel.state != ACKED:
+            raise not_allowed(msg_id, parcel.state, "Nothing is left to do for it.")
+        return box, parcel
     if delivery_token is not None and delivery_token != parcel.delivery_token:
         raise DeliveryLost(
             f"this delivery of {msg_id} is over: it timed out, or another followed it",
@@ -266,7 +268,7 @@ def _addressed(tx: Transaction, session: str, msg_id: str, delivery_token: str |
 
 
 def _remembered(msg_id: str, session: str, state: str) -> Parcel:
-    """What is left of a message that was forgotten after it ended."""
+    """What is left of a message that was purged or forgotten: its id and its state. Without a delivery_id: it is in no mailbox."""
     return Parcel(0, msg_id, session, "", 0, 0, state, 0, 0, None, 0, 0, None, None, None, 0, "", "")
 
 

@@ -114,15 +114,18 @@ def _forget_all(store: Store, keep_days: float) -> int:
         before = tx.now() - int(keep_days * DAY)
     forgotten, after = 0, 0
     while True:
-        removed, after = _forget_some(store, before, after)
+        found, removed, after = _forget_some(store, before, after)
         forgotten += removed
-        if removed < boxes.BATCH:
+        if found < boxes.BATCH:
             return forgotten
 
 
 @retried
-def _forget_some(store: Store, before: int, after: int) -> tuple[int, int]:
-    """Mailboxes are locked in the order of their names, so that two who sweep never wait for each other in a circle."""
+def _forget_some(store: Store, before: int, after: int) -> tuple[int, int, int]:
+    """How many were found, how many of them were left to forget, and where to go on.
+
+    Mailboxes are locked in the order of their names, so that two who sweep never wait for each other in a circle.
+    """
     with store.write() as tx:
         found = tx.all(tx.sql.deliveries_forgettable, before=before, after=after, limit=boxes.BATCH)
         parcels = [Parcel(*row) for row in found]
@@ -134,4 +137,4 @@ def _forget_some(store: Store, before: int, after: int) -> tuple[int, int]:
                 removed += 1
         for box in opened.values():
             box.close()
-    return removed, parcels[-1].delivery_id if parcels else after
+    return len(parcels), removed, parcels[-1].delivery_id if parcels else after

@@ -1,0 +1,27 @@
+"""What fault tests on a server start from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+import postroom
+from tests.server import Postgres
+
+
+@pytest.fixture
+def postgres_place(postgres: Postgres) -> Iterator[str]:
+    """A fresh store in a schema of its own."""
+    with postgres.schema() as url:
+        postroom.init(url)
+        yield url
+
+
+@pytest.fixture
+def watcher(postgres: Postgres) -> Iterator[psycopg.Connection[Any]]:
+    """A connection that is not ours, to look from and to end others."""
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        yield connection
