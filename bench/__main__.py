@@ -1,10 +1,10 @@
-"""`python -m bench [commands] [waking] [writers] [library] [mail] [postgres]`: all of them, or those named."""
+"""`python -m bench [commands] [waking] [writers] [library] [mail] [queues] [postgres]`: all of them, or those named."""
 
 from __future__ import annotations
 
 import sys
 
-from bench import commands, library, mail, postgres, waking, writers
+from bench import commands, library, mail, postgres, queues, waking, writers
 from bench.report import Report
 
 SECTIONS = {
@@ -13,6 +13,7 @@ SECTIONS = {
     "writers": writers.run,
     "library": library.run,
     "mail": mail.run,
+    "queues": queues.run,
     "postgres": postgres.run,
 }
 

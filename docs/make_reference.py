@@ -6,15 +6,21 @@ from pathlib import Path
 
 from postroom.cli.grammar import Program
 from postroom.cli.mail_table import MAILBOX
-from postroom.cli.manual import EXITS, command_page, overview
+from postroom.cli.manual import command_page, overview
+from postroom.cli.notifier_table import NOTIFIER
 from postroom.cli.table import INBOX
+from postroom.cli.thread_table import THREAD
 
 FOLDER = Path(__file__).parent / "reference"
-PROGRAMS = (INBOX, MAILBOX)
+PROGRAMS = (INBOX, MAILBOX, THREAD, NOTIFIER)
 
 
 def reference(program: Program) -> str:
-    parts = [f"# The command `{program.name}`\n", "Made by `make reference` from the table of commands; do not edit.\n", f"{EXITS}\n"]
+    parts = [
+        f"# The command `{program.name}`\n",
+        "Made by `make reference` from the table of commands; do not edit.\n",
+        f"{program.exits}\n",
+    ]
     parts.append(f"```text\n{overview(program)}```\n")
     for command in program.commands.values():
         parts.append(f"## {program.name} {command.name}\n\n```text\n{command_page(program, command)}```\n")

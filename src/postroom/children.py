@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 import threading
 from time import monotonic
+
+from postroom.leash import end_group, let_go, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,10 +15,6 @@ if TYPE_CHECKING:
 
 KEPT_OUTPUT = 1 << 20  # of each command, its end
 GRACE_SECONDS = 10.0
-
-# The first line dies with the worker: its pipe closes, and the whole process group is killed. A worker that lives writes a
-# line before it closes the pipe, so that what a command left running on purpose is left alone.
-SHELL = '{ read -r line < "/dev/fd/$INBOX_LEASH" || kill -s KILL 0; } & exec /bin/sh -c "$1"'
 
 
 class Child:
@@ -28,20 +25,11 @@ class Child:
         self.over = False
         self.kill_at: float | None = None
         self._output, self._errors = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
-        leash, self._leash = os.pipe()
         with tempfile.TemporaryFile() as told_file:
             told_file.write(told.encode())
             told_file.seek(0)
-            self._process = subprocess.Popen(  # noqa: S603 - running what the user named is the purpose
-                ["/bin/sh", "-c", SHELL, "inbox", command],
-                stdin=told_file,
-                stdout=self._output,
-                stderr=self._errors,
-                env={**environment, "INBOX_LEASH": str(leash)},
-                pass_fds=(leash,),
-                start_new_session=True,
-            )
-        os.close(leash)
+            files = (told_file.fileno(), self._output.fileno(), self._errors.fileno())
+            self._pid, self._leash = spawn(command, environment, files)
         self._waiter = threading.Thread(target=self._watch, args=(wake,), daemon=True)
         self._waiter.start()
 
@@ -50,7 +38,7 @@ class Child:
         return f"killed by signal {-self.status}" if self.status < 0 else f"exit status {self.status}"
 
     def _watch(self, wake: Wake) -> None:
-        self.status = self._process.wait()
+        self.status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
         self.over = True
         wake.ring()
 
@@ -60,23 +48,16 @@ class Child:
 
     def end(self, signal: int) -> None:
         self.kill_at = monotonic() + GRACE_SECONDS
-        try:
-            os.killpg(self._process.pid, signal)
-        except ProcessLookupError:
-            pass
+        end_group(self._pid, signal)
 
     def output(self) -> str:
-        return _end_of(self._output)
+        return end_of(self._output)
 
     def errors(self) -> str:
-        return _end_of(self._errors)
+        return end_of(self._errors)
 
     def close(self) -> None:
-        try:
-            os.write(self._leash, b"\n")
-        except BrokenPipeError:
-            pass
-        os.close(self._leash)
+        let_go(self._leash)
         self._output.close()
         self._errors.close()
 
@@ -106,7 +87,7 @@ class Wake:
         os.close(self._wake)
 
 
-def _end_of(file: IO[bytes]) -> str:
+def end_of(file: IO[bytes]) -> str:
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - KEPT_OUTPUT, 0))
     text = file.read().decode(errors="replace").replace("\0", "\ufffd").strip()

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 import postroom
-from postroom import mail, work
+from postroom import mail, queues, work
 from postroom.cli.mail_table import MAILBOX
+from postroom.cli.notifier_table import NOTIFIER
 from postroom.cli.table import INBOX
+from postroom.cli.thread_table import THREAD
 from tests.house.tree import ROOT, SOURCES, names
 
 COMMANDS = INBOX.commands
@@ -37,14 +39,14 @@ def test_every_name_in_architecture_exists() -> None:
     tables = sorted((ROOT / "src/postroom/store/migrations/sqlite").glob("*.sql"))
     columns = {word for table in tables for word in table.read_text().replace("(", " ").split()}
     folders = {path.name for path in (ROOT / "src" / "postroom").iterdir()}
-    later = {"queues", "tasks", "people"}
-    other = {"sys", "modules", "coord", "db", "lock", "turn", "except"}
+    later = {"tasks", "people"}
+    other = {"sys", "modules", "coord", "db", "events", "jsonl", "lock", "turn", "except"}
     assert spoken - defined - columns - folders - later - other == set()
 
 
 @pytest.mark.parametrize("page", SPECS, ids=lambda page: page.name)
 def test_every_clause_is_tied_to_a_test_that_exists(page: Path) -> None:
-    rows = re.findall(r"^\| ([MW]\d+) \| .* \| (.+) \|$", page.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| ([MQW]\d+) \| .* \| (.+) \|$", page.read_text(), re.MULTILINE)
     assert len(rows) > 40
     assert len({row[0] for row in rows}) == len(rows)
     for clause, cited in rows:
@@ -91,12 +93,16 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_every_command_is_in_the_changelog_and_every_face_exists() -> None:
     changes = (ROOT / "CHANGELOG.md").read_text()
     assert postroom.__version__ in changes
-    unsaid = [name for name in (*COMMANDS, *MAILBOX.commands) if name.split()[0] not in changes and name not in ("version", "help")]
+    unsaid = [
+        name
+        for name in (*COMMANDS, *MAILBOX.commands, *THREAD.commands, *NOTIFIER.commands)
+        if name.split()[0] not in changes and name not in ("version", "help")
+    ]
     assert unsaid == []
 
 
 def test_every_verb_is_documented() -> None:
-    assert [name for room in (work, mail) for name in room.__all__ if not getattr(room, name).__doc__] == []
+    assert [name for room in (work, mail, queues) for name in room.__all__ if not getattr(room, name).__doc__] == []
 
 
 def test_the_skill_is_found_by_agents() -> None:
@@ -116,7 +122,7 @@ def test_every_command_in_the_skill_is_one_that_parses() -> None:
     lines = [line.split("#")[0] for block in re.findall(r"```bash\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
     for line in lines:
         words = subprocess.run(["bash", "-c", f"printf '%s\\n' {line}"], capture_output=True, text=True, check=True).stdout.splitlines()
-        program = {"inbox": INBOX, "mailbox": MAILBOX}[words[0]]
+        program = {"inbox": INBOX, "mailbox": MAILBOX, "thread": THREAD, "notifier": NOTIFIER}[words[0]]
         assert parse(program, words[1:]).command.name in program.commands
 
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from postroom.cli.grammar import Program
+    from postroom.cli.parsing import Arguments
+
 SCHEMA_VERSION = 1
 OK, NOTHING, CONFLICT, INVALID, MISSING, TROUBLE = 0, 10, 20, 30, 40, 50
 
@@ -36,6 +39,25 @@ class Outcome:
         self.human = human
         self.exit_code = exit_code
         self.after = after
+
+
+def show(args: Arguments, outcome: Outcome) -> None:
+    if args.json:
+        write(1, success(args.command.name, outcome.data))
+    elif outcome.human:
+        from postroom.cli import human
+
+        write(1, human.picture(outcome.human, outcome.data))
+
+
+def refuse(program: Program, refusal: errors.Refusal, json: bool) -> int:
+    if json:
+        write(1, failure(refusal.command, refusal))
+    else:
+        from postroom.cli import human
+
+        write(2, human.refusal(refusal))
+    return exit_code(refusal)
 
 
 def success(command: str, data: dict[str, Any]) -> str:

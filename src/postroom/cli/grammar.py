@@ -40,17 +40,31 @@ class Command:
         self.example = example
 
 
+EXITS = "Exit codes: 0 success, 10 no matching work, 20 conflict, 30 invalid input or state, 40 not found, 50 storage trouble."
 DB = Flag("--db", "PATH", "the store; default: $INBOX_DB, else the nearest .agents/coord.db upward")
 JSON = Flag("--json", "", "print one JSON object")
 HELP = Flag("--help", "", "show this help")
+VERBOSE = Flag("--verbose", "", "with --help: examples too")
 
 
 class Program:
     """A command with its table: `flags` may stand before or after any of its commands."""
 
-    def __init__(self, name: str, about: str, flags: tuple[Flag, ...], commands: tuple[Command, ...], *, snake: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        about: str,
+        flags: tuple[Flag, ...],
+        commands: tuple[Command, ...],
+        *,
+        snake: bool = False,
+        manner: str = "envelope",
+        exits: str = EXITS,
+    ) -> None:
         self.name = name
         self.snake = snake  # whether refusals name fields as its document does, in snake_case
+        self.manner = manner  # the module that knows how it answers and refuses
+        self.exits = exits
         self.about = about
         self.flags = flags
         self.commands = {command.name: command for command in commands}

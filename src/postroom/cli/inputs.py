@@ -86,7 +86,7 @@ def file_text(path: str, *, field: str, hint: str) -> str:
     """What a file that a flag names holds, as text; `-` is standard input."""
     try:
         if path == "-":
-            data = _all_of(0)
+            data = standard_input()
         else:
             with open(path, "rb") as file:
                 data = file.read()
@@ -99,8 +99,8 @@ def file_text(path: str, *, field: str, hint: str) -> str:
         raise InvalidInput(f"{path} is not UTF-8 text", field=field, hint=hint) from None
 
 
-def _all_of(descriptor: int) -> bytes:
+def standard_input() -> bytes:
     parts = []
-    while part := os.read(descriptor, 1 << 20):
+    while part := os.read(0, 1 << 20):
         parts.append(part)
     return b"".join(parts)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from postroom.cli.grammar import VERBOSE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.cli.grammar import Command, Flag, Program
 
-EXITS = "Exit codes: 0 success, 10 no matching work, 20 conflict, 30 invalid input or state, 40 not found, 50 storage trouble."
 _WIDTH = 28
 
 
-def page(program: Program, name: str, words: list[str]) -> str:
-    """The help of one command, or of all of them."""
+def page(program: Program, name: str, words: list[str], *, verbose: bool = False) -> str:
+    """The help of one command, or of all of them. Where there is a `--verbose`, only that shows examples."""
     asked = " ".join(words) if name == "help" else name
+    brief = VERBOSE in program.flags and not verbose
     if asked in program.commands and asked != "help":
-        return command_page(program, program.commands[asked])
-    return overview(program)
+        return command_page(program, program.commands[asked], brief=brief)
+    examples = "".join(f"  {command.example}\n" for command in program.commands.values()) if verbose else ""
+    return overview(program) + (f"\nExamples:\n{examples}" if examples else "")
 
 
 def overview(program: Program) -> str:
@@ -23,21 +26,23 @@ def overview(program: Program) -> str:
     flags = "".join(_flag(flag) for flag in program.flags)
     return (
         f"{program.name}: {program.about}\n\n"
-        f"Usage: {program.name} COMMAND [FLAGS]\n\nCommands:\n{rows}\nFlags of every command, before or after it:\n{flags}\n{EXITS}\n"
+        f"Usage: {program.name} COMMAND [FLAGS]\n\nCommands:\n{rows}\nFlags of every command, before or after it:\n{flags}\n"
+        f"{program.exits}\n"
         f"`{program.name} COMMAND --help` tells more.\n"
     )
 
 
-def command_page(program: Program, command: Command) -> str:
+def command_page(program: Program, command: Command, *, brief: bool = False) -> str:
     words = "".join(f" {word}" for word in command.words)
     own = "".join(_flag(flag) for flag in command.flags)
     shared = "".join(_flag(flag) for flag in program.flags)
     details = f"\n{_wrap(command.details)}\n" if command.details else ""
     flags = f"\nFlags:\n{own}" if own else ""
     called = f"{program.name} {command.name}"
+    example = "" if brief else f"\nExample:\n  {command.example}\n"
     return (
         f"{called}: {command.summary}\n\nUsage: {called}{words}{' [FLAGS]' if own else ''}\n{details}{flags}"
-        f"\nFlags of every command:\n{shared}\nExample:\n  {command.example}\n"
+        f"\nFlags of every command:\n{shared}{example}"
     )
 
 

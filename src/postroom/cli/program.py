@@ -12,10 +12,17 @@ from postroom.core.errors import Refusal, StorageFailure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import NoReturn, Protocol
 
     from postroom.cli.envelope import Outcome
     from postroom.cli.grammar import Program
+
+    class Manner(Protocol):
+        """How a program answers: the shape of its JSON, its words for people, its exit codes."""
+
+        def show(self, args: Arguments, outcome: Outcome) -> None: ...
+
+        def refuse(self, program: Program, refusal: Refusal, json: bool) -> int: ...
 
 
 def leave(program: Program) -> NoReturn:
@@ -28,49 +35,37 @@ def leave(program: Program) -> NoReturn:
 def run(program: Program, argv: list[str]) -> int:
     """One command line: what it prints, and its exit code. The only place that catches what was not foreseen."""
     args = None
+    manner = __import__(f"postroom.cli.{program.manner}", fromlist=("show", "refuse"))
     try:
         args = parse(program, argv)
         if args.help:
             return _help(args)
         outcome: Outcome = load(args.command)(args)  # type: ignore[assignment]
-        _print(args, outcome)
+        manner.show(args, outcome)
         if outcome.after is not None:
             outcome.after()
         return outcome.exit_code
     except Refusal as refusal:
         if program.snake and "field" in refusal.facts:
             refusal.facts["field"] = str(refusal.facts["field"]).replace("-", "_")
-        return _refuse(args, argv, refusal)
+        return _refuse(manner, program, args, argv, refusal)
     except KeyboardInterrupt:
         return 130
     except Exception as error:
         if os.environ.get("POSTROOM_DEBUG"):
             raise
         hint = "This is a fault of ours. POSTROOM_DEBUG=1 shows where; please report it."
-        return _refuse(args, argv, StorageFailure(f"{type(error).__name__}: {error}", hint=hint))
+        return _refuse(manner, program, args, argv, StorageFailure(f"{type(error).__name__}: {error}", hint=hint))
 
 
-def _print(args: Arguments, outcome: Outcome) -> None:
-    if args.json:
-        envelope.write(1, envelope.success(args.command.name, outcome.data))
-    elif outcome.human:
-        from postroom.cli import human
-
-        envelope.write(1, human.picture(outcome.human, outcome.data))
-
-
-def _refuse(args: Arguments | None, argv: list[str], refusal: Refusal) -> int:
-    if args.json if args else "--json" in argv:
-        envelope.write(1, envelope.failure(args.command.name if args else refusal.command, refusal))
-    else:
-        from postroom.cli import human
-
-        envelope.write(2, human.refusal(refusal))
-    return envelope.exit_code(refusal)
+def _refuse(manner: Manner, program: Program, args: Arguments | None, argv: list[str], refusal: Refusal) -> int:
+    if args is not None:
+        refusal.command = args.command.name
+    return manner.refuse(program, refusal, args.json if args else "--json" in argv)
 
 
 def _help(args: Arguments) -> int:
     from postroom.cli import manual
 
-    envelope.write(1, manual.page(args.program, args.command.name, args.words))
+    envelope.write(1, manual.page(args.program, args.command.name, args.words, verbose=bool(args.values.get("verbose"))))
     return envelope.OK

@@ -17,6 +17,11 @@ def stamp(instant: int) -> str:
     return strftime("%Y-%m-%dT%H:%M:%S", gmtime(seconds)) + f".{micros:06d}Z"
 
 
+def brief(instant: int) -> str:
+    """`2026-11-15T21:12:00.123Z`, as SQLite's own `%f` has it."""
+    return stamp(instant)[:-4] + "Z"
+
+
 def instant(text: str) -> int:
     """The way back. Counting days ourselves costs a page of arithmetic less than importing `datetime`."""
     year, month, day = int(text[0:4]), int(text[5:7]), int(text[8:10])

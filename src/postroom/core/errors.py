@@ -7,7 +7,8 @@
     │   └── DeliveryLost         the caller's delivery timed out, or was followed by another
     ├── Invalid                  the request cannot be carried out as it stands
     │   ├── InvalidInput         a value is malformed or missing
-    │   └── InvalidState         the thread or message is not in a state that allows it
+    │   ├── InvalidState         the thread or message is not in a state that allows it
+    │   └── FilterFailed         a filter cannot be applied to the events that are there
     ├── Missing                  what was named is not there
     │   ├── NotFound
     │   └── NoStore
@@ -81,6 +82,12 @@ class InvalidState(Invalid):
     """The thread, or the message, is not in a state that allows this."""
 
     code = "invalid_state"
+
+
+class FilterFailed(Invalid):
+    """A filter that was let in cannot be applied: it fails on an event, or takes too long."""
+
+    code = "filter_failed"
 
 
 class Missing(Refusal):

@@ -15,3 +15,18 @@ def shown(value: object) -> str:
 def quoted(word: str) -> str:
     """A word for a shell: as it is where that is harmless, else in quotes."""
     return word if word and _PLAIN.issuperset(word) else "'" + word.replace("'", "'\"'\"'") + "'"
+
+
+_IN_FILE_NAMES = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.~")
+_LONGEST_FILE_NAME = 200
+
+
+def file_name(name: str) -> str:
+    """Any name as one of a file: it cannot leave its folder, and no two names share one."""
+    data = name.encode()
+    written = "".join(chr(byte) if byte in _IN_FILE_NAMES and (at or byte != 0x2E) else f"%{byte:02X}" for at, byte in enumerate(data))
+    if len(written) <= _LONGEST_FILE_NAME:
+        return written
+    from hashlib import sha256
+
+    return f"{written[: _LONGEST_FILE_NAME - 67]}%~{sha256(data).hexdigest()}"  # %~ is in no name that was written out whole

@@ -57,7 +57,7 @@ class SqliteStore:
         self.door = door
         self.solitary = solitary
         self.clock = now
-        _check_place(self.place, path)
+        self._check_place(path)
         self.turnstile = Turnstile(self.place)
         self.ears: list[Ear] = []  # left over from waits, for the next
         self.mutex = RLock()  # reentrant, so that a transaction inside a transaction is refused, not hung
@@ -125,6 +125,9 @@ class SqliteStore:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def _check_place(self, named: str) -> None:
+        check_place(self.place, named)
+
     def _check_version(self) -> None:
         try:
             version = self.connection.execute("PRAGMA user_version").fetchone()[0]
@@ -186,6 +189,16 @@ class Transaction(Turn):
             self._connection.execute(statement, binds)
         except Error as error:
             raise refusal(error, self.store.place) from error
+
+    def append_all(self, statement: str, topics: Iterable[str], rows: list[tuple[object, ...]]) -> int:
+        """One INSERT for many rows; the id of the first. They follow one another: a write is alone."""
+        self._topics.update(topics)
+        try:
+            self._connection.executemany(statement, rows)
+            last: int = self._connection.execute("SELECT last_insert_rowid()").fetchone()[0]
+        except Error as error:
+            raise refusal(error, self.store.place) from error
+        return last - len(rows) + 1
 
     def must(self, otherwise: Refusal, statement: str, **binds: object) -> None:
         try:
@@ -261,7 +274,7 @@ def resolved(path: str) -> str:
         raise NoStore("the current folder is gone", hint="Go to one that exists, or name the store by its full path.") from None
 
 
-def _check_place(place: str, named: str) -> None:
+def check_place(place: str, named: str) -> None:
     """A store that is not there, and one that cannot be looked at, are two things."""
     try:
         mode = os.stat(place).st_mode

@@ -30,7 +30,7 @@ def init(path: str) -> bool:
         raise StoreReadOnly(f"the folder {folder} cannot be made: {error.strerror}", hint="Choose a folder that you can write.") from None
     if os.path.isdir(place):
         raise InvalidInput(f"{place} is a folder", field="db", hint=f"Pass a file, for example {os.path.join(path, 'coord.db')}.")
-    _refuse_network(folder)
+    refuse_network(folder)
     opened = connection(place)
     turnstile = Turnstile(place)
     try:
@@ -85,7 +85,7 @@ def split(script: str) -> list[str]:
     return [statement for statement in "\n".join(lines).split(";") if statement.strip()]
 
 
-def _refuse_network(folder: str) -> None:
+def refuse_network(folder: str) -> None:
     kind = filesystem(folder)
     if is_network(kind):
         raise UnsafePlace(

@@ -1,0 +1,187 @@
+"""Event queues beside the same rows and lines by hand, when they are full, and from a push to the handler that it starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter, sleep, strftime
+
+from bench.report import Report, interleaved, milliseconds, times
+from postroom import queues
+from postroom.queues.queue import Queue
+
+THREAD = str(Path(sys.executable).parent / "thread")
+NOTIFIER = str(Path(sys.executable).parent / "notifier")
+ROUNDS, BATCHES, STARTS = 600, 60, 25
+LARGE, SMALL = 10_000_000, 10
+SOURCE, CONTENT = "internal:dm:default:warden", "disk is full on build-3"
+INSERT = "INSERT INTO events (created_at, source, type, subtype, content) VALUES (?, ?, ?, ?, ?)"
+
+
+def run(report: Report) -> None:
+    with TemporaryDirectory() as folder:
+        _command(report, folder)
+    with TemporaryDirectory() as folder:
+        _by_hand(report, folder)
+    with TemporaryDirectory() as folder:
+        _flat(report, folder)
+    with TemporaryDirectory() as folder:
+        _starts(report, folder)
+
+
+def _command(report: Report, folder: str) -> None:
+    report.section("A push as a command, its dispatch scheduled, beside `python -c pass` of the same environment")
+    subprocess.run([sys.executable, "-m", "compileall", "-q", "src"], check=True)
+    environment, path = _office(folder)
+    up = {**environment, "NOTIFIER_IDLE_SECONDS": "600"}
+    push = (THREAD, "push", "--thread", path, "--source", SOURCE, "--type", "message", "--content", CONTENT)
+    measured = interleaved(60, floor=lambda: _run(up, sys.executable, "-c", "pass"), push=lambda: _run(up, *push))
+    _run(up, NOTIFIER, "stop")
+    ratio = measured["push"] / measured["floor"]
+    report.row("thread push, while a runner is up", times(ratio), "at most 2.5", met=ratio <= 2.5)
+    cold = {**environment, "NOTIFIER_IDLE_SECONDS": "0"}
+    floors, pushes = [], []
+    for _ in range(40):
+        floors.append(_timed(cold, sys.executable, "-c", "pass"))
+        pushes.append(_timed(cold, *push))
+        sleep(0.1)  # until the runner that it started has ended
+    ratio = median(pushes) / median(floors)
+    report.row("thread push, starting a runner", times(ratio), "at most 2.5", met=ratio <= 2.5)
+
+
+def _by_hand(report: Report, folder: str) -> None:
+    report.section("Events: a transaction each, on disk (synchronous=FULL), with their line in the journal; in turns")
+    queue = queues.open_queue(queues.init_queue(str(Path(folder) / "ours")))
+    hand = Hand(str(Path(folder) / "hand"))
+    one = interleaved(ROUNDS, hand=hand.push, ours=lambda: queues.push(queue, source=SOURCE, type="message", content=CONTENT))
+    share = one["hand"] / one["ours"]
+    report.row("push, a second: by hand / postroom", f"{1 / one['hand']:.0f} / {1 / one['ours']:.0f}")
+    report.row("push: postroom / a bare insert plus an append", f"{share:.0%}", "at least 60 %", met=share >= 0.6)
+    lines = [{"source": SOURCE, "type": "message", "content": CONTENT} for _ in range(1000)]
+    many = interleaved(BATCHES, hand=lambda: hand.push_batch(lines), ours=lambda: queues.push_batch(queue, lines))
+    share = many["hand"] / many["ours"]
+    report.row("events in batches of 1,000, a second: by hand / postroom", f"{1000 / many['hand']:.0f} / {1000 / many['ours']:.0f}")
+    report.row("batch: postroom / a bare executemany plus one append", f"{share:.0%}", "at least 60 %", met=share >= 0.6)
+
+
+def _flat(report: Report, folder: str) -> None:
+    report.section(f"Events, flat cost: at {LARGE:,} events / at {SMALL}")
+    small, large = (_filled(str(Path(folder) / str(size)), size) for size in (SMALL, LARGE))
+    verbs: dict[str, Callable[[Queue], object]] = {
+        "push": lambda queue: queues.push(queue, source=SOURCE, type="message", content=CONTENT),
+        "pop of a consumer that is up to date": lambda queue: queues.pop(queue, "reader"),
+        "pop of a consumer whose filter fits nothing": lambda queue: queues.pop(queue, "picky"),
+        "ack": lambda queue: queues.ack(queue, "reader", last_event_id=queues.head(queue)),
+    }
+    for name, verb in verbs.items():
+        actions: dict[str, Callable[[], object]] = {size: partial(verb, queue) for size, queue in (("small", small), ("large", large))}
+        interleaved(1, 1, **actions)  # once to warm up
+        measured = interleaved(100, 1, **actions)
+        ratio = measured["large"] / measured["small"]
+        report.row(f"{name} ({milliseconds(measured['small'])} at {SMALL})", times(ratio), "within 1.5", met=ratio <= 1.5)
+
+
+def _filled(path: str, size: int) -> Queue:
+    """A queue with events that others put there, and two consumers."""
+    queues.init_queue(path)
+    with sqlite3.connect(f"{path}/events.db") as database:
+        database.execute("PRAGMA synchronous=OFF")
+        database.execute(
+            "WITH RECURSIVE counted(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ?)"
+            " INSERT INTO events (created_at, source, type, content) SELECT '2026-03-18T10:30:00.123Z', 'self', 'record', n FROM counted",
+            (size,),
+        )
+    queue = queues.open_queue(path)
+    # As a queue is that has lived: a journal that was rotated before the newest line.
+    newest = queues.peek(queue, last_event_id=size - 1)[0]
+    Path(path, "events.jsonl").write_text(json.dumps(newest.plain()) + "\n")
+    queues.subscribe(queue, "reader", handler="true", last_event_id=size)
+    queues.subscribe(queue, "picky", handler="true", filter="source LIKE 'external:%'")
+    return queue
+
+
+def _starts(report: Report, folder: str) -> None:
+    report.section("From the start of `thread push` to the first step of the handler that it starts")
+    environment, path = _office(folder)
+    fifo = Path(folder) / "started"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDWR)
+    newest = "$(tail -1 events.jsonl | cut -d: -f2 | tr -dc 0-9)"
+    handler = f"echo started > {fifo}; thread ack --thread . --consumer c --last-event-id {newest}"
+    _run(environment, THREAD, "subscribe", "--thread", path, "--consumer", "c", "--handler", handler)
+    cold = _started(environment, path, reader, "0")
+    report.row("with nothing running beforehand, median", milliseconds(median(cold)), "under 80 ms", met=median(cold) < 0.08)
+    _run({**environment, "NOTIFIER_IDLE_SECONDS": "600"}, NOTIFIER, "start")
+    warm = _started(environment, path, reader, "600")
+    report.row("while a runner is up, median", milliseconds(median(warm)), "under 30 ms", met=median(warm) < 0.03)
+    _run(environment, NOTIFIER, "stop")
+    os.close(reader)
+
+
+def _started(environment: dict[str, str], path: str, reader: int, idle: str) -> list[float]:
+    waits = []
+    for _ in range(STARTS):
+        began = perf_counter()
+        push = (THREAD, "push", "--thread", path, "--source", SOURCE, "--type", "message", "--content", CONTENT)
+        pushing = subprocess.Popen(push, env={**environment, "NOTIFIER_IDLE_SECONDS": idle}, stdout=subprocess.DEVNULL)
+        os.read(reader, 100)
+        waits.append(perf_counter() - began)
+        pushing.wait()
+        sleep(0.3)  # until the handler, its supervisor and a runner that is not to stay have ended
+    return waits
+
+
+class Hand:
+    """The least that does the same: a row in a transaction, and a line at the end of a file."""
+
+    def __init__(self, path: str) -> None:
+        queues.init_queue(path)
+        self._database = sqlite3.connect(f"{path}/events.db", isolation_level=None)
+        self._database.execute("PRAGMA synchronous=FULL")
+        self._journal = open(f"{path}/events.jsonl", "ab", buffering=0)  # noqa: SIM115 - lives as long as we do
+
+    def push(self) -> None:
+        self._database.execute("BEGIN IMMEDIATE")
+        values = (strftime("%Y-%m-%dT%H:%M:%S.000Z"), SOURCE, "message", None, CONTENT)
+        number = self._database.execute(INSERT, values).lastrowid
+        self._database.execute("COMMIT")
+        self._journal.write((_line(number or 0, values) + "\n").encode())
+
+    def push_batch(self, lines: list[dict[str, str]]) -> None:
+        at = strftime("%Y-%m-%dT%H:%M:%S.000Z")
+        rows = [(at, line["source"], line["type"], None, line["content"]) for line in lines]
+        self._database.execute("BEGIN IMMEDIATE")
+        self._database.executemany(INSERT, rows)
+        last: int = self._database.execute("SELECT last_insert_rowid()").fetchone()[0]
+        self._database.execute("COMMIT")
+        first = last - len(rows) + 1
+        self._journal.write("".join([_line(first + place, row) + "\n" for place, row in enumerate(rows)]).encode())
+
+
+def _line(number: int, values: tuple[str, str, str, None, str]) -> str:
+    return json.dumps(dict(zip(("id", "created_at", "source", "type", "subtype", "content"), (number, *values))))
+
+
+def _office(folder: str) -> tuple[dict[str, str], str]:
+    path = str(Path(folder) / "queue")
+    environment = {**os.environ, "NOTIFIER_HOME": str(Path(folder) / "notifier")}
+    _run(environment, THREAD, "init", path)
+    return environment, path
+
+
+def _run(environment: dict[str, str], *argv: str) -> None:
+    subprocess.run(argv, env=environment, stdout=subprocess.DEVNULL, check=False)
+
+
+def _timed(environment: dict[str, str], *argv: str) -> float:
+    began = perf_counter()
+    _run(environment, *argv)
+    return perf_counter() - began
