@@ -39,7 +39,13 @@ class Mailbox(Inbox):
                 waiter.process.communicate(timeout=LIMIT)
 
     def execute(
-        self, argv: Sequence[str | bytes], environment: dict[str, str], *, stdin: bytes = b"", unprivileged: bool = False
+        self,
+        argv: Sequence[str | bytes],
+        environment: dict[str, str],
+        *,
+        stdin: bytes = b"",
+        unprivileged: bool = False,
+        program: str = "mailbox",
     ) -> Finished:
         done = subprocess.run(
             [*COMMAND, *argv],

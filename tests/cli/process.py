@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-SCRIPT = str(Path(sys.executable).parent / "inbox")
+SCRIPTS = Path(sys.executable).parent
+SCRIPT = str(SCRIPTS / "inbox")
 LIMIT = 60.0  # a bound on what hangs, not on what is slow
 _DAC_OVERRIDE, _DAC_READ_SEARCH, _DROP = 1, 2, 24  # <linux/capability.h>, PR_CAPBSET_DROP
 
@@ -128,16 +129,23 @@ class Inbox:
         return self.folder / ".agents" / "coord.db"
 
     def environment(self, **more: str) -> dict[str, str]:
-        return {"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "LANG": "C.UTF-8", **more}
+        quiet = {"NOTIFIER_IDLE_SECONDS": "0"}  # a runner that a command starts ends when it has nothing to do
+        return {"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "LANG": "C.UTF-8", **quiet, **more}
 
     def run(self, *argv: str | bytes, stdin: bytes = b"", unprivileged: bool = False, **environment: str) -> Finished:
         return self.execute(argv, environment, stdin=stdin, unprivileged=unprivileged)
 
     def execute(
-        self, argv: Sequence[str | bytes], environment: dict[str, str], *, stdin: bytes = b"", unprivileged: bool = False
+        self,
+        argv: Sequence[str | bytes],
+        environment: dict[str, str],
+        *,
+        stdin: bytes = b"",
+        unprivileged: bool = False,
+        program: str = "inbox",
     ) -> Finished:
         done = subprocess.run(
-            [SCRIPT, *argv],
+            [str(SCRIPTS / program), *argv],
             input=stdin,
             capture_output=True,
             cwd=self.folder,

@@ -6,15 +6,21 @@ from pathlib import Path
 
 import pytest
 
+from postroom.cli.mail_table import MAILBOX
+from postroom.cli.notifier_table import NOTIFIER
 from postroom.cli.table import INBOX
+from postroom.cli.thread_table import THREAD
 from tests.cli.transcript import Scene, every_scene
 
-COMMANDS = INBOX.commands
-
 SCENES = every_scene()
-ELSEWHERE = {"work", "doctor", "demo", "copy"}  # have tests of their own: they run for long, or say what this machine is like
-TRANSCRIBED = sorted(set(COMMANDS) - ELSEWHERE)
-LONG = {"completion", "help"}  # what they print is compared in test_completion.py and test_help.py
+ELSEWHERE = {"inbox": {"work", "doctor", "demo", "copy"}}  # have tests of their own: they run for long, or say what this machine is like
+TRANSCRIBED = [
+    (program, name) for program in (INBOX, THREAD, NOTIFIER) for name in sorted(set(program.commands) - ELSEWHERE.get(program.name, set()))
+]
+# What they print is compared in tests of their own, or is nothing; or they know no wrong.
+LONG = {"completion", "help"}
+AGREEABLE = {("thread", "version"), ("notifier", "version"), ("notifier", "start"), ("notifier", "status")}
+AGREEABLE |= {("notifier", "task list"), ("notifier", "timer list")}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -27,28 +33,29 @@ def test_the_transcript(scene: Scene, tmp_path: Path) -> None:
     assert seen == "\n".join(f"{step.mark} {step.line}\n{step.expected}" for step in scene.steps)
 
 
-def _shown() -> set[tuple[str, str, str]]:
+def _shown() -> set[tuple[str, str, str, str]]:
     """Which command was shown in which form with which end."""
     shown = set()
     for scene in SCENES:
         for step in scene.steps:
+            program = {program.name: program for program in (INBOX, MAILBOX, THREAD, NOTIFIER)}[step.program]
             words = [word for word in step.argv() if not word.startswith("-")]
-            name = " ".join(words[:2]) if words[:1] == ["agent"] else "".join(words[:1])
-            if step.mark == "$" and "--help" not in step.argv():
+            name = " ".join(words[:2]) if words[:1] and words[0] in program.groups else "".join(words[:1])
+            if step.mark in "$~" and "--help" not in step.argv():
                 form = "json" if "--json" in step.argv() else "human"
-                refused = step.expected.endswith(("[20]", "[30]", "[40]", "[50]"))
-                shown.add((name, form, "refusal" if refused else "success"))
+                refused = step.expected.endswith(("[1]", "[2]", "[20]", "[30]", "[40]", "[50]"))
+                shown.add((program.name, name, form, "refusal" if refused else "success"))
     return shown
 
 
-@pytest.mark.parametrize("name", TRANSCRIBED)
-def test_every_command_is_transcribed_in_both_forms_succeeding_and_refusing(name: str) -> None:
-    ends = {"refusal"} if name in LONG else {"success", "refusal"}
-    wanted = {(name, form, end) for form in ("json", "human") for end in ends}
+@pytest.mark.parametrize(("program", "name"), [(program.name, name) for program, name in TRANSCRIBED])
+def test_every_command_is_transcribed_in_both_forms_succeeding_and_refusing(program: str, name: str) -> None:
+    ends = {"refusal"} if name in LONG else {"success"} if (program, name) in AGREEABLE else {"success", "refusal"}
+    wanted = {(program, name, form, end) for form in ("json", "human") for end in ends}
     assert wanted - _shown() == set()
 
 
-@pytest.mark.parametrize("name", TRANSCRIBED)
+@pytest.mark.parametrize("name", [name for program, name in TRANSCRIBED if program is INBOX])
 def test_the_help_of_every_command_is_transcribed(name: str) -> None:
     lines = {step.line for scene in SCENES for step in scene.steps}
     assert f"inbox {name} --help" in lines

@@ -7,8 +7,9 @@
     [20]                                                the exit code, when it is not 0
     ~ inbox fetch --agent other                         acts again and again, until it is so (at most ten seconds)
     $ INBOX_AGENT=other inbox take                      with a variable in its environment
+    $ thread push --batch <<< '{…}' '{…}'               with lines on its standard input
 
-Ids, times and the folder differ from run to run: they are written thr_1, <time>, <ago>, <ahead>, <tmp>. JSON is printed on one line
+Ids, times and the folder differ from run to run: they are written thr_1, <time>, <ago>, <ahead>, <tmp>, <pid>. JSON is printed on one line
 (that is checked) and written here on several. `python -m tests.cli.transcript FILE…` writes the outputs anew: read the difference.
 """
 
@@ -29,6 +30,7 @@ from tests.cli.process import Finished, Inbox
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 PATIENCE = 10.0
 WIDTH = 120
+PROGRAMS = ("inbox", "mailbox", "thread", "notifier")
 _ID = re.compile(r"\b(thr|msg|lse|art)_[0-9a-hjkmnp-tv-z]{17}\b")
 _SAID = re.compile(r"\b(?:thr|msg|lse|art)_[0-9]+\b")
 
@@ -43,7 +45,9 @@ class Names:
 
     def shorten(self, text: str) -> str:
         text = _ID.sub(lambda match: self._name(match[0]), text.replace(self._folder, "<tmp>"))
-        text = re.sub(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "<time>", text)
+        text = re.sub(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3,6}Z", "<time>", text)
+        text = re.sub(r"\bprocess \d+", "process <pid>", re.sub(r'"pid": \d+', '"pid": 1', text))
+        text = re.sub(r"\b\d+\.\d+ s,", "<seconds>", re.sub(r'"seconds": [\d.]+', '"seconds": 0.1', text))
         text = re.sub(r"\bin \d+ (?:s|min|h|d)\b", "<ahead>", text)
         text = re.sub(r"\bjust now\b|\b\d+ (?:s|min|h|d) ago\b", "<ago>", text)
         return re.sub(r"(<ago>|SENT|UPDATED|THREAD) {2,}", r"\1  ", text)  # columns are as wide as what was replaced
@@ -67,8 +71,12 @@ class Step:
         self.line = line
         self.expected = expected
 
-    def argv(self) -> list[str]:
+    @property
+    def program(self) -> str:
         return split(self.line)[1]
+
+    def argv(self) -> list[str]:
+        return split(self.line)[2]
 
 
 class Scene:
@@ -99,15 +107,20 @@ class Scene:
 
 
 def _run(inbox: Inbox, line: str) -> Finished:
-    environment, argv = split(line)
-    return inbox.execute(argv, environment)
+    environment, program, argv = split(line)
+    argv, _, given = _partition(argv, "<<<")
+    return inbox.execute(argv, environment, stdin="".join(f"{text}\n" for text in given).encode(), program=program)
 
 
-def split(line: str) -> tuple[dict[str, str], list[str]]:
-    """`NAME=value inbox show`: the environment, and what comes after the word `inbox`. `\\n` is a new line."""
+def split(line: str) -> tuple[dict[str, str], str, list[str]]:
+    """`NAME=value inbox show`: the environment, the program, and what comes after. `\\n` is a new line."""
     words = [word.replace("\\n", "\n") for word in shlex.split(line)]
-    start = words.index("inbox")
-    return dict(word.split("=", 1) for word in words[:start]), words[start + 1 :]
+    start = next(place for place, word in enumerate(words) if word in PROGRAMS)
+    return dict(word.split("=", 1) for word in words[:start]), words[start], words[start + 1 :]
+
+
+def _partition(words: list[str], mark: str) -> tuple[list[str], str, list[str]]:
+    return (words[: words.index(mark)], mark, words[words.index(mark) + 1 :]) if mark in words else (words, "", [])
 
 
 def write(finished: Finished, names: Names) -> str:
@@ -123,7 +136,7 @@ def write(finished: Finished, names: Names) -> str:
 
 
 def _unfold(stdout: str) -> str:
-    if not stdout.startswith("{"):
+    if not stdout.startswith("{") or stdout.count("\n") > 1:
         return stdout
     parsed = json.loads(stdout)
     assert stdout == json.dumps(parsed, ensure_ascii=False) + "\n", f"not one object on one line: {stdout!r}"

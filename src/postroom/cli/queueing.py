@@ -211,7 +211,10 @@ def info(args: Arguments) -> Answer:
     from postroom.queues.queue import info as verb
 
     summary = verb(_queue(args))
-    lines = [f"{summary.thread}\n{summary.total_events} events, the newest is {summary.last_event_id}\n"]
+    events = "1 event" if summary.total_events == 1 else f"{summary.total_events} events"
+    lines = [
+        f"{summary.thread}\n{events}, the newest is {summary.last_event_id}\n" if summary.total_events else f"{summary.thread}\nno events\n"
+    ]
     lines += [_consumer(consumer, summary.last_event_id) for consumer in summary.subscriptions]
     if not summary.subscriptions:
         lines.append("nobody is subscribed\n")

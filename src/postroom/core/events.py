@@ -85,8 +85,8 @@ def check_draft(source: object, type: object, subtype: object, content: object) 
         if type == MESSAGE:
             raise InvalidInput("a message has no subtype", field="subtype", hint="Leave it out, or push a record.")
         checks.name("subtype", subtype, hint="Leave it out, or name it: toolcall, decision, …")  # type: ignore[arg-type]
-    checks.text("content", content)  # type: ignore[arg-type]
-    if len(content) > LONGEST_CONTENT:  # type: ignore[arg-type]
+    text = checks.text("content", content)  # type: ignore[arg-type]
+    if len(text) > LONGEST_CONTENT // 4 and len(text.encode()) > LONGEST_CONTENT:
         raise InvalidInput("content is longer than 64 MiB", field="content", hint="Push the path of a file instead.")
     return source, type, subtype, content  # type: ignore[return-value]
 

@@ -131,6 +131,7 @@ def start(notifier: NotifierFile) -> NotifierStatus:
     with notifier.write() as tx:
         tx.append(sql.SETTING_SET, TASKS, name="mode", value=RESIDENT)
     standby.wake(notifier.home)
+    standby.settle(notifier.home)
     return status(notifier)
 
 

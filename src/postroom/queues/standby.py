@@ -45,9 +45,14 @@ def look(home: str) -> tuple[bool, int | None]:
         lock.close()
 
 
+def settle(home: str) -> None:
+    """Wait a while for a runner that is only just starting."""
+    _until(lambda: look(home) != (True, None))
+
+
 def end(home: str) -> None:
     """Tell the runner to end, if one is up, and wait a while for it to do so."""
-    _until(lambda: look(home) != (True, None))
+    settle(home)
     up, process = look(home)
     if not up or process is None:
         return

@@ -53,7 +53,7 @@ def unsubscribe(queue: Queue, consumer: str) -> None:
     """Start no more handlers for a consumer. How far it came is kept, for when it comes back."""
     consumer_name(consumer)
     with queue.file.write() as tx:
-        subscribed(tx, consumer)
+        subscribed(tx, consumer, hint=f"See who is: thread info --thread {quoted(queue.path)}")
         tx.append(sql.SUBSCRIPTION_DELETE, ("progress",), consumer=consumer)
 
 
@@ -78,10 +78,10 @@ def newest(tx: Transaction, said: int | None = None) -> int:
     return head
 
 
-def subscribed(tx: Transaction, consumer: str) -> Subscription:
+def subscribed(tx: Transaction, consumer: str, *, hint: str = "Subscribe it first, with `thread subscribe`.") -> Subscription:
     row = tx.one(sql.SUBSCRIPTION_GET, consumer=consumer)
     if row is None:
-        raise NotFound(f"{shown(consumer)} is not subscribed", hint="Subscribe it first, with `thread subscribe`.")
+        raise NotFound(f"{shown(consumer)} is not subscribed", hint=hint)
     return Subscription(*row)
 
 

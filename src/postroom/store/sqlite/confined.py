@@ -88,7 +88,9 @@ class Confined:
             if getattr(error, "sqlite_errorcode", None) not in _OF_THE_FRAGMENT and isinstance(error, _sqlite3.OperationalError):
                 raise refusal(error, self._place) from None
             hint = "Write one condition on id, created_at, source, type, subtype, content: \"type = 'message'\"."
-            raise InvalidInput(f"filter {shown(fragment)} is refused: {error}", field="filter", hint=hint) from None
+            forbidden = getattr(error, "sqlite_errorcode", None) == _sqlite3.SQLITE_AUTH
+            why = "it may look at the columns of events, by simple functions, and at nothing else" if forbidden else error
+            raise InvalidInput(f"filter {shown(fragment)} is refused: {why}", field="filter", hint=hint) from None
 
     def after(self, fragment: str, start: int, head: int, limit: int) -> list[Row]:
         """Events after `start`, up to `head`, that fit: at most `limit` of them, in order."""
