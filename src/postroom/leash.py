@@ -8,7 +8,7 @@ import os
 # The first line dies with us: its pipe closes, and the whole process group is killed. Who lives writes a line before it closes the
 # pipe, so that what a command left running on purpose is left alone.
 SHELL = '{ read -r line < "/dev/fd/$INBOX_LEASH" || kill -s KILL 0; } & exec /bin/sh -c "$1"'
-_SIGPIPE = 13  # Python ignores it; a command should not
+_IGNORED = (13, 25)  # SIGPIPE and SIGXFSZ: Python ignores them; a command should not
 
 
 def spawn(command: str, environment: dict[str, str], files: tuple[int, int, int]) -> tuple[int, int]:
@@ -27,7 +27,7 @@ def spawn(command: str, environment: dict[str, str], files: tuple[int, int, int]
             file_actions=[(os.POSIX_SPAWN_DUP2, file, place) for place, file in enumerate(ours)],
             setsid=True,
             setsigmask=(),
-            setsigdef=(_SIGPIPE,),
+            setsigdef=_IGNORED,
         )
     except BaseException:
         os.close(leash)

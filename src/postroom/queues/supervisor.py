@@ -44,16 +44,16 @@ def become(path: str, now: Standing, lock: Lock, at_once: bool) -> NoReturn:
         ended = f"{status} {seconds:.6f}"
     os.set_inheritable(lock.file, True)
     code = "from postroom.queues.supervisor import resume; resume()"
-    os.execv(sys.executable, (sys.executable, "-P", "-c", code, path, consumer, str(lock.file), str(now.acked), ended))  # noqa: S606
+    os.execv(sys.executable, (sys.executable, "-P", "-c", code, path, consumer, str(lock.file), str(now.acked), str(now.head), ended))  # noqa: S606
 
 
 def resume() -> NoReturn:
     """What it then is: a fresh interpreter, told all that it has to know."""
-    path, consumer, lock, acked, ended = sys.argv[1:]
+    path, consumer, lock, acked, head, ended = sys.argv[1:]
     os.set_inheritable(int(lock), False)
     try:
         with Queue(path) as queue:
-            supervisor = Supervisor(queue, consumer, Lock(int(lock)), int(acked))
+            supervisor = Supervisor(queue, consumer, Lock(int(lock)), int(acked), int(head))
             if ended:
                 status, seconds = ended.split()
                 supervisor.ended(int(status), float(seconds))
@@ -70,12 +70,13 @@ def rests(lock: Lock, acked: int, now: int) -> bool:
 
 
 class Supervisor:
-    def __init__(self, queue: Queue, consumer: str, lock: Lock, acked: int) -> None:
+    def __init__(self, queue: Queue, consumer: str, lock: Lock, acked: int, head: int) -> None:
         self._queue = queue
         self._consumer = consumer
         self._lock = lock
         noted = lock.read() if lock.read().get("acked") == acked else {}
         self._acked = acked
+        self._head = head  # the newest event when the last run began
         self._fruitless = int(noted.get("fruitless") or 0)
         self._not_before = int(noted.get("not_before") or 0)
         self._runs = 0
@@ -104,7 +105,7 @@ class Supervisor:
         self._note(pid=None)
         self._lock.release()
         now = self._standing() if seen is not None else None
-        nothing_new = now is None or not now.unread or (seen is not None and seen.unread and now.head == seen.head)
+        nothing_new = now is None or not now.unread or (self._runs > 0 and self._fruitless >= MOST_FRUITLESS and now.head == self._head)
         if nothing_new or not self._lock.retake():
             return True
         self._runs = 0
@@ -124,6 +125,7 @@ class Supervisor:
 
     def _handle(self, now: Standing) -> None:
         self._say(spawned(now.subscription))
+        self._head = now.head
         self.ended(*run_handler(self._queue.path, now.subscription))
 
     def ended(self, status: int, seconds: float) -> None:
