@@ -247,6 +247,7 @@ def test_a_handler_outlives_the_runner_that_started_it(office: BusyOffice, gate:
     office.subscribe("c", f"echo $$ > pid; {wait_for(office)}; {reader(office.folder / 'seen')}")
     office.push()
     pid = int(written(office.queue / "pid"))
+    assert office.notifier("stop").code == 0
     office.runner_gone()
     assert alive(pid)
     gate.open()

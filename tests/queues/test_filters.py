@@ -42,7 +42,7 @@ ALLOWED = [
     "length(content) > 5",
     "length(content) BETWEEN 1 AND 3",
     "lower(content) = 'loud'",
-    "substr(content, 1, 1) = 'a' OR instr(content, 'ü') > 0",
+    "substr(content, 1, 1) = 'a' OR content LIKE '%ü%'",
     "coalesce(subtype, 'none') = 'none'",
     "CASE WHEN json_valid(content) THEN json_extract(content, '$.level') = 'high' ELSE 0 END",
     "json_valid(content) AND json_extract(content, '$.n') > 1",

@@ -76,14 +76,18 @@ def exit_code(refusal: errors.Refusal) -> int:
     return next((code for kind, code in EXIT_CODES if isinstance(refusal, kind)), TROUBLE)
 
 
-def write(descriptor: int, text: str) -> None:
-    """Print, whatever the locale, and all of it. A reader that went away is not our failure, nor is a closed standard error."""
+def write(descriptor: int, text: str) -> bool:
+    """Print, whatever the locale, and all of it. A reader that went away is not our failure, nor is a closed standard error.
+
+    False if nobody reads any more.
+    """
     data = text.encode(errors="backslashreplace")
     try:
         while data:
             data = data[os.write(descriptor, data) :]
     except BrokenPipeError:
-        pass
+        return False
     except OSError:
         if descriptor != 2:
             raise
+    return True

@@ -64,7 +64,10 @@ def start(args: Arguments) -> Answer:
 
 
 def stop(args: Arguments) -> Answer:
-    return _status(verbs.stop(_open()))
+    answer = _status(now := verbs.stop(_open()))
+    if now.running:
+        answer.text = f"the runner ends when what it runs has ended\n{answer.text}"
+    return answer
 
 
 def status(args: Arguments) -> Answer:
@@ -77,7 +80,10 @@ def _status(now: NotifierStatus) -> Answer:
         if now.running
         else "no runner is up: one starts on demand"
     )
-    return Answer(f"{up}\n{now.queued} waiting, {now.running_tasks} running, {now.timers} timers\n{now.home}\n", now.plain())
+    return Answer(
+        f"{up}\n{now.queued} waiting, {now.running_tasks} running, {now.timers} {'timer' if now.timers == 1 else 'timers'}\n{now.home}\n",
+        now.plain(),
+    )
 
 
 def _open() -> NotifierFile:

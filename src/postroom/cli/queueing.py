@@ -30,8 +30,9 @@ def push(args: Arguments) -> Answer:
 
     if args.batch:
         return _push_batch(args)
+    _need(args, "source", "type")
     content = _content(args)
-    queue = _queue(args, "source", "type")
+    queue = _queue(args)
     event = verb(queue, source=args.source, type=args.type, subtype=args.subtype, content=content)
     dispatch, trouble = _schedule(queue, event)
     return Answer(f"{event.id}\n", {**event.plain(), "dispatch": dispatch}, trouble=trouble)
@@ -63,7 +64,7 @@ def _push_batch(args: Arguments) -> Answer:
 def _objects(data: bytes) -> Iterator[dict[str, Any]]:
     from postroom.core.jsontext import loads
 
-    for number, line in enumerate(data.split(b"\n"), start=1):
+    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -161,7 +162,8 @@ def follow(args: Arguments) -> Answer:
             found = wait_for_events(queue, last_event_id=seen, limit=most, filter=args.filter, timeout_seconds=wait)
             if not found:
                 break
-            write(1, _events(found).text)
+            if not write(1, _events(found).text):
+                break
             seen, left = found[-1].id, left if left is None else left - len(found)
     return Answer("")
 
@@ -202,7 +204,7 @@ def dispatch_(args: Arguments) -> Answer:
     from postroom.cli.human import line
     from postroom.queues.dispatching import dispatch
 
-    starts = dispatch(_queue(args))
+    starts = dispatch(_queue(args), at_once=True)
     lines = [line(f"{start.consumer_id}: {start.outcome}{f' ({start.detail})' if start.detail else ''}") + "\n" for start in starts]
     return Answer("".join(lines), {"consumers": [start.plain() for start in starts]})
 
@@ -254,15 +256,18 @@ def _queue(args: Arguments, *needed: str, solitary: bool = False) -> Queue:
     """The queue that is meant, once every flag that must be there is. A handler of ours need not say which, nor who it is."""
     from postroom.queues.queue import Queue
 
+    _need(args, *needed)
+    return Queue(args.thread, door="cli", solitary=solitary)
+
+
+def _need(args: Arguments, *needed: str) -> None:
     for key, name in (("thread", "THREAD_DIR"), ("consumer", "THREAD_CONSUMER")):
         if args.values.get(key, "") is None:
             args.values[key] = os.environ.get(name)
     for key in ("thread", *needed):
         if args.values[key] is None:
             flag = "--" + key.replace("_", "-")
-            hint = f"For example: {args.command.example}"
-            raise InvalidInput(f"{flag} is missing", field=flag[2:], hint=hint)
-    return Queue(args.thread, door="cli", solitary=solitary)
+            raise InvalidInput(f"{flag} is missing", field=flag[2:], hint=f"For example: {args.command.example}")
 
 
 def _limit(args: Arguments) -> dict[str, int]:

@@ -30,3 +30,13 @@ def file_name(name: str) -> str:
     from hashlib import sha256
 
     return f"{written[: _LONGEST_FILE_NAME - 67]}%~{sha256(data).hexdigest()}"  # %~ is in no name that was written out whole
+
+
+def digest(text: str) -> str:
+    """A text's sha1, by the C module under `hashlib`, without what that drags in. For telling apart, not for secrets."""
+    try:
+        from _sha1 import sha1
+    except ImportError:
+        from hashlib import sha1
+    found: str = sha1(text.encode(errors="surrogateescape")).hexdigest()  # noqa: S324
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from postroom.core import clock
 from postroom.core.errors import FilterFailed
 from postroom.core.events import Start, Subscription
 from postroom.queues.locks import Lock
@@ -21,19 +22,20 @@ if TYPE_CHECKING:
 STARTED, SKIPPED, FAILED = "started", "skipped", "failed"
 
 
-def dispatch(queue: Queue, *, adopt: Callable[[int], None] | None = None) -> tuple[Start, ...]:
+def dispatch(queue: Queue, *, at_once: bool = False, adopt: Callable[[int], None] | None = None) -> tuple[Start, ...]:
     """Start what is to be started, and say what was done about each consumer that has unread events.
 
+    A handler that got nowhere before is left alone for a while, unless it is to be `at_once`.
     Forks, so call it from a process with one thread; `schedule` is for all others. Supervisors live on by themselves, unless
     `adopt` takes in their process ids.
     """
     with queue.file.read() as tx:
         consumers = [Subscription(*row).consumer_id for row in tx.all(sql.SUBSCRIPTIONS)]
-    starts = (_look_after(queue, consumer, adopt) for consumer in consumers)
+    starts = (_look_after(queue, consumer, at_once, adopt) for consumer in consumers)
     return tuple([start for start in starts if start is not None])
 
 
-def _look_after(queue: Queue, consumer: str, adopt: Callable[[int], None] | None) -> Start | None:
+def _look_after(queue: Queue, consumer: str, at_once: bool, adopt: Callable[[int], None] | None) -> Start | None:
     try:
         now = standing(queue, consumer)
     except FilterFailed as refusal:  # its own consumer stops, the others go on
@@ -50,13 +52,13 @@ def _look_after(queue: Queue, consumer: str, adopt: Callable[[int], None] | None
         queue.tracks.say(f"dispatch: consumer={logged(consumer)} skipped (lock held)")
         return Start(consumer, SKIPPED, "lock held")
     try:
-        at_once = not rests(lock, now.acked, queue.file.clock())
-        if at_once:
+        until = 0 if at_once else rests(lock, now, queue.file.clock())
+        if not until:
             queue.tracks.say(f"dispatch: consumer={logged(consumer)} {spawned(now.subscription)}")
-        _fork(queue.path, now, lock, at_once, adopt)
+        _fork(queue.path, now, lock, not until, adopt)
     finally:
         lock.close()
-    return Start(consumer, STARTED)
+    return Start(consumer, STARTED, f"no progress before: rests until {clock.stamp(until)}" if until else "")
 
 
 def _fork(path: str, now: Standing, lock: Lock, at_once: bool, adopt: Callable[[int], None] | None) -> None:

@@ -29,9 +29,14 @@ def hand_over(notifier: str, author: str, task: str, command: str) -> str:
         wake.close()
     if child.status == 0:
         return QUEUED
-    if child.status == 1 and "already" in said.lower():
+    if child.status == 1 and _means_already(said.lower(), task.lower()):
         return ALREADY_QUEUED
     raise _failure(f"{child.how}, {last_line(said)}" if said else child.how)
+
+
+def _means_already(said: str, task: str) -> bool:
+    """Whether it says that the task waits, and not that something else is there already."""
+    return "already queued" in said or ("already" in said and ("task" in said.replace(task, "") or task in said))
 
 
 def _patience() -> float:

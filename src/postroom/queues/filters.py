@@ -58,7 +58,8 @@ def _skipping(queue: Queue, subscription: Subscription, start: int) -> int:
     try:
         with open(_path(queue, subscription), encoding="utf-8") as file:
             noted = loads(file.read())
-        if noted["filter"] == subscription.filter and noted["after"] <= start:
+        same = noted["filter"] == subscription.filter and noted["after"] <= start
+        if same and noted["stored_at"] == _stored_at(queue, int(noted["up_to"])):  # else the events are others by now
             return max(start, int(noted["up_to"]))
     except (OSError, ValueError, KeyError, TypeError):
         pass  # no note, or not one of ours: everything is looked at
@@ -70,10 +71,16 @@ def _note(queue: Queue, subscription: Subscription, after: int, up_to: int) -> N
     draft = f"{path}.{os.getpid()}"
     try:
         with open(draft, "w", encoding="utf-8") as file:
-            file.write(dumps({"filter": subscription.filter, "after": after, "up_to": up_to}))
+            file.write(dumps({"filter": subscription.filter, "after": after, "up_to": up_to, "stored_at": _stored_at(queue, up_to)}))
         os.replace(draft, path)
     except OSError:
         pass  # it is only a note
+
+
+def _stored_at(queue: Queue, event_id: int) -> str:
+    with queue.file.read() as tx:
+        row = tx.one(sql.EVENT_TIME, id=event_id)
+    return str(row[0]) if row else ""
 
 
 def _path(queue: Queue, subscription: Subscription) -> str:

@@ -149,7 +149,10 @@ class Tracks:
                 pass
 
     def _take(self) -> int | None:
-        if self._notes is None or os.fstat(self._notes).st_nlink == 0:
+        if self._notes is not None and os.fstat(self._notes).st_nlink == 0:
+            os.close(self._notes)
+            self._notes = None
+        if self._notes is None:
             self._notes = _open(self._store.folder, self._path, os.O_RDWR)
         deadline = monotonic() + _PATIENCE
         while True:

@@ -10,6 +10,7 @@ import fcntl
 import os
 from time import sleep
 
+from postroom.core import clock
 from postroom.core.jsontext import dumps, loads
 from postroom.core.words import file_name
 
@@ -53,6 +54,14 @@ class Lock:
         self.release()
         return True
 
+    def current(self, folder: str, consumer: str) -> bool:
+        """Whether it is still the one that others would find: the queue may have been deleted, and even made anew."""
+        try:
+            found, ours = os.stat(path_of(folder, consumer)), os.fstat(self.file)
+        except OSError:
+            return False
+        return (found.st_ino, found.st_dev) == (ours.st_ino, ours.st_dev)
+
     def release(self) -> None:
         fcntl.flock(self.file, fcntl.LOCK_UN)
 
@@ -76,9 +85,19 @@ def look(folder: str, consumer: str) -> tuple[bool, str | None]:
     except OSError:
         return False, None
     lock = Lock(file)
-    fruitless, held = lock.read().get("fruitless", 0), not lock.only_looked_at()
+    noted, held = lock.read(), not lock.only_looked_at()
     lock.close()
-    return held, f"{fruitless} runs in a row made no progress" if fruitless else None
+    return held and not noted.get("resting"), _trouble(noted, held)
+
+
+def _trouble(noted: dict[str, Any], held: bool) -> str | None:
+    fruitless = noted.get("fruitless") or 0
+    said = [str(noted["trouble"])] if noted.get("trouble") else []
+    if fruitless:
+        said.append(f"{fruitless} {'run' if fruitless == 1 else 'runs in a row'} made no progress")
+    if held and noted.get("resting") and noted.get("not_before"):
+        said.append(f"the next is at {clock.stamp(noted['not_before'])}")
+    return ", ".join(said) or None
 
 
 def _try(file: int, kind: int) -> bool:

@@ -11,7 +11,7 @@ from postroom.core import checks, clock
 from postroom.core.chores import NotifierStatus, NotifierTask, Run, Timer
 from postroom.core.errors import Conflict, InvalidInput, NotFound
 from postroom.core.events import ALREADY_QUEUED, QUEUED
-from postroom.core.words import quoted, shown
+from postroom.core.words import digest, quoted, shown
 from postroom.queues import standby
 from postroom.store.sqlite import notifier_statements as sql
 from postroom.store.sqlite.files import NotifierFile
@@ -159,8 +159,8 @@ def revive(notifier: NotifierFile) -> None:
     """Start a runner if something waits that a dead one left behind."""
     with notifier.read() as tx:
         waiting = tx.one(sql.TASK_NEXT_DUE) or tx.all(sql.TASKS_RUNNING) or tx.one(sql.TIMER_NEXT)
-        stopped = mode(tx) == STOPPED
-    if waiting and not stopped:
+        wanted = mode(tx)
+    if wanted == RESIDENT or (waiting and wanted != STOPPED):
         standby.wake(notifier.home)
 
 
@@ -205,12 +205,7 @@ def slug(path: str) -> str:
     plain = "".join([letter if letter.isascii() and letter.isalnum() else "-" for letter in path]).lstrip("-")
     if len(plain) <= 40:
         return plain
-    try:
-        from _sha1 import sha1  # the C module under `hashlib`, without what that drags in
-    except ImportError:
-        from hashlib import sha1
-
-    return f"{plain[:32]}-{sha1(path.encode(errors='surrogateescape')).hexdigest()[:6]}"  # noqa: S324 - as the document says
+    return f"{plain[:32]}-{digest(path)[:6]}"
 
 
 def mode(tx: Transaction) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.core import checks, clock
-from postroom.core.errors import InvalidInput
+from postroom.core.errors import InvalidInput, NoStore
 from postroom.core.events import Consumer, Progress, QueueEvent, QueueSummary, Subscription, check_draft, consumer_name
 from postroom.core.words import shown
 from postroom.queues import filters
@@ -177,7 +177,10 @@ def wait_for_events(
             seen = max(seen, head)  # what did not fit then will not fit later
         return found or None
 
-    return until(queue.file, look, timeout_seconds, topics=EVENTS) or ()
+    try:
+        return until(queue.file, look, timeout_seconds, topics=EVENTS) or ()
+    except OSError as error:  # the folder of the bells
+        raise NoStore(f"the queue at {queue.path} is gone: {error.strerror}", hint="Look where it went, or init it anew.") from None
 
 
 def info(queue: Queue) -> QueueSummary:

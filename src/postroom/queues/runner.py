@@ -37,6 +37,8 @@ _LONGEST_BACKOFF = 60
 def main() -> NoReturn:
     """What a fresh interpreter does that `standby.wake` started."""
     home, lock = sys.argv[1], Lock(int(sys.argv[2]))
+    os.closerange(3, lock.file)  # whoever started us may have had files open for us to inherit, or locks on them
+    os.closerange(lock.file + 1, 1 << 16)
     os.set_inheritable(lock.file, False)
     os.chdir(home)
     with NotifierFile(home, door="cli") as notifier:
@@ -112,6 +114,8 @@ class Runner:
             return False
         if self._stopping:
             return True
+        if self._supervisors:  # should one be killed, somebody has to look after its consumer
+            return False
         with self._notifier.read() as tx:
             waiting = tx.one(sql.TASK_NEXT_DUE) or tx.one(sql.TIMER_NEXT) or mode(tx) == RESIDENT
         return not waiting and monotonic() - self._busy_at >= idle_seconds()
@@ -127,7 +131,7 @@ class Runner:
         with self._notifier.read() as tx:
             task = tx.one(sql.TASK_NEXT_DUE) if len(self._jobs) < MOST_JOBS else tx.one(sql.DISPATCH_NEXT_DUE)
             times = [clock.instant(row[0]) for row in (task, tx.one(sql.TIMER_NEXT)) if row]
-            idle = not times and not self._jobs and mode(tx) != RESIDENT
+            idle = not times and not self._jobs and not self._supervisors and mode(tx) != RESIDENT
         waits = [(time - self._notifier.clock()) / clock.SECOND for time in times]
         waits += [job.due - monotonic() for job in self._jobs.values() if job.due is not None]
         if idle:
@@ -168,9 +172,9 @@ class Runner:
             with Queue(path, door="cli") as queue:
                 starts = dispatch(queue, adopt=lambda process: self._supervisors.update({process: path}))
             said = "".join(f"{start.consumer_id}: {start.outcome} {start.detail}".rstrip() + "\n" for start in starts)
-        except Refusal as refusal:
+        except (Refusal, OSError) as refusal:
             outcome, status, said = FAILED, 1, f"{refusal}\n"
-            if isinstance(refusal, StoreTrouble) and not isinstance(refusal, NoStore) and task.attempts < 5:
+            if isinstance(refusal, StoreTrouble | OSError) and not isinstance(refusal, NoStore) and task.attempts < 5:
                 task = task.replace(retries=task.attempts)  # a busy disk is no reason to forget it
         with self._notifier.write() as tx:
             self._settle(tx, task, began, outcome, status, said)
@@ -203,7 +207,7 @@ class Runner:
                 self._ended(self._jobs.pop(process), code)
             elif process in self._supervisors:
                 path = self._supervisors.pop(process)
-                if code < 0 and os.path.exists(path):  # killed: what it left is looked after again
+                if code and os.path.exists(path):  # killed, or at its wits' end: what it left is looked after again
                     queue_dispatch(self._notifier, path, author="notifier")
 
     def _ended(self, job: Job, code: int) -> None:

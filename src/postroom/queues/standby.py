@@ -11,6 +11,7 @@ import os
 import sys
 from time import monotonic, sleep
 
+from postroom.core.errors import StoreReadOnly
 from postroom.queues.locks import Lock
 
 TYPE_CHECKING = False
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _CODE = "from postroom.queues.runner import main; main()"
+_OF_A_HANDLER = ("THREAD_DIR", "THREAD_CONSUMER", "INBOX_LEASH")  # a runner that one starts is not that one's
 _LARGEST_LOG = 1 << 20
 _PATIENCE = 10.0
 _TERM = 15
@@ -70,7 +72,11 @@ def _until(fact: Callable[[], bool]) -> None:
 
 
 def _open(home: str) -> Lock:
-    return Lock(os.open(os.path.join(home, "runner.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+    try:
+        return Lock(os.open(os.path.join(home, "runner.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+    except OSError as error:
+        hint = "Check the folder, or name another with NOTIFIER_HOME."
+        raise StoreReadOnly(f"{home}/runner.lock cannot be opened: {error.strerror}", hint=hint) from None
 
 
 def _start(home: str, lock: Lock) -> None:
@@ -86,7 +92,7 @@ def _start(home: str, lock: Lock) -> None:
         os.posix_spawn(
             sys.executable,
             (sys.executable, "-P", "-c", _CODE, home, str(handed)),
-            os.environ,
+            {name: value for name, value in os.environ.items() if name not in _OF_A_HANDLER},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666),

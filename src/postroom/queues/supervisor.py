@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 import sys
-from time import monotonic
+from time import monotonic, sleep
 
 from postroom.core.clock import SECOND
-from postroom.core.errors import Refusal
+from postroom.core.errors import FilterFailed, NoStore, Refusal, StoreBusy
 from postroom.core.jsontext import dumps
-from postroom.core.words import file_name
+from postroom.core.words import digest, file_name
 from postroom.leash import let_go, spawn
 from postroom.queues.locks import Lock
 from postroom.queues.queue import Queue
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from postroom.core.events import Subscription
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
+NOT_STARTED = 126  # as a shell says it
+_PATIENCE = 20  # looks at a store that is busy
 MOST_FRUITLESS = 10  # runs in a row that acked nothing; then the next dispatch may try once more
 LARGEST_OUTPUT = 10 << 20
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/@-")
@@ -38,89 +40,107 @@ def become(path: str, now: Standing, lock: Lock, at_once: bool) -> NoReturn:
     """What a forked child does, and all that it does: the first run, unless the handler is to be left alone for a while."""
     consumer, ended = now.subscription.consumer_id, ""
     _detach(lock.file)
-    lock.write(**{**lock.read(), "pid": os.getpid()})
+    lock.write(**{**lock.read(), "pid": os.getpid(), "resting": not at_once})
     if at_once:
-        status, seconds = run_handler(path, now.subscription)
-        ended = f"{status} {seconds:.6f}"
+        ended = " ".join(map(str, run_handler(path, now.subscription)))
     os.set_inheritable(lock.file, True)
     code = "from postroom.queues.supervisor import resume; resume()"
-    os.execv(sys.executable, (sys.executable, "-P", "-c", code, path, consumer, str(lock.file), str(now.acked), str(now.head), ended))  # noqa: S606
+    told = (path, consumer, str(lock.file), str(now.acked), str(now.head), now.subscription.handler_cmd, ended)
+    os.execv(sys.executable, (sys.executable, "-P", "-c", code, *told))  # noqa: S606
 
 
 def resume() -> NoReturn:
     """What it then is: a fresh interpreter, told all that it has to know."""
-    path, consumer, lock, acked, head, ended = sys.argv[1:]
-    os.set_inheritable(int(lock), False)
+    path, consumer, file, acked, head, handler, ended = sys.argv[1:]
+    lock = Lock(int(file))
+    os.set_inheritable(lock.file, False)
     try:
-        with Queue(path) as queue:
-            supervisor = Supervisor(queue, consumer, Lock(int(lock)), int(acked), int(head))
-            if ended:
-                status, seconds = ended.split()
-                supervisor.ended(int(status), float(seconds))
-            supervisor.run()
-    except Refusal:
-        pass  # the queue is gone, or cannot be read: the next dispatch says so
+        if lock.current(path, consumer):
+            with Queue(path) as queue:
+                supervisor = Supervisor(queue, consumer, lock, int(acked), int(head), handler)
+                if ended:
+                    status, seconds, *why = ended.split(" ", 2)
+                    supervisor.ended(int(status), float(seconds), " ".join(why))
+                supervisor.run()
+    except NoStore:
+        pass  # the queue is gone, and its consumers with it
+    except (Refusal, OSError):
+        os._exit(1)  # whoever adopted us looks after the consumer
     os._exit(0)
 
 
-def rests(lock: Lock, acked: int, now: int) -> bool:
-    """Whether a handler that got nowhere is to be left alone a while longer."""
+def rests(lock: Lock, now: Standing, instant: int) -> int:
+    """Until when a handler that got nowhere is to be left alone; 0 if it is not."""
     noted = lock.read()
-    return bool(noted.get("fruitless")) and noted.get("acked") == acked and now < noted.get("not_before", 0)
+    same = noted.get("acked") == now.acked and noted.get("handler") == digest(now.subscription.handler_cmd)
+    until = int(noted.get("not_before") or 0) if noted.get("fruitless") and same else 0
+    return until if 0 < until - instant <= LONGEST_WAIT * SECOND else 0
 
 
 class Supervisor:
-    def __init__(self, queue: Queue, consumer: str, lock: Lock, acked: int, head: int) -> None:
+    def __init__(self, queue: Queue, consumer: str, lock: Lock, acked: int, head: int, handler: str) -> None:
         self._queue = queue
         self._consumer = consumer
         self._lock = lock
-        noted = lock.read() if lock.read().get("acked") == acked else {}
         self._acked = acked
         self._head = head  # the newest event when the last run began
-        self._fruitless = int(noted.get("fruitless") or 0)
-        self._not_before = int(noted.get("not_before") or 0)
+        self._handler = handler
+        noted = lock.read()
+        same = noted.get("acked") == acked and noted.get("handler") == digest(handler)
+        self._fruitless = int(noted.get("fruitless") or 0) if same else 0
+        self._not_before = int(noted.get("not_before") or 0) if same else 0
+        self._trouble = ""
         self._runs = 0
 
     def run(self) -> None:
         self._note()
-        while True:
+        while self._lock.current(self._queue.path, self._consumer):
             now = self._standing()
-            if now is not None and now.acked > self._acked:
-                self._acked, self._fruitless, self._not_before = now.acked, 0, 0
+            if now is not None and (now.acked > self._acked or now.subscription.handler_cmd != self._handler):
+                self._acked, self._handler, self._fruitless, self._not_before = now.acked, now.subscription.handler_cmd, 0, 0
             if now is None or not now.unread or (self._runs and self._fruitless >= MOST_FRUITLESS):
-                if self._leave(now):
+                if self._leave():
                     return
-            elif not self._wait():
+            elif not self._rest():
                 self._handle(now)
 
     def _standing(self) -> Standing | None:
-        try:
-            return standing(self._queue, self._consumer)
-        except Refusal as refusal:
-            self._say(f"{refusal}", "ERROR")
-            return None
+        """How the consumer stands; None if it is not to be started. A store that is busy is asked again."""
+        for _ in range(_PATIENCE):
+            try:
+                return standing(self._queue, self._consumer)
+            except StoreBusy:
+                sleep(0.1)
+            except FilterFailed as refusal:
+                self._say(f"filter: {refusal}", "ERROR")
+                return None
+        return standing(self._queue, self._consumer)
 
-    def _leave(self, seen: Standing | None) -> bool:
+    def _leave(self) -> bool:
         """Let go of the lock, then look again: who pushed in between found it held, and trusted us."""
         self._note(pid=None)
         self._lock.release()
-        now = self._standing() if seen is not None else None
-        nothing_new = now is None or not now.unread or (self._runs > 0 and self._fruitless >= MOST_FRUITLESS and now.head == self._head)
-        if nothing_new or not self._lock.retake():
+        now = self._standing()
+        gave_up = self._runs > 0 and self._fruitless >= MOST_FRUITLESS
+        if now is None or not now.unread or (gave_up and now.head == self._head and now.subscription.handler_cmd == self._handler):
+            return True
+        if not self._lock.retake():
             return True
         self._runs = 0
         self._note()
         return False
 
-    def _wait(self) -> bool:
+    def _rest(self) -> bool:
         """Sleep off what is left of the backoff, unless something happens; whether there was any."""
         left = (self._not_before - self._queue.file.clock()) / SECOND
-        if left <= 0:
+        if left <= 0 or left > LONGEST_WAIT:
             return False
+        self._note(resting=True)
         with self._queue.file.watch("progress") as bell:
             now = self._standing()
-            if now is not None and now.acked == self._acked:
-                bell.wait(min(left, LONGEST_WAIT))
+            if now is not None and now.acked == self._acked and now.subscription.handler_cmd == self._handler:
+                bell.wait(left)
+        self._note()
         return True
 
     def _handle(self, now: Standing) -> None:
@@ -128,9 +148,12 @@ class Supervisor:
         self._head = now.head
         self.ended(*run_handler(self._queue.path, now.subscription))
 
-    def ended(self, status: int, seconds: float) -> None:
-        """What became of one run of the handler."""
+    def ended(self, status: int, seconds: float, why: str = "") -> None:
+        """What became of one run of the handler; `why` if it could not even be started."""
         self._runs += 1
+        self._trouble = why
+        if why:
+            self._say(f"could not be started: {why}", "ERROR")
         after = self._standing()
         acked = after.acked if after is not None else self._acked
         how = f"exit={status}" if status >= 0 else f"signal={-status}"
@@ -148,26 +171,45 @@ class Supervisor:
         then = f"next run in {wait:g} s" if self._fruitless < MOST_FRUITLESS else "waits for the next dispatch"
         self._say(f"no progress, {then}", "WARN")
 
-    def _note(self, pid: int | None = -1) -> None:
-        holder = os.getpid() if pid == -1 else pid
-        self._lock.write(pid=holder, fruitless=self._fruitless, acked=self._acked, not_before=self._not_before)
+    def _note(self, pid: int | None = -1, *, resting: bool = False) -> None:
+        self._lock.write(
+            pid=os.getpid() if pid == -1 else pid,
+            fruitless=self._fruitless,
+            acked=self._acked,
+            not_before=self._not_before,
+            resting=resting,
+            trouble=self._trouble,
+            handler=digest(self._handler),
+        )
 
     def _say(self, what: str, level: str = "INFO") -> None:
         self._queue.tracks.say(f"dispatch: consumer={logged(self._consumer)} {one_line(what)}", level)
 
 
-def run_handler(folder: str, subscription: Subscription) -> tuple[int, float]:
-    """One run, from its start to its end: its exit status, or minus the signal that ended it, and how long it took."""
+def run_handler(folder: str, subscription: Subscription) -> tuple[int, float, str]:
+    """One run, from its start to its end: its exit status, or minus the signal that ended it; how long; why it could not start."""
     began, consumer = monotonic(), subscription.consumer_id
-    os.chdir(folder)
-    environment = {**os.environ, "THREAD_DIR": folder, "THREAD_CONSUMER": consumer, "PATH": path_with_us()}
-    output, nothing = _output(folder, consumer), os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    process, leash = spawn(subscription.handler_cmd, environment, (nothing, output, output))
-    os.close(output)
-    os.close(nothing)
+    try:
+        process, leash = _start(folder, subscription.handler_cmd, consumer)
+    except OSError as error:
+        return NOT_STARTED, monotonic() - began, one_line(str(error))
     status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     let_go(leash)
-    return status, monotonic() - began
+    return status, monotonic() - began, ""
+
+
+def _start(folder: str, command: str, consumer: str) -> tuple[int, int]:
+    os.chdir(folder)
+    environment = {**os.environ, "THREAD_DIR": folder, "THREAD_CONSUMER": consumer, "PATH": path_with_us()}
+    output = _output(folder, consumer)
+    try:
+        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return spawn(command, environment, (nothing, output, output))
+        finally:
+            os.close(nothing)
+    finally:
+        os.close(output)
 
 
 def spawned(subscription: Subscription) -> str:
@@ -199,7 +241,10 @@ def path_with_us() -> str:
 
 def _output(folder: str, consumer: str) -> int:
     """Where a handler's output goes. One that has grown large is set aside first."""
-    os.makedirs(os.path.join(folder, "logs"), exist_ok=True)
+    try:
+        os.mkdir(os.path.join(folder, "logs"))
+    except FileExistsError:
+        pass
     path = os.path.join(folder, "logs", file_name(consumer) + ".out")
     try:
         if os.stat(path).st_size > LARGEST_OUTPUT:

@@ -52,8 +52,9 @@ class BellWatch:
 
     def __init__(self, store: SqliteStore, bells: list[str]) -> None:
         self._store = store
-        for bell in bells:
-            touch(bell)
+        if os.path.exists(store.place):  # of a store that was deleted nothing is made again
+            for bell in bells:
+                touch(bell)
         self._ear = _attending(store.ears, bells, store.solitary)
         self._seen = store.data_version()
         self._looks = LOOKS_AFTER_LOG

@@ -51,7 +51,7 @@ class NotifierFile(SqliteStore):
         self.home = resolved(home)
         place = os.path.join(self.home, "notifier.db")
         if not os.path.exists(place):
-            folder_for(self.home)
+            folder_for(self.home, mode=0o700)  # commands and their output are nobody else's business
             _create(place, "notifier")
         super().__init__(place, door=door, now=now)
 
@@ -92,9 +92,9 @@ def _folder(path: str) -> str:
     return resolved(checks.text("the path of a queue", path))
 
 
-def folder_for(path: str) -> None:
+def folder_for(path: str, *, mode: int = 0o777) -> None:
     try:
-        os.makedirs(path, exist_ok=True)
+        os.makedirs(path, mode, exist_ok=True)
     except OSError as error:
         raise StoreReadOnly(f"the folder {path} cannot be made: {error.strerror}", hint="Choose a folder that you can write.") from None
 
