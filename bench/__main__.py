@@ -1,10 +1,10 @@
-"""`python -m bench [commands] [waking] [writers] [library] [mail] [queues] [postgres]`: all of them, or those named."""
+"""`python -m bench [commands] [waking] [writers] [library] [mail] [queues] [tasks] [postgres]`: all of them, or those named."""
 
 from __future__ import annotations
 
 import sys
 
-from bench import commands, library, mail, postgres, queues, waking, writers
+from bench import commands, library, mail, postgres, queues, tasks, waking, writers
 from bench.report import Report
 
 SECTIONS = {
@@ -14,6 +14,7 @@ SECTIONS = {
     "library": library.run,
     "mail": mail.run,
     "queues": queues.run,
+    "tasks": tasks.run,
     "postgres": postgres.run,
 }
 

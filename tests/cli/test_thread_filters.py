@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +16,13 @@ PEEK = ("peek", "--thread", "queue", "--last-event-id", "0")
 SUBSCRIBE = ("subscribe", "--thread", "queue", "--consumer", "hostile", "--handler", "touch ran")
 MEBIBYTE = 1024  # as `ru_maxrss` counts
 COUNT = 160
+# From a small process: a child's `ru_maxrss` begins with that of whoever forked it.
+MEASURING = """
+import resource, subprocess, sys
+with open(sys.argv[1], "wb") as said:
+    done = subprocess.run(sys.argv[2:], stdout=subprocess.DEVNULL, stderr=said)
+print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
 
 BROKEN = [
     "",
@@ -155,18 +162,12 @@ def own(office: QuietOffice) -> Iterator[QuietOffice]:
 def _peak(office: QuietOffice, *argv: str) -> tuple[int, str, int]:
     """How a command ended, what it said, and how many kibibytes it held at most."""
     said = office.folder / "said"
-    with said.open("wb") as stderr:
-        line = [*COMMANDS["thread"], *argv]
-        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=stderr, cwd=office.folder, env=office.environment())
-        try:
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-        finally:
-            if process.returncode is None:
-                process.kill()
+    line = [sys.executable, "-c", MEASURING, str(said), *COMMANDS["thread"], *argv]
+    done = subprocess.run(line, stdout=subprocess.PIPE, cwd=office.folder, env=office.environment(), timeout=60, check=True)
+    code, most = map(int, done.stdout.split())
     text = said.read_text()
     said.unlink()
-    return process.returncode, text, usage.ru_maxrss
+    return code, text, most
 
 
 @pytest.mark.parametrize("fragment", REFUSED, ids=range(len(REFUSED)))

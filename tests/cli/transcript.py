@@ -32,7 +32,8 @@ PATIENCE = 10.0
 WIDTH = 120
 PROGRAMS = ("inbox", "mailbox", "thread", "notifier")
 _ID = re.compile(r"\b(thr|msg|lse|art)_[0-9a-hjkmnp-tv-z]{17}\b")
-_SAID = re.compile(r"\b(?:thr|msg|lse|art)_[0-9]+\b")
+_TASK = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+_SAID = re.compile(r"\b(?:thr|msg|lse|art|tsk)_[0-9]+\b")
 
 
 class Names:
@@ -45,6 +46,7 @@ class Names:
 
     def shorten(self, text: str) -> str:
         text = _ID.sub(lambda match: self._name(match[0]), text.replace(self._folder, "<tmp>"))
+        text = _TASK.sub(lambda match: self._name(match[0], "tsk"), text)
         text = re.sub(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3,6}Z", "<time>", text)
         text = re.sub(r"\bprocess \d+", "process <pid>", re.sub(r'"pid": \d+', '"pid": 1', text))
         text = re.sub(r"\b\d+\.\d+ s,", "<seconds>", re.sub(r'"seconds": [\d.]+', '"seconds": 0.1', text))
@@ -55,9 +57,9 @@ class Names:
     def lengthen(self, text: str) -> str:
         return _SAID.sub(lambda match: self._long.get(match[0], match[0]), text)
 
-    def _name(self, identity: str) -> str:
+    def _name(self, identity: str, kind: str = "") -> str:
         if identity not in self._short:
-            kind = identity[:3]
+            kind = kind or identity[:3]
             short = f"{kind}_{1 + sum(name.startswith(kind) for name in self._long)}"
             self._short[identity], self._long[short] = short, identity
         return self._short[identity]

@@ -39,15 +39,15 @@ def test_every_name_in_architecture_exists() -> None:
     tables = sorted((ROOT / "src/postroom/store/migrations/sqlite").glob("*.sql"))
     columns = {word for table in tables for word in table.read_text().replace("(", " ").split()}
     folders = {path.name for path in (ROOT / "src" / "postroom").iterdir()}
-    later = {"tasks", "people"}
+    later = {"people"}
     other = {"sys", "modules", "coord", "db", "events", "jsonl", "lock", "turn", "except"}
     assert spoken - defined - columns - folders - later - other == set()
 
 
 @pytest.mark.parametrize("page", SPECS, ids=lambda page: page.name)
 def test_every_clause_is_tied_to_a_test_that_exists(page: Path) -> None:
-    rows = re.findall(r"^\| ([MQW]\d+) \| .* \| (.+) \|$", page.read_text(), re.MULTILINE)
-    assert len(rows) > 40
+    rows = re.findall(r"^\| ([MQTW]\d+) \| .* \| (.+) \|$", page.read_text(), re.MULTILINE)
+    assert len(rows) > 30
     assert len({row[0] for row in rows}) == len(rows)
     for clause, cited in rows:
         tests = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", cited)

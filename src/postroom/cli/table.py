@@ -10,6 +10,7 @@ _THREAD = Flag("--thread", "THREAD_ID", "the thread; default: $INBOX_THREAD")
 _TOKEN = Flag("--lease-token", "TOKEN", "refuse unless this is still the current lease; default: $INBOX_LEASE_TOKEN for $INBOX_THREAD")
 _LEASE = Flag("--lease-seconds", "N", "how long the lease lasts without a sign of life; default 900", NUMBER)
 _TIMEOUT = Flag("--timeout-seconds", "N", "give up after this long, with exit 10; 0 (the default) waits for ever", NUMBER)
+_TASK = Flag("--task", "ID", "which task")
 _FROM = Flag("--from", "AGENT", "who says it; default: --agent")
 _LIMIT = Flag("--limit", "N", "at most this many", INTEGER)
 _TEXTS = (
@@ -213,9 +214,113 @@ _COMMANDS = (
         words=("NAME",),
         example="inbox agent add maria --kind human",
     ),
+    Command(
+        "agent register",
+        "Give an agent a card, so that others can give it tasks. Said again, the card is replaced.",
+        "tasking:register",
+        (
+            Flag("--description", "TEXT", "what it does"),
+            Flag("--skill", "NAME", "something that it can do; may be repeated", repeat=True),
+        ),
+        words=("NAME",),
+        example="inbox agent register canyon --description 'Reviews designs' --skill review",
+    ),
+    Command(
+        "agent find",
+        "List the agents that have a skill. Exit 10 when there are none.",
+        "tasking:find",
+        (Flag("--skill", "NAME", "what it should be able to do"),),
+        example="inbox agent find --skill review",
+    ),
     Command("agent list", "List everybody who was ever seen.", "setup:agent_list", (), example="inbox agent list"),
     Command(
         "agent show", "Show one agent, and what it holds.", "setup:agent_show", (), words=("NAME",), example="inbox agent show builder"
+    ),
+    Command(
+        "task submit",
+        "Give a task to another agent, by name. It waits if that agent is not running.",
+        "tasking:submit",
+        (
+            _FROM,
+            Flag("--to", "AGENT", "who is to do it"),
+            Flag("--description", "TEXT", "what is to be done"),
+            Flag("--description-file", "PATH", "the same from a file; - for standard input"),
+            Flag("--context-json", "OBJECT", "what else it should know"),
+            Flag("--context-file", "PATH", "the same from a file; - for standard input"),
+            Flag("--priority", "urgent|high|normal|low", "default normal"),
+            Flag("--deadline-seconds", "N", "fails by itself when it is not done within", NUMBER),
+            Flag("--job", "ID", "the job in whose course it is given"),
+            Flag("--parent", "TASK", "the task in whose course it is given"),
+        ),
+        example='inbox task submit --from forge --to canyon --description "Review architecture for module X"',
+    ),
+    Command(
+        "task list",
+        "List tasks and results, newest first.",
+        "tasking:list_",
+        (
+            Flag("--status", "pending|accepted|completed|failed", "only these"),
+            Flag("--limit", "N", "at most this many; default 100", INTEGER),
+        ),
+        details="With --agent: those that are for it.",
+        example="inbox task list --agent canyon --status pending",
+    ),
+    Command("task show", "Show one task.", "tasking:show", (_TASK,), example="inbox task show --task 5f0e…"),
+    Command(
+        "task accept",
+        "Take a task: yours until its lease runs out.",
+        "tasking:accept",
+        (_TASK, Flag("--lease-seconds", "N", "default 900", NUMBER)),
+        details="Without --task, the most urgent one. Exit 10 when there is none.",
+        example="inbox task accept --agent canyon --json",
+    ),
+    Command(
+        "task complete",
+        "Say that a task is done. Whoever gave it gets the result.",
+        "tasking:complete",
+        (
+            _TASK,
+            Flag("--artifacts-json", "OBJECT", "what came of it"),
+            Flag("--artifact", "PATH", "a file that came of it; may be repeated", repeat=True),
+            Flag("--lease-token", "TOKEN", "refuse unless this is still the current lease"),
+        ),
+        example='inbox task complete --agent canyon --task 5f0e… --artifacts-json \'{"review": "fine"}\'',
+    ),
+    Command(
+        "task fail",
+        "Say that a task cannot be done. Whoever gave it is told why.",
+        "tasking:fail",
+        (_TASK, Flag("--reason", "TEXT", "why"), Flag("--lease-token", "TOKEN", "refuse unless this is still the current lease")),
+        example='inbox task fail --agent canyon --task 5f0e… --reason "there is no module X"',
+    ),
+    Command(
+        "task cancel",
+        "Take a task back that you gave.",
+        "tasking:cancel",
+        (_TASK, Flag("--reason", "TEXT", "why")),
+        example="inbox task cancel --agent forge --task 5f0e…",
+    ),
+    Command("task ack", "Note that a result was read.", "tasking:ack", (_TASK,), example="inbox task ack --agent forge --task 9c1b…"),
+    Command(
+        "task render",
+        "Print what waits for an agent as Markdown for its prompt. Accepts nothing.",
+        "tasking:render",
+        (Flag("--budget", "N", "at most this many characters; default 10000", INTEGER),),
+        example="inbox task render --agent canyon",
+    ),
+    Command(
+        "task wait",
+        "Sleep until a task has ended. Exit 10 when the time is over.",
+        "tasking:wait",
+        (_TASK, Flag("--timeout-seconds", "N", "give up after this long; 0 (the default) waits for ever", NUMBER)),
+        example="inbox task wait --task 5f0e… --timeout-seconds 600",
+    ),
+    Command(
+        "task open-thread",
+        "Answer a task through a work thread: when that ends, so does the task.",
+        "tasking:open_thread",
+        (_TASK,),
+        example="inbox task open-thread --agent canyon --task 5f0e…",
     ),
     Command(
         "skill",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from postroom.core.errors import InvalidState, StorageFailure
 from postroom.core.letters import Alias, Parcel
 from postroom.core.records import Agent, Artifact, Event, Lease, Message, Thread
-from postroom.store.statements import MAILBOX
+from postroom.store.statements import JOB, MAILBOX, TASK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,10 +30,13 @@ TABLES: dict[str, tuple[int, tuple[str, ...]]] = {
     "deliveries": (1, (*Parcel.__fields__, "extra_json", "payload")),
     "mail_ids": (1, ("msg_id", "session", "state", "ended_at")),
     "mail_aliases": (1, Alias.__fields__),
+    "jobs": (1, tuple(JOB.split(", "))),
+    "tasks": (1, tuple(TASK.split(", "))),
+    "agent_skills": (2, ("skill", "agent")),
 }
 
 # What tells a store that was used from a copy that was interrupted: the table, the column, and the word for it.
-OWN = (("threads", "thread_id", "threads"), ("deliveries", "msg_id", "messages"))
+OWN = (("threads", "thread_id", "threads"), ("deliveries", "msg_id", "messages"), ("tasks", "task_id", "tasks"))
 
 
 def copy(source: Store, target: Store, *, tell: Tell | None = None) -> dict[str, int]:

@@ -102,6 +102,30 @@ class Catalogue(Protocol):
     aliases_all: str
     deliveries_settle: str
 
+    # tasks, jobs and skills
+    task_insert: str
+    task_find: str
+    task_move: str
+    tasks_of_job: str
+    tasks_waiting: str
+    tasks_unrouted: str
+    tasks_due: str
+    tasks_any: str
+    tasks_of_agent: str
+    tasks_of_status: str
+    tasks_of_agent_status: str
+    tasks_answered: str
+    job_insert: str
+    job_find: str
+    job_running: str
+    job_move: str
+    jobs_any: str
+    jobs_of_agent: str
+    agent_card: str
+    skill_insert: str
+    skills_clear: str
+    agents_of_skill: str
+
 
 class Transaction(Protocol):
     """One transaction: all of it or nothing."""

@@ -267,3 +267,52 @@ alias_of = "SELECT name FROM mail_aliases WHERE session = :session LIMIT 1"
 alias_delete = "DELETE FROM mail_aliases WHERE name = :name"
 
 aliases_all = "SELECT name, session FROM mail_aliases ORDER BY name LIMIT :limit"
+
+# tasks
+
+TASK = (
+    "task_id, kind, source_job_id, source_agent, target_job_id, target_agent, description, context_json, status, is_open, priority,"
+    " urgency, attempt, deadline, artifacts_json, reason, reason_code, outcome, answers, parent, depth, thread_id, created_at, accepted_at,"
+    " ended_at, lease_token, lease_expires_at, due_at, event_id"
+)
+JOB = "job_id, agent, status, sheet, version, state_json, created_at, updated_at, event_id"
+
+task_insert = f"INSERT INTO tasks ({TASK}) VALUES ({', '.join(':' + name for name in TASK.split(', '))})"
+task_find = f"SELECT {TASK} FROM tasks WHERE task_id = :task_id"
+# Guarded by all that a writer may have assumed: the state, whose it is, and where.
+task_move = """
+    UPDATE tasks SET status = :status, is_open = :is_open, target_job_id = :target_job_id, attempt = :attempt,
+      artifacts_json = :artifacts_json, reason = :reason, reason_code = :reason_code, thread_id = :thread_id,
+      accepted_at = :accepted_at, ended_at = :ended_at, lease_token = :lease_token, lease_expires_at = :lease_expires_at, due_at = :due_at
+    WHERE task_id = :task_id AND status = :seen_status AND attempt = :seen_attempt
+      AND coalesce(lease_token, '') = :seen_token AND coalesce(target_job_id, '') = :seen_job AND coalesce(thread_id, '') = :seen_thread"""
+tasks_of_job = f"SELECT {TASK} FROM tasks WHERE is_open = 1 AND target_job_id = :job_id ORDER BY urgency, event_id LIMIT :limit"
+tasks_waiting = f"""
+    SELECT {TASK} FROM tasks WHERE is_open = 1 AND status = 'pending' AND target_agent = :agent ORDER BY urgency, event_id LIMIT :limit"""
+tasks_unrouted = f"""
+    SELECT {TASK} FROM tasks WHERE is_open = 1 AND target_job_id IS NULL AND target_agent = :agent ORDER BY event_id LIMIT :limit"""
+tasks_due = f"SELECT {TASK} FROM tasks WHERE is_open = 1 AND due_at IS NOT NULL AND due_at <= :now ORDER BY due_at LIMIT :limit"
+tasks_any = f"SELECT {TASK} FROM tasks ORDER BY event_id DESC LIMIT :limit"
+tasks_of_agent = f"SELECT {TASK} FROM tasks WHERE target_agent = :agent ORDER BY event_id DESC LIMIT :limit"
+tasks_of_status = f"SELECT {TASK} FROM tasks WHERE status = :status ORDER BY event_id DESC LIMIT :limit"
+tasks_of_agent_status = f"SELECT {TASK} FROM tasks WHERE target_agent = :agent AND status = :status ORDER BY event_id DESC LIMIT :limit"
+_LINKED = ", ".join(f"t.{name}" for name in TASK.split(", "))
+tasks_answered = f"""
+    SELECT {_LINKED} FROM tasks t JOIN threads h ON h.thread_id = t.thread_id
+    WHERE t.is_open = 1 AND t.thread_id IS NOT NULL AND h.status IN ('done', 'failed', 'cancelled') LIMIT :limit"""
+
+job_insert = f"INSERT INTO jobs ({JOB}) VALUES ({', '.join(':' + name for name in JOB.split(', '))})"
+job_find = f"SELECT {JOB} FROM jobs WHERE job_id = :job_id"
+job_running = f"SELECT {JOB} FROM jobs WHERE status = 'running' AND agent = :agent ORDER BY event_id DESC LIMIT 1"
+job_move = """
+    UPDATE jobs SET status = :status, sheet = :sheet, version = version + 1, state_json = :state_json, updated_at = :now
+    WHERE job_id = :job_id AND version = :seen"""
+jobs_any = f"SELECT {JOB} FROM jobs ORDER BY event_id DESC LIMIT :limit"
+jobs_of_agent = f"SELECT {JOB} FROM jobs WHERE agent = :agent ORDER BY event_id DESC LIMIT :limit"
+
+agent_card = "UPDATE agents SET card_json = :card_json WHERE name = :name"
+skill_insert = "INSERT INTO agent_skills (skill, agent) VALUES (:skill, :agent)"
+skills_clear = "DELETE FROM agent_skills WHERE agent = :agent"
+agents_of_skill = f"""
+    SELECT {", ".join("a." + name for name in AGENT.split(", "))} FROM agent_skills s JOIN agents a ON a.name = s.agent
+    WHERE s.skill = :skill ORDER BY s.agent LIMIT :limit"""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from postroom.store.port import Catalogue, Row
     from postroom.store.postgres.listening import ListenWatch
 
-VERSION = 2  # of the schema: the number of the newest migration
+VERSION = 3  # of the schema: the number of the newest migration
 CHANNELS = 1009
 NOW = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
 RING = "SELECT pg_notify(channel, '') FROM unnest(CAST(:channels AS text[])) AS channel"

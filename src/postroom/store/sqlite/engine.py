@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from postroom.store.port import Catalogue, Row
     from postroom.store.sqlite.bell import BellWatch, Ear
 
-VERSION = 2  # of the schema: the number of the newest migration
+VERSION = 3  # of the schema: the number of the newest migration
 APPLICATION = 0x506F7374  # "Post", in the header of each of our files
 BUSY_SECONDS = 10.0
 LOG_PAGES = 250  # a process that leaves without closing is quickly recovered

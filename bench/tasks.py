@@ -1,0 +1,144 @@
+"""Tasks beside the same statements by hand, and when a million of them have ended."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import postroom
+from bench.report import Report, interleaved, milliseconds, times
+from postroom.core import clock, jsontext
+from postroom.store.sqlite import statements as sql
+from postroom.tasks import Conductor
+from postroom.tasks.ledger import Row, draft
+from postroom.tasks.models import A2ATask
+
+ROUNDS = 300
+FINISHED, WAITING = 1_000_000, 20
+
+
+def run(report: Report) -> None:
+    report.section("Tasks: submit, accept and complete, a transaction each, on disk (synchronous=FULL), in turns")
+    with TemporaryDirectory() as folder:
+        conductor, _ = _conductor(str(Path(folder) / "ours.db"))
+        hand = Hand(str(Path(folder) / "hand.db"))
+        interleaved(50, 1, ours=partial(_ours, conductor), hand=hand.round)
+        measured = interleaved(ROUNDS, 1, ours=partial(_ours, conductor), hand=hand.round)
+    share = measured["hand"] / measured["ours"]
+    report.row("rounds a second: by hand / postroom", f"{1 / measured['hand']:.0f} / {1 / measured['ours']:.0f}")
+    report.row("postroom / the same statements by hand", f"{share:.0%}", "at least 60 %", met=share >= 0.6)
+    report.section(f"Tasks, flat cost: {WAITING} pending beside {FINISHED:,} that have ended / beside none")
+    with TemporaryDirectory() as folder:
+        small, small_job = _filled(str(Path(folder) / "small.db"), 0)
+        large, large_job = _filled(str(Path(folder) / "large.db"), FINISHED)
+        verbs: dict[str, dict[str, Callable[[], object]]] = {
+            "pending": {"small": lambda: small.pending(small_job), "large": lambda: large.pending(large_job)},
+            "render": {"small": lambda: small.render("canyon"), "large": lambda: large.render("canyon")},
+        }
+        for name, actions in verbs.items():
+            found = interleaved(100, 1, **actions)
+            ratio = found["large"] / found["small"]
+            report.row(f"{name} ({milliseconds(found['small'])})", times(ratio), "within 1.5", met=ratio <= 1.5)
+
+
+def _conductor(place: str) -> tuple[Conductor, str]:
+    postroom.init(place)
+    conductor = Conductor(postroom.open(place))
+    for name in ("forge", "canyon"):
+        conductor.register(name)
+    return conductor, conductor.start_job("canyon").job_id
+
+
+def _ours(conductor: Conductor) -> None:
+    task = conductor.submit("forge", "canyon", "Review architecture for module X")
+    taken = conductor.accept(task.task_id, agent="canyon")
+    conductor.complete(task.task_id, agent="canyon", artifacts={"review": "fine"}, lease_token=taken.lease_token)
+
+
+def _filled(place: str, ended: int) -> tuple[Conductor, str]:
+    conductor, job = _conductor(place)
+    columns = ", ".join(f"'{job}'" if name == "target_job_id" else _FILL.get(name, "NULL") for name in Row.__fields__)
+    with sqlite3.connect(place) as database:
+        database.execute(
+            "WITH RECURSIVE counted(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ?)"
+            f" INSERT INTO tasks SELECT {columns} FROM counted WHERE ? > 0",
+            (max(ended, 1), ended),
+        )
+    for _ in range(WAITING):
+        conductor.submit("forge", "canyon", "Review architecture for module X")
+    return conductor, job
+
+
+_FILL = {
+    **dict.fromkeys(("source_job_id", "priority", "reason"), "'normal'"),
+    **dict.fromkeys(("urgency", "attempt", "depth", "is_open"), "0"),
+    "task_id": "'t' || n",
+    "event_id": "-n",
+    "kind": "'task'",
+    "source_agent": "'forge'",
+    "target_agent": "'canyon'",
+    "description": "'x'",
+    "context_json": "'{}'",
+    "status": "'completed'",
+    "created_at": "'2026'",
+    "ended_at": "'2026'",
+}
+
+
+class Hand:
+    """The same statements, in the same three transactions, without anything around them."""
+
+    def __init__(self, place: str) -> None:
+        _conductor(place)
+        self._database = sqlite3.connect(place, isolation_level=None)
+        self._database.execute("PRAGMA synchronous=FULL")
+        self._number = 0
+
+    def round(self) -> None:
+        self._number += 1
+        now = clock.stamp(clock.now())
+        task = A2ATask(task_id=f"task-{self._number}", source_job_id="", source_agent="forge", target_agent="canyon", description="Review")
+        row = draft(task).replace(created_at=now)
+        self._begin(now)
+        for name in ("forge", "canyon"):
+            self._one(sql.agent_find, name=name)
+        number = self._event(task.task_id, now)
+        job = self._one(sql.job_running, agent="canyon")[0]
+        row = row.replace(event_id=number, target_job_id=job)
+        self._database.execute(sql.task_insert, dict(row.items()))
+        self._event(task.task_id, now)
+        self._database.execute("COMMIT")
+        taken = row.replace(status="accepted", accepted_at=now, lease_token="t", lease_expires_at=now)
+        self._move(row, taken, now)
+        ended = taken.replace(status="completed", is_open=0, ended_at=now, artifacts_json=jsontext.dumps({"review": "fine"}))
+        self._move(taken, ended, now, result=row.replace(task_id=f"result-{self._number}", kind="result", target_agent="forge"))
+
+    def _move(self, before: Row, after: Row, now: str, result: Row | None = None) -> None:
+        self._begin(now)
+        self._one(sql.task_find, task_id=before.task_id)
+        seen = {"seen_status": before.status, "seen_attempt": 0, "seen_token": before.lease_token or "", "seen_thread": ""}
+        self._database.execute(sql.task_move, {**dict(after.items()), **seen, "seen_job": before.target_job_id})
+        self._event(before.task_id, now)
+        if result is not None:
+            self._one(sql.job_find, job_id="")
+            number = self._event(result.task_id, now)
+            self._one(sql.job_running, agent="forge")
+            self._database.execute(sql.task_insert, dict(result.replace(event_id=number, target_job_id=None).items()))
+        self._database.execute("COMMIT")
+
+    def _begin(self, now: str) -> None:
+        """Every verb first looks what time and threads have decided."""
+        self._one(sql.tasks_due, now="2000", limit=1)
+        self._one(sql.tasks_answered, limit=1)
+        self._database.execute("BEGIN IMMEDIATE")
+
+    def _one(self, statement: str, **binds: object) -> tuple[str, ...]:
+        return self._database.execute(statement, binds).fetchone() or ("",)
+
+    def _event(self, task_id: str, now: str) -> int:
+        binds = dict.fromkeys(("run_id", "task_id", "thread_id", "source", "summary"), "")
+        told = {**binds, "event_type": "task.x", "message_id": task_id, "payload_json": "{}", "created_at": now}
+        return self._database.execute(sql.event_append, told).lastrowid or 0
