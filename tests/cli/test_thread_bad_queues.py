@@ -55,6 +55,9 @@ def _modes(folder: Path, of_folders: int, of_files: int) -> Iterator[None]:
     finally:
         for place in places:
             place.chmod(before[place])
+        for file in folder.rglob("*"):  # SQLite's own files, made meanwhile, have the database's mode
+            if file not in before and file.is_file():
+                file.chmod(0o644)
 
 
 # what may not be written
