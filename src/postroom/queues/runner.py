@@ -31,6 +31,7 @@ KEPT_RUNS = 1000
 IDLE_SECONDS = 30.0
 _A_TURN = 100  # tasks
 _MOST_LOST = 3
+_LOOK_HOME = 60.0
 _LONGEST_BACKOFF = 60
 
 
@@ -126,8 +127,8 @@ class Runner:
         except OSError:
             return False
 
-    def _pause(self) -> float | None:
-        """Seconds until something is due by itself."""
+    def _pause(self) -> float:
+        """Seconds until something is due by itself, or until it is time to see whether home is still there."""
         with self._notifier.read() as tx:
             task = tx.one(sql.TASK_NEXT_DUE) if len(self._jobs) < MOST_JOBS else tx.one(sql.DISPATCH_NEXT_DUE)
             times = [clock.instant(row[0]) for row in (task, tx.one(sql.TIMER_NEXT)) if row]
@@ -136,7 +137,7 @@ class Runner:
         waits += [job.due - monotonic() for job in self._jobs.values() if job.due is not None]
         if idle:
             waits.append(idle_seconds() - (monotonic() - self._busy_at))
-        return max(min(waits), 0.001) if waits else None
+        return max(min((*waits, _LOOK_HOME)), 0.001)
 
     def _recover(self) -> None:
         """What a runner had in hand that was killed is run again: it may or may not have been done."""
