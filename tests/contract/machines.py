@@ -39,7 +39,7 @@ def run(machine: type[RuleBasedStateMachine], engine: str, request: pytest.Fixtu
             type("Machine", (machine,), {"fresh": staticmethod(fresh)}),
             settings=settings(
                 max_examples=EXAMPLES[engine],
-                stateful_step_count=20,
+                stateful_step_count=30,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),
                 database=None,

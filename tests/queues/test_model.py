@@ -265,7 +265,7 @@ def test_queues_follow_the_model() -> None:
         QueueMachine,
         settings=settings(
             max_examples=200,
-            stateful_step_count=18,
+            stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),
             database=None,

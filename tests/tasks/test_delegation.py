@@ -244,7 +244,7 @@ def test_the_reasons_differ_by_what_is_wrong() -> None:
     assert len(set(whys)) == 4, whys
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=400)
 @given(markdown | st.text() | st.text("@delgat :.\n`~> "))
 def test_any_text_is_parsed_and_what_was_understood_is_well_formed(text: str) -> None:
     answer = parse(text)
@@ -259,7 +259,7 @@ def test_any_text_is_parsed_and_what_was_understood_is_well_formed(text: str) ->
         assert found == sorted(found)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=400)
 @given(markdown)
 def test_what_is_found_stands_where_it_is_said_to_stand(text: str) -> None:
     lines = text.split("\n")
@@ -270,7 +270,7 @@ def test_what_is_found_stands_where_it_is_said_to_stand(text: str) -> None:
         assert one.agent in lines[one.line - 1]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=400)
 @given(markdown)
 def test_whatever_was_understood_can_be_written_back_and_read_again(text: str) -> None:
     for one in parse(text).understood:

@@ -219,14 +219,14 @@ def test_the_order_is_urgent_first_then_oldest_first_however_they_come(tasks: li
     assert render(shuffled, 100_000) == render(tasks, 100_000)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=300)
 @given(unnullified, contexts)
 def test_no_description_and_no_context_is_read_as_ours(description: str, context: dict[str, Any]) -> None:
     tasks = [_task("an honest one", age=59), _task(description, context=context, age=1), _task("another", age=0)]
     _check_forms(render(tasks, 1_000_000), tasks)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=300)
 @given(hostile, hostile, hostile, hostile)
 def test_no_name_and_no_reason_is_read_as_ours(agent: str, job: str, reason: str, code: str) -> None:
     honest = _task("an honest one", age=59)

@@ -436,7 +436,7 @@ parts = st.just("j1") | garbage | st.lists(almost.map(lambda wrong: _stored(**wr
 inboxes = st.dictionaries(st.sampled_from(["version", "job_id", "agent_name", "tasks", "novelty"]), parts)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=300)
 @given(inboxes | almost.map(lambda wrong: {"job_id": "j1", "agent_name": "canyon", "tasks": [_stored(**wrong)]}) | garbage)
 def test_garbage_is_refused_or_restored_and_nothing_else(data: Any) -> None:
     try:
