@@ -12,7 +12,7 @@ from postroom.store import init_store
 from postroom.store.port import Store
 from postroom.store.postgres.engine import PostgresStore
 from postroom.store.sqlite.engine import SqliteStore
-from tests.server import Postgres
+from tests.postgres_server import Postgres
 
 ENGINES = ("sqlite", "postgres")
 

@@ -14,7 +14,7 @@ from postroom.store.port import Store
 from postroom.store.postgres.engine import PostgresStore
 from postroom.store.sqlite.engine import SqliteStore
 from tests.conftest import Clock
-from tests.server import Postgres
+from tests.postgres_server import Postgres
 
 EXAMPLES = {"sqlite": 200, "postgres": 60}  # a step on a server costs many times more
 

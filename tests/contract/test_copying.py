@@ -15,7 +15,7 @@ from postroom.store.copying import BATCH, TABLES, copy
 from postroom.store.port import Store
 from tests.conftest import ENGINES
 from tests.contract.scenes import asking
-from tests.server import Postgres
+from tests.postgres_server import Postgres
 
 
 @pytest.fixture(params=ENGINES)

@@ -16,7 +16,7 @@ from postroom.core.errors import WrongVersion
 from postroom.store.migrations import scripts
 from postroom.store.sqlite.engine import APPLICATION
 from postroom.store.sqlite.schema import split
-from tests.server import Postgres
+from tests.postgres_server import Postgres
 
 THREAD = (
     "INSERT INTO threads (thread_id, run_id, task_id, subject, created_by, assigned_to, status, created_at, updated_at)"

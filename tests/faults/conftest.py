@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 import postroom
-from tests.server import Postgres
+from tests.postgres_server import Postgres
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tests.contract.sleeping import LONG, Sleeper, eventually
 from tests.faults.inspection import assert_no_lock
 from tests.faults.mail_children import BOX, AtCommit, message
 from tests.faults.test_postgres import in_background, waiting_for_a_lock
-from tests.server import Postgres
+from tests.postgres_server import Postgres
 
 OTHER = "another box"
 Act = Callable[[Store], Any]

@@ -25,7 +25,7 @@ from tests.cli.mailbox_process import Mailbox
 from tests.cli.process import SCRIPT, Inbox
 from tests.contract.scenes import asking, sent
 from tests.contract.sleeping import eventually
-from tests.server import Postgres
+from tests.postgres_server import Postgres
 
 
 @pytest.fixture

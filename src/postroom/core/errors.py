@@ -4,7 +4,8 @@
     ├── Conflict                 somebody else was first
     │   ├── LeaseHeld            a live lease stands in the way
     │   ├── LeaseLost            the caller's lease was replaced
-    │   └── DeliveryLost         the caller's delivery timed out, or was followed by another
+    │   ├── DeliveryLost         the caller's delivery timed out, or was followed by another
+    │   └── Taken                the name, or the folder, is another's
     ├── Invalid                  the request cannot be carried out as it stands
     │   ├── InvalidInput         a value is malformed or missing
     │   ├── InvalidState         the thread or message is not in a state that allows it
@@ -64,6 +65,12 @@ class DeliveryLost(Conflict):
     """The caller's delivery of a message timed out, or was followed by another."""
 
     code = "delivery_lost"
+
+
+class Taken(Conflict):
+    """The name, or the folder, is another's."""
+
+    code = "taken"
 
 
 class Invalid(Refusal):

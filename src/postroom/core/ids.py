@@ -16,3 +16,11 @@ def fresh(prefix: str, instant: int) -> str:
         digits = _ALPHABET[number & 31] + digits
         number >>= 5
     return f"{prefix}_{digits}"
+
+
+def uuid4() -> str:
+    """A random UUID, version 4, as document 002 has them; `uuid` itself costs more to import than a command takes."""
+    digits = bytearray(urandom(16))
+    digits[6], digits[8] = digits[6] & 0x0F | 0x40, digits[8] & 0x3F | 0x80
+    text = digits.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -29,7 +29,7 @@ def enqueue(store: Store, message: Mapping[str, Any]) -> EnqueueAck:
     """
     draft = drafts.read(message)
     with store.write() as tx:
-        return _put_all(tx, [draft])[0]
+        return put_all(tx, [draft])[0]
 
 
 def enqueue_all(store: Store, messages: Iterable[Mapping[str, Any]]) -> tuple[EnqueueAck, ...]:
@@ -41,7 +41,7 @@ def enqueue_all(store: Store, messages: Iterable[Mapping[str, Any]]) -> tuple[En
 @retried
 def _store_all(store: Store, read: list[drafts.Draft]) -> tuple[EnqueueAck, ...]:
     with store.write() as tx:
-        return tuple(_put_all(tx, read))
+        return tuple(put_all(tx, read))
 
 
 def _numbered(number: int, message: Mapping[str, Any]) -> drafts.Draft:
@@ -51,8 +51,8 @@ def _numbered(number: int, message: Mapping[str, Any]) -> drafts.Draft:
         raise InvalidInput(f"message {number}: {refusal}", hint=refusal.hint, number=number, **refusal.facts) from None
 
 
-def _put_all(tx: Transaction, read: list[drafts.Draft]) -> list[EnqueueAck]:
-    """Each mailbox is opened once and closed once, however many messages it gets."""
+def put_all(tx: Transaction, read: list[drafts.Draft]) -> list[EnqueueAck]:
+    """Store drafts in this transaction. Each mailbox is opened once and closed once, however many messages it gets."""
     opened: dict[str, Box | None] = {}
     acks, steps = [], []
     instant = tx.now() * 1000
@@ -155,6 +155,22 @@ def _offer(tx: Transaction, box: Box, receiver: str) -> Delivery | None:
     taken = boxes.move(tx, box, offered, IN_FLIGHT, at=tx.now(), move_at=until, delivery_token=token)
     boxes.tell(tx, taken, "offered", source=receiver, receiver=receiver)
     return Delivery(message_of(taken, *row[PARCEL_FIELDS:]), token, clock.stamp(taken.due_at or until))
+
+
+def take_all(tx: Transaction, session: str, *, receiver: str, limit: int) -> list[tuple[MailMessage, Parcel]]:
+    """Take and ack what waits in a mailbox, in this transaction: for who reads it at once and cannot lose it after."""
+    box = boxes.locked(tx, session)
+    if box is None:
+        return []
+    boxes.carry_out(tx, box)
+    taken: list[tuple[MailMessage, Parcel]] = []
+    while len(taken) < limit and (delivery := _offer(tx, box, receiver)) is not None:
+        row = tx.one(tx.sql.delivery_find, msg_id=delivery.message.msg_id)
+        assert row is not None
+        _ack(tx, box, Parcel(*row))
+        taken.append((delivery.message, Parcel(*row)))
+    box.close()
+    return taken
 
 
 def _receiver(named: str | None) -> str:

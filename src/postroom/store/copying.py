@@ -5,7 +5,7 @@ from __future__ import annotations
 from postroom.core.errors import InvalidState, StorageFailure
 from postroom.core.letters import Alias, Parcel
 from postroom.core.records import Agent, Artifact, Event, Lease, Message, Thread
-from postroom.store.statements import JOB, MAILBOX, TASK
+from postroom.store.statements import ASK, ENTRY, JOB, MAILBOX, REPLY, TASK, WORKSPACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ TABLES: dict[str, tuple[int, tuple[str, ...]]] = {
     "artifacts": (1, Artifact.__fields__),
     "leases": (1, (*Lease.__fields__, "priority", "waiting")),
     "events": (1, Event.__fields__),
-    "reads": (2, ("agent_id", "thread_id", "read_event_id", "latest_event_id")),
+    "reads": (2, ("agent_id", "thread_id", "read_event_id", "latest_event_id", "read_at", "read_door")),
     "mailboxes": (1, tuple(MAILBOX.split(", "))),
     "deliveries": (1, (*Parcel.__fields__, "extra_json", "payload")),
     "mail_ids": (1, ("msg_id", "session", "state", "ended_at")),
@@ -33,10 +33,22 @@ TABLES: dict[str, tuple[int, tuple[str, ...]]] = {
     "jobs": (1, tuple(JOB.split(", "))),
     "tasks": (1, tuple(TASK.split(", "))),
     "agent_skills": (2, ("skill", "agent")),
+    "workspaces": (1, (*WORKSPACE.split(", "), "token_hash")),
+    "entries": (1, tuple(ENTRY.split(", "))),
+    "entries_gone": (1, ("id", "seq")),
+    "asks": (1, tuple(ASK.split(", "))),
+    "replies": (1, tuple(REPLY.split(", "))),
+    "passes": (1, ("token_hash", "kind", "person", "created_at", "expires_at")),
+    "cursors": (1, ("name", "event_id")),
 }
 
 # What tells a store that was used from a copy that was interrupted: the table, the column, and the word for it.
-OWN = (("threads", "thread_id", "threads"), ("deliveries", "msg_id", "messages"), ("tasks", "task_id", "tasks"))
+OWN = (
+    ("threads", "thread_id", "threads"),
+    ("deliveries", "msg_id", "messages"),
+    ("tasks", "task_id", "tasks"),
+    ("entries", "id", "entries"),
+)
 
 
 def copy(source: Store, target: Store, *, tell: Tell | None = None) -> dict[str, int]:
@@ -59,6 +71,7 @@ def copy(source: Store, target: Store, *, tell: Tell | None = None) -> dict[str,
     with target.write() as tx:
         tx.all(tx.sql.events_settle)
         tx.all(tx.sql.deliveries_settle)
+        tx.all(tx.sql.words_settle)
     return counts
 
 

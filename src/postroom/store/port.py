@@ -7,6 +7,7 @@ catalogue, `tx.sql.<name>`, with named binds. Nothing else reaches the database.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self
 
 from postroom.core.errors import Refusal
@@ -126,6 +127,59 @@ class Catalogue(Protocol):
     skills_clear: str
     agents_of_skill: str
 
+    # people: workspaces, entries, asks, replies, passes
+    workspace_insert: str
+    workspace_find: str
+    workspace_of_agent: str
+    workspace_of_path: str
+    workspace_of_token: str
+    workspace_retoken: str
+    workspace_delete: str
+    workspaces_all: str
+    entry_insert: str
+    entry_find: str
+    entry_lock: str
+    entry_place: str
+    entry_of_message: str
+    entries_page: str
+    entries_page_unread: str
+    entries_page_open: str
+    entries_page_workspace: str
+    entries_page_agent: str
+    entries_after: str
+    entries_search: str
+    entry_read: str
+    entry_offered: str
+    entry_replied: str
+    entry_close: str
+    entry_delete: str
+    gone_insert: str
+    gone_find: str
+    gone_after: str
+    words_insert: str
+    words_delete: str
+    words_settle: str
+    ask_insert: str
+    ask_answer: str
+    ask_escalate: str
+    ask_collect: str
+    ask_delete: str
+    asks_due: str
+    asks_of_thread: str
+    asks_uncollected: str
+    reply_insert: str
+    replies_of_entry: str
+    replies_of_agent: str
+    replies_delete: str
+    pass_insert: str
+    pass_find: str
+    pass_delete: str
+    cursor_find: str
+    cursor_lock: str
+    cursor_move: str
+    messages_to_people: str
+    read_of_thread: str
+
 
 class Transaction(Protocol):
     """One transaction: all of it or nothing."""
@@ -179,6 +233,16 @@ class Store(Protocol):
     """An open store. Threads may share one; a forked child opens its own."""
 
     place: str
+
+    @property
+    def data(self) -> str | None:
+        """The folder of files that are kept beside the store, if it has one."""
+
+    def through(self, door: str) -> Store:
+        """The same store, for what comes in by another door."""
+
+    def together(self) -> AbstractContextManager[Store]:
+        """Many verbs in one transaction: each of them all or nothing, and all of them on disk when it ends."""
 
     def read(self) -> Transaction: ...
 

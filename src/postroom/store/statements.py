@@ -163,6 +163,13 @@ read_owed = """
     ON CONFLICT (agent_id, thread_id) DO UPDATE SET latest_event_id = excluded.latest_event_id"""
 
 
+read_upto = """
+    INSERT INTO reads (agent_id, thread_id, read_event_id, latest_event_id, read_at, read_door)
+    VALUES (:agent, :thread_id, :event_id, 0, :now, :door)
+    ON CONFLICT (agent_id, thread_id) DO UPDATE
+    SET read_event_id = excluded.read_event_id, read_at = excluded.read_at, read_door = excluded.read_door
+    WHERE reads.read_event_id < excluded.read_event_id"""
+
 reads_unread_count = "SELECT count(*) FROM reads WHERE agent_id = :agent AND latest_event_id > read_event_id"
 
 # mailboxes
@@ -316,3 +323,90 @@ skills_clear = "DELETE FROM agent_skills WHERE agent = :agent"
 agents_of_skill = f"""
     SELECT {", ".join("a." + name for name in AGENT.split(", "))} FROM agent_skills s JOIN agents a ON a.name = s.agent
     WHERE s.skill = :skill ORDER BY s.agent LIMIT :limit"""
+
+# people
+
+WORKSPACE = "workspace_id, label, path, agent, created_at"
+ENTRY = (
+    "seq, id, section, kind, ts, workspace_id, workspace_label, agent, docs_json, comments, door, stored_at, message_id, is_open, replies,"
+    " offered_at, offered_to, offered_door, read_at, read_by, read_door, extra_json, words"
+)
+ASK = (
+    "entry_id, agent, thread_id, asked_event, addressee, choices_json, state, due_at, deadline, on_silence, default_answer, escalate_to,"
+    " escalated_at, answer, answered_by, answered_door, answered_at, collected_at, collected_door"
+)
+REPLY = "reply_id, entry_id, agent, person, body, door, created_at, via, message_id"
+
+workspace_insert = f"""
+    INSERT INTO workspaces ({WORKSPACE}, token_hash) VALUES (:workspace_id, :label, :path, :agent, :created_at, :token_hash)"""
+workspace_find = f"SELECT {WORKSPACE} FROM workspaces WHERE workspace_id = :workspace_id"
+workspace_of_agent = f"SELECT {WORKSPACE} FROM workspaces WHERE agent = :agent"
+workspace_of_path = f"SELECT {WORKSPACE} FROM workspaces WHERE path = :path"
+workspace_of_token = f"SELECT {WORKSPACE} FROM workspaces WHERE token_hash = :token_hash"
+workspace_retoken = "UPDATE workspaces SET token_hash = :token_hash WHERE workspace_id = :workspace_id"
+workspace_delete = "DELETE FROM workspaces WHERE workspace_id = :workspace_id"
+workspaces_all = f"SELECT {WORKSPACE} FROM workspaces LIMIT :limit"
+
+entry_insert = f"INSERT INTO entries ({ENTRY}) VALUES ({', '.join(':' + name for name in ENTRY.split(', '))})"
+_LISTED = f"{', '.join('e.' + name for name in ENTRY.split(', '))}, {', '.join('a.' + name for name in ASK.split(', '))}"
+ENTRIES = f"SELECT {_LISTED} FROM entries e LEFT JOIN asks a ON a.entry_id = e.id"
+entry_find = f"{ENTRIES} WHERE e.id = :id"
+entry_place = "SELECT ts, seq FROM entries WHERE id = :id"
+entry_of_message = "SELECT id FROM entries WHERE message_id = :message_id"
+_OLDER = "(e.ts, e.seq) < (:ts, :seq)"
+_NEWEST = "ORDER BY e.ts DESC, e.seq DESC LIMIT :limit"
+entries_page = f"{ENTRIES} WHERE e.section = :section AND {_OLDER} {_NEWEST}"
+entries_page_unread = f"{ENTRIES} WHERE e.section = :section AND e.read_at IS NULL AND {_OLDER} {_NEWEST}"
+# Two filters at once are rare: one of them leads through its index, the other is compared row by row.
+entries_page_open = f"{ENTRIES} WHERE e.is_open = 1 AND {_OLDER} AND (:unread = 0 OR e.read_at IS NULL) {_NEWEST}"
+entries_page_workspace = f"""
+    {ENTRIES} WHERE e.section = 'inbox' AND e.workspace_id = :workspace_id AND {_OLDER}
+      AND (:unread = 0 OR e.read_at IS NULL) AND (:open = 0 OR e.is_open = 1) {_NEWEST}"""
+entries_page_agent = f"{ENTRIES} WHERE e.agent = :agent AND {_OLDER} {_NEWEST}"
+entries_after = f"{ENTRIES} WHERE e.seq > :after ORDER BY e.seq LIMIT :limit"
+entry_read = "UPDATE entries SET read_at = :read_at, read_by = :read_by, read_door = :read_door WHERE id = :id"
+entry_offered = """
+    UPDATE entries SET offered_at = :offered_at, offered_to = :offered_to, offered_door = :offered_door
+    WHERE id = :id AND offered_at IS NULL"""
+entry_replied = "UPDATE entries SET replies = replies + 1, words = :words WHERE id = :id"
+entry_close = "UPDATE entries SET is_open = 0 WHERE id = :id"
+entry_delete = "DELETE FROM entries WHERE id = :id"
+gone_insert = "INSERT INTO entries_gone (id, seq) VALUES (:id, :seq)"
+gone_find = "SELECT 1 FROM entries_gone WHERE id = :id"
+gone_after = "SELECT seq, id FROM entries_gone WHERE seq > :after ORDER BY seq LIMIT :limit"
+
+ask_insert = f"INSERT INTO asks ({ASK}) VALUES ({', '.join(':' + name for name in ASK.split(', '))})"
+ask_answer = """
+    UPDATE asks SET state = :state, answer = :answer, answered_by = :answered_by, answered_door = :answered_door,
+      answered_at = :answered_at, due_at = NULL
+    WHERE entry_id = :entry_id AND state = 'open'"""
+ask_escalate = """
+    UPDATE asks SET addressee = :addressee, escalated_at = :escalated_at, due_at = NULL
+    WHERE entry_id = :entry_id AND state = 'open' AND due_at = :due_at"""
+ask_collect = """
+    UPDATE asks SET collected_at = :collected_at, collected_door = :collected_door WHERE entry_id = :entry_id AND collected_at IS NULL"""
+ask_delete = "DELETE FROM asks WHERE entry_id = :entry_id"
+_DUE = f"{ENTRIES.replace('LEFT JOIN', 'JOIN')} WHERE a.state = 'open'"
+asks_due = f"{_DUE} AND a.due_at IS NOT NULL AND a.due_at <= :now ORDER BY a.due_at LIMIT :limit"
+asks_of_thread = f"{_DUE} AND a.thread_id IS NOT NULL AND a.thread_id = :thread_id AND a.asked_event < :event_id ORDER BY a.asked_event"
+asks_uncollected = f"""
+    SELECT {_LISTED} FROM asks a JOIN entries e ON e.id = a.entry_id
+    WHERE a.state <> 'open' AND a.collected_at IS NULL AND a.thread_id IS NULL AND a.agent = :agent
+    ORDER BY a.answered_at LIMIT :limit"""
+
+reply_insert = f"INSERT INTO replies ({REPLY}) VALUES ({', '.join(':' + name for name in REPLY.split(', '))})"
+replies_of_entry = f"SELECT {REPLY} FROM replies WHERE entry_id = :entry_id ORDER BY created_at, reply_id"
+replies_of_agent = f"SELECT {REPLY} FROM replies WHERE agent = :agent ORDER BY created_at DESC, reply_id DESC LIMIT :limit"
+replies_delete = "DELETE FROM replies WHERE entry_id = :entry_id"
+
+pass_insert = """
+    INSERT INTO passes (token_hash, kind, person, created_at, expires_at) VALUES (:token_hash, :kind, :person, :created_at, :expires_at)"""
+pass_find = "SELECT kind, person, created_at, expires_at FROM passes WHERE token_hash = :token_hash"
+pass_delete = "DELETE FROM passes WHERE token_hash = :token_hash AND kind = :kind"
+
+cursor_find = "SELECT event_id FROM cursors WHERE name = :name"
+cursor_move = "UPDATE cursors SET event_id = :event_id WHERE name = :name AND event_id = :seen"
+messages_to_people = f"""
+    SELECT {MESSAGE} FROM messages
+    WHERE kind IN ('question', 'answer', 'result', 'control') AND event_id > :after ORDER BY event_id LIMIT :limit"""
+read_of_thread = "SELECT read_event_id, read_at, read_door FROM reads WHERE agent_id = :agent AND thread_id = :thread_id"

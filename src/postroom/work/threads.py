@@ -58,7 +58,7 @@ def send(
             thread = thread.replace(priority=priority)
             tx.run(tx.sql.thread_prioritise, thread_id=thread.thread_id, priority=priority)
             tx.run(tx.sql.lease_prioritise, thread_id=thread.thread_id, priority=priority)
-        return _say(tx, thread, lease, said, sender=sender, to=to, kind=kind, event_type="thread.message")
+        return say(tx, thread, lease, said, sender=sender, to=to, kind=kind, event_type="thread.message")
 
 
 @retried
@@ -82,7 +82,7 @@ def reply(
         raise InvalidInput("the reply is empty", field="summary", hint="Say something with --summary, --body or --body-file.")
     with store.write() as tx:
         thread, lease = messages.locked(tx, checks.name("thread", thread_id))
-        return _say(tx, thread, lease, said, sender=sender, to=to, kind=kind, event_type="thread.replied")
+        return say(tx, thread, lease, said, sender=sender, to=to, kind=kind, event_type="thread.replied")
 
 
 def show(store: Store, thread_id: str) -> Conversation:
@@ -108,8 +108,9 @@ def mark_read(store: Store, thread_id: str, *, agent: str, event_id: int) -> Non
         latest = tx.one(tx.sql.event_latest)
         if latest is None or event_id > latest[0]:
             raise InvalidInput(f"event {event_id} has not happened yet", field="event", hint="Nobody can have read it.")
-        tx.run(tx.sql.agent_seen, name=agent, now=clock.stamp(tx.now()))
-        tx.run(tx.sql.read_upto, agent=agent, thread_id=thread_id, event_id=event_id)
+        now = clock.stamp(tx.now())
+        tx.run(tx.sql.agent_seen, name=agent, now=now)
+        tx.run(tx.sql.read_upto, agent=agent, thread_id=thread_id, event_id=event_id, now=now, door=tx.door)
 
 
 def list_threads(
@@ -190,9 +191,10 @@ def _open(
     return thread
 
 
-def _say(
+def say(
     tx: Transaction, thread: Thread, lease: Lease | None, said: Content, *, sender: str, to: str | None, kind: str, event_type: str
 ) -> Posted:
+    """Say something in a thread that is ours to change. Of a holder it is a sign of life."""
     if thread.status in TERMINAL:
         raise leases.ended(thread)
     if lease is not None and lease.held and lease.agent_id == sender:

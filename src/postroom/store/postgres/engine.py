@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from postroom.store.port import Catalogue, Row
     from postroom.store.postgres.listening import ListenWatch
 
-VERSION = 3  # of the schema: the number of the newest migration
+VERSION = 4  # of the schema: the number of the newest migration
 CHANNELS = 1009
 NOW = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
 RING = "SELECT pg_notify(channel, '') FROM unnest(CAST(:channels AS text[])) AS channel"
@@ -45,8 +46,25 @@ class PostgresStore:
         self.door = door
         self.clock = now
         self.mutex = RLock()
-        self.connection: Connection = connect(self.address)
+        self._line = {"connection": connect(self.address)}  # shared by all the doors of this store
         self._check_version()
+
+    @property
+    def connection(self) -> Connection:
+        return self._line["connection"]
+
+    @property
+    def data(self) -> str | None:
+        return os.environ.get("INBOX_DATA")
+
+    def through(self, door: str) -> PostgresStore:
+        other = object.__new__(PostgresStore)
+        other.__dict__.update(self.__dict__, door=door)
+        return other
+
+    def together(self) -> AbstractContextManager[PostgresStore]:
+        """Differs from SQLite: each verb keeps a transaction of its own; the server itself flushes commits together."""
+        return nullcontext(self)
 
     def read(self) -> Transaction:
         return Transaction(self)
@@ -66,7 +84,7 @@ class PostgresStore:
 
     def reconnect(self) -> None:
         self.connection.close()
-        self.connection = connect(self.address)
+        self._line["connection"] = connect(self.address)
 
     def close(self) -> None:
         self.connection.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.store.statements import *  # noqa: F403
-from postroom.store.statements import ARTIFACT, MESSAGE, mailbox_find
+from postroom.store.statements import ARTIFACT, ENTRIES, MESSAGE, cursor_find, mailbox_find
 
 # Differs from SQLite: json_array_elements_text for json_each.
 message_after = f"""
@@ -41,11 +41,6 @@ agent_seen = """
         AND last_seen_at <= :now)
     ON CONFLICT (name) DO UPDATE SET last_seen_at = excluded.last_seen_at"""
 
-# Differs from SQLite: greatest for max.
-read_upto = """
-    INSERT INTO reads (agent_id, thread_id, read_event_id, latest_event_id) VALUES (:agent, :thread_id, :event_id, 0)
-    ON CONFLICT (agent_id, thread_id) DO UPDATE SET read_event_id = greatest(reads.read_event_id, excluded.read_event_id)"""
-
 # Differs from SQLite: the mailbox is ours until COMMIT, so that its verbs come one after another.
 mailbox_lock = f"{mailbox_find} FOR UPDATE"
 
@@ -54,3 +49,20 @@ deliveries_settle = (
     "SELECT setval(pg_get_serial_sequence('deliveries', 'delivery_id'), greatest(max(delivery_id), 1), max(delivery_id) IS NOT NULL)"
     " FROM deliveries"
 )
+
+# Differs from SQLite: the cursor is ours until COMMIT, so that one transaction folds at a time.
+cursor_lock = f"{cursor_find} FOR UPDATE"
+
+# Differs from SQLite: the index of words is an ordinary one, and follows by itself.
+words_insert = "SELECT CAST(:seq AS bigint), CAST(:words AS text)"
+words_delete = "SELECT CAST(:seq AS bigint), CAST(:words AS text)"
+words_settle = "SELECT 1"
+
+# Differs from SQLite: its own language of queries, into which ours ("one"* "two"*) is put.
+entries_search = f"""
+    {ENTRIES} WHERE to_tsvector('simple', e.words)
+      @@ to_tsquery('simple', replace(replace(replace(:query, '"* "', ':* & '), '"*', ':*'), '"', ''))
+    ORDER BY e.seq DESC LIMIT :limit"""
+
+# Differs from SQLite: the entry is ours until COMMIT.
+entry_lock = "SELECT 1 FROM entries WHERE id = :id FOR UPDATE"

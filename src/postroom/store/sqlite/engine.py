@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from postroom.core.errors import Refusal
     from postroom.store.port import Catalogue, Row
     from postroom.store.sqlite.bell import BellWatch, Ear
+    from postroom.store.sqlite.together import Batch
 
-VERSION = 3  # of the schema: the number of the newest migration
+VERSION = 4  # of the schema: the number of the newest migration
 APPLICATION = 0x506F7374  # "Post", in the header of each of our files
 BUSY_SECONDS = 10.0
 LOG_PAGES = 250  # a process that leaves without closing is quickly recovered
@@ -63,6 +64,20 @@ class SqliteStore:
         self.mutex = RLock()  # reentrant, so that a transaction inside a transaction is refused, not hung
         self.connection = connection(self.place)
         self._check_version()
+
+    @property
+    def data(self) -> str | None:
+        return os.environ.get("INBOX_DATA") or os.path.join(os.path.dirname(self.place), "data")
+
+    def through(self, door: str) -> SqliteStore:
+        other = object.__new__(type(self))  # shares everything else, the connection and its mutex too
+        other.__dict__.update(self.__dict__, door=door)
+        return other
+
+    def together(self) -> Batch:
+        from postroom.store.sqlite.together import Batch
+
+        return Batch(self)
 
     def read(self) -> Transaction:
         return Transaction(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.store.statements import *  # noqa: F403
-from postroom.store.statements import ARTIFACT, MESSAGE, mailbox_find
+from postroom.store.statements import ARTIFACT, ENTRIES, MESSAGE, cursor_find, mailbox_find
 
 # A row of json_each is read once; the list of kinds stays one bind.
 message_after = f"""
@@ -28,12 +28,22 @@ agent_seen = """
     INSERT INTO agents (name, created_at, last_seen_at) VALUES (:name, :now, :now)
     ON CONFLICT (name) DO UPDATE SET last_seen_at = excluded.last_seen_at"""
 
-read_upto = """
-    INSERT INTO reads (agent_id, thread_id, read_event_id, latest_event_id) VALUES (:agent, :thread_id, :event_id, 0)
-    ON CONFLICT (agent_id, thread_id) DO UPDATE SET read_event_id = max(read_event_id, excluded.read_event_id)"""
-
 # A write transaction is alone anyway.
 mailbox_lock = mailbox_find
 
 # Its counter follows what is inserted.
 deliveries_settle = "SELECT 1"
+
+# A write transaction is alone anyway.
+cursor_lock = cursor_find
+
+# An index of words beside the table, told of every change.
+words_insert = "INSERT INTO entry_words (rowid, words) VALUES (:seq, :words)"
+words_delete = "INSERT INTO entry_words (entry_words, rowid, words) VALUES ('delete', :seq, :words)"
+words_settle = "INSERT INTO entry_words (entry_words) VALUES ('rebuild')"
+entries_search = f"""
+    {ENTRIES.replace("FROM entries e", "FROM entry_words w JOIN entries e ON e.seq = w.rowid")}
+    WHERE entry_words MATCH :query ORDER BY w.rowid DESC LIMIT :limit"""
+
+# A write transaction is alone anyway.
+entry_lock = "SELECT 1 FROM entries WHERE id = :id"

@@ -1,0 +1,88 @@
+"""The room of people: what an agent shows and asks them, and how their word comes back.
+
+    from postroom import people
+    registered = people.add_workspace(store, "~/thesis", label="Macro thesis")
+    people.push(store, registered.workspace.workspace_id, docs=["report.md"], comments="Drafted. Want a take on the rates?")
+
+Names are loaded when first used, so that a command pays only for its own.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from postroom.people.asking import ask as ask
+    from postroom.people.asking import wait_answer as wait_answer
+    from postroom.people.documents import Document as Document
+    from postroom.people.entries import delete_entry as delete_entry
+    from postroom.people.entries import history as history
+    from postroom.people.entries import mark_read as mark_read
+    from postroom.people.entries import mark_unread as mark_unread
+    from postroom.people.entries import note_offered as note_offered
+    from postroom.people.entries import notify as notify
+    from postroom.people.entries import own_entries as own_entries
+    from postroom.people.entries import push as push
+    from postroom.people.entries import search as search
+    from postroom.people.entries import seed as seed
+    from postroom.people.folding import fold as fold
+    from postroom.people.folding import surface as surface
+    from postroom.people.passes import issue_bearer as issue_bearer
+    from postroom.people.passes import issue_link as issue_link
+    from postroom.people.passes import person_of as person_of
+    from postroom.people.passes import redeem as redeem
+    from postroom.people.passes import revoke as revoke
+    from postroom.people.receipts import show_entry as show_entry
+    from postroom.people.receiving import old_messages as old_messages
+    from postroom.people.receiving import read_messages as read_messages
+    from postroom.people.replying import reply as reply
+    from postroom.people.twin import Twin as Twin
+    from postroom.people.workspaces import add_workspace as add_workspace
+    from postroom.people.workspaces import list_workspaces as list_workspaces
+    from postroom.people.workspaces import remove_workspace as remove_workspace
+    from postroom.people.workspaces import rotate_token as rotate_token
+    from postroom.people.workspaces import show_workspace as show_workspace
+    from postroom.people.workspaces import workspace_of as workspace_of
+
+_WHERE = {
+    "ask": "asking",
+    "wait_answer": "asking",
+    "Document": "documents",
+    "delete_entry": "entries",
+    "history": "entries",
+    "mark_read": "entries",
+    "mark_unread": "entries",
+    "note_offered": "entries",
+    "notify": "entries",
+    "own_entries": "entries",
+    "push": "entries",
+    "search": "entries",
+    "seed": "entries",
+    "fold": "folding",
+    "surface": "folding",
+    "issue_bearer": "passes",
+    "issue_link": "passes",
+    "person_of": "passes",
+    "redeem": "passes",
+    "revoke": "passes",
+    "show_entry": "receipts",
+    "old_messages": "receiving",
+    "read_messages": "receiving",
+    "reply": "replying",
+    "Twin": "twin",
+    "add_workspace": "workspaces",
+    "list_workspaces": "workspaces",
+    "remove_workspace": "workspaces",
+    "rotate_token": "workspaces",
+    "show_workspace": "workspaces",
+    "workspace_of": "workspaces",
+}
+__all__ = sorted(_WHERE)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> object:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    verb = globals()[name] = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+    return verb

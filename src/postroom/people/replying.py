@@ -1,0 +1,68 @@
+"""Replying: a person's word goes back to the agent. Into the thread that asked, as the answer that is awaited, or into its mailbox."""
+
+from __future__ import annotations
+
+from postroom.core import checks, clock
+from postroom.core.entries import ANSWERED, Entry, PersonReply, Replied
+from postroom.core.errors import InvalidState
+from postroom.mail import drafts, mailbox
+from postroom.people import asking, folding, ledger
+from postroom.store.attempts import retried
+from postroom.work import messages, threads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from postroom.store.port import Store, Transaction
+
+SUMMARY = 200  # characters of the first line
+THREAD, ANSWER, MAILBOX = "thread", "answer", "mailbox"
+
+
+def reply(store: Store, entry_id: str, *, person: str, body: str) -> Replied:
+    """Answer an entry, as a person. It counts as read from then on."""
+    checks.name("person", person)
+    ledger.said("body", body)
+    folding.fold(store)
+    return _reply(store, entry_id, person, body)
+
+
+@retried
+def _reply(store: Store, entry_id: str, person: str, body: str) -> Replied:
+    with store.write() as tx:
+        entry = ledger.locked(tx, entry_id)
+        reply_id = tx.fresh("rep")
+        via, message_id = _send(tx, entry, reply_id, person, body)
+        if entry.ask is not None and entry.is_open:
+            entry = asking.settle(tx, entry, ANSWERED, answer=body, by=person, door=tx.door, at=clock.stamp(tx.now()))
+        written = PersonReply(reply_id, entry_id, entry.agent, person, body, tx.door, clock.stamp(tx.now()), via, message_id)
+        tx.run(tx.sql.reply_insert, **dict(written.items()))
+        entry = _find_by(tx, entry, body)
+        ledger.announce(tx, "replied", entry_id, source=person, reply_id=reply_id, via=via, **ledger.facts(entry))
+        return Replied(ledger.see(tx, entry, person), written)
+
+
+def _send(tx: Transaction, entry: Entry, reply_id: str, person: str, body: str) -> tuple[str, str | None]:
+    """The way that a reply goes, and the id of the message that carries it."""
+    if entry.ask is not None and entry.ask.thread_id is not None:
+        thread, lease = messages.locked(tx, entry.ask.thread_id)
+        said = messages.content(body.strip().partition("\n")[0][:SUMMARY], body, "{}", ())
+        posted = threads.say(tx, thread, lease, said, sender=person, to=entry.agent, kind="answer", event_type="thread.replied")
+        return THREAD, posted.message.message_id
+    if entry.ask is not None and entry.is_open:
+        return ANSWER, None
+    if not entry.agent:
+        raise InvalidState("nobody would get this reply: the entry's workspace is not known here", hint="Only look at it.")
+    letter = {"msg_id": f"reply:{reply_id}", "from": person, "to": entry.agent, "payload": body}
+    draft = drafts.read({**letter, "entry_id": entry.id, "reply_id": reply_id})
+    return MAILBOX, mailbox.put_all(tx, [draft])[0].msg_id
+
+
+def _find_by(tx: Transaction, entry: Entry, body: str) -> Entry:
+    """From now on, a search finds the entry by the words of the reply too."""
+    from postroom.people.words import words
+
+    more = " ".join(words(entry.words, body))
+    tx.run(tx.sql.words_delete, seq=entry.seq, words=entry.words)
+    tx.run(tx.sql.entry_replied, id=entry.id, words=more)
+    tx.run(tx.sql.words_insert, seq=entry.seq, words=more)
+    return entry.replace(words=more, replies=entry.replies + 1)

@@ -1,0 +1,264 @@
+"""The twin: DIR/inbox/entries.jsonl, one line an entry, as document 002 describes it. The store is the truth; this follows it.
+
+Where the file stood when we left it (its inode, size and time, and the newest event that is in it) is noted in `.entries`, which is
+also the lock. A file that is not as noted was written by somebody else, or by one of us who was killed: what is new in it is then
+looked at, and lines of others are taken in. Appending is one write; a delete writes a new file and renames it. Lines that cannot
+be read stay where they are.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from time import monotonic, sleep
+
+from postroom.core import jsontext
+from postroom.core.entries import INBOX, PUSH, Entry, entry_of
+from postroom.core.errors import Refusal
+from postroom.people import ledger
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from postroom.store.port import Store
+
+_BATCH = 500
+_PATIENCE = 5.0  # behind a writer that was stopped; then whoever comes next writes what is missing
+_NOTE = 4  # numbers in the note: inode, size, time, newest event
+_KNOWN = ("id", "ts", "workspaceId", "workspaceLabel", "docs", "comments", "kind")
+LATEST = 253_402_300_799_000  # the last second of the year 9999
+
+
+def follow(store: Store) -> None:
+    """Bring the twin up to date after a change. What cannot be written now is written by the next: the entries are safe."""
+    if store.data is not None:
+        Twin(store, store.data).sync()
+
+
+def take_in(store: Store) -> None:
+    """Take in what others wrote into the twin, if it is there and not as we left it."""
+    if store.data is not None:
+        twin = Twin(store, store.data)
+        if twin.changed():
+            twin.sync()
+
+
+class Twin:
+    """The twin of one store in one folder."""
+
+    def __init__(self, store: Store, folder: str) -> None:
+        self._store = store
+        self._folder = os.path.join(folder, "inbox")
+        self.path = os.path.join(self._folder, "entries.jsonl")
+        self._notes = os.path.join(self._folder, ".entries")
+
+    def changed(self) -> bool:
+        """Whether somebody else wrote into it. Two looks at the file system, no lock."""
+        try:
+            with open(self._notes, "rb") as file:
+                note = _numbers(file.read())
+            return self._state() != note[:3]
+        except OSError:
+            return os.path.exists(self.path)
+
+    def sync(self) -> bool:
+        """Make the file and the store agree. False if that has to wait for the next time."""
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            notes = os.open(self._notes, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                if not _lock(notes):
+                    return False
+                self._sync(notes)
+            finally:
+                os.close(notes)
+        except (OSError, Refusal):
+            return False
+        return True
+
+    def _sync(self, notes: int) -> None:
+        note = _numbers(os.pread(notes, 8 * _NOTE, 0))
+        inode, size, _, cursor = note
+        state = self._state()
+        # Appended to, by others or by one of us who was killed: only the tail is news. Anything else: all of it is.
+        whole = state != note[:3] and (state[0] != inode or state[1] <= size)
+        tail = _Lines(self.path, 0 if whole else size if state != note[:3] else state[1])
+        if whole:
+            cursor = 0
+        tail.read(self._store, cursor)
+        gone, newest = self._gone(cursor)
+        if tail.wrong:
+            self._rewrite(tail.right(self._store))
+        elif gone:
+            self._rewrite(line for line in _lines(self.path, 0) if not _holds(line, gone))
+        elif tail.torn:
+            self._append(b"\n")
+        latest = self._write_new(cursor, tail.ids)
+        fields = (*self._state(), max(latest, newest, cursor))
+        os.pwrite(notes, b"".join(field.to_bytes(8, "little", signed=True) for field in fields), 0)
+
+    def _state(self) -> tuple[int, int, int]:
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return 0, 0, 0
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+    def _gone(self, cursor: int) -> tuple[set[str], int]:
+        """The entries that were deleted since, and the newest event that said so."""
+        gone: set[str] = set()
+        while True:
+            with self._store.read() as tx:
+                rows = tx.all(tx.sql.gone_after, after=cursor, limit=_BATCH)
+            gone.update(row[1] for row in rows)
+            cursor = rows[-1][0] if rows else cursor
+            if len(rows) < _BATCH:
+                return gone, cursor
+
+    def _write_new(self, cursor: int, there: set[str]) -> int:
+        """Append the entries that the file lacks."""
+        while True:
+            with self._store.read() as tx:
+                entries = [entry_of(row) for row in tx.all(tx.sql.entries_after, after=cursor, limit=_BATCH)]
+            wanted = [entry for entry in entries if entry.section == INBOX and entry.id not in there]
+            self._append("".join(f"{entry.line()}\n" for entry in wanted).encode())
+            cursor = entries[-1].seq if entries else cursor
+            if len(entries) < _BATCH:
+                return cursor
+
+    def _append(self, data: bytes) -> None:
+        if not data and os.path.exists(self.path):
+            return
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            while data:
+                data = data[os.write(file, data) :]
+        finally:
+            os.close(file)
+
+    def _rewrite(self, lines: Iterable[bytes]) -> None:
+        """These lines, in a new file that takes the old one's place."""
+        draft = f"{self.path}.new"
+        file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(file, "wb") as target:
+            for line in lines:
+                target.write(line if line.endswith(b"\n") else line + b"\n")
+            target.flush()
+            os.fsync(target.fileno())
+        os.rename(draft, self.path)
+
+
+class _Lines:
+    """What stands in the file from some byte on: which entries, and whether any line of them is not as the store has it."""
+
+    def __init__(self, path: str, start: int) -> None:
+        self._path = path
+        self._start = start
+        self.ids: set[str] = set()
+        self.torn = False
+        self.wrong = False
+
+    def read(self, store: Store, cursor: int) -> None:
+        """Look at every line, and take in what the store does not know. What is in the file up to `cursor` is not news."""
+        for line in _lines(self._path, self._start):
+            self.torn = not line.endswith(b"\n")
+            found = _parsed(line)
+            if found is None:
+                continue
+            entry = _taken(store, found)
+            again = found["id"] in self.ids or (entry is not None and entry.seq <= cursor)
+            self.wrong = self.wrong or entry is None or again or line.rstrip(b"\n") != entry.line().encode()
+            self.ids.add(str(found["id"]))
+
+    def right(self, store: Store) -> Iterator[bytes]:
+        """Every line of the file as it should be: none that was deleted, none twice, each as the store has it."""
+        seen: set[str] = set()
+        for line in _lines(self._path, 0):
+            found = _parsed(line)
+            if found is None:
+                yield line
+                continue
+            entry = _taken(store, found)
+            if entry is not None and entry.id not in seen:
+                seen.add(entry.id)
+                yield f"{entry.line()}\n".encode()
+
+
+def _taken(store: Store, found: dict[str, Any]) -> Entry | None:
+    """The entry that a line stands for, made if the store does not know it; None if it was deleted, and the line is to go."""
+    with store.read() as tx:
+        row, gone = tx.one(tx.sql.entry_find, id=found["id"]), tx.one(tx.sql.gone_find, id=found["id"])
+    if row is None and gone is None:
+        with store.write() as tx:  # nobody else takes lines in: the file is locked
+            known = tx.one(tx.sql.workspace_find, workspace_id=found["workspaceId"])
+            return ledger.insert(
+                tx,
+                kind=PUSH,
+                entry_id=found["id"],
+                ts=found["ts"],
+                workspace_id=found["workspaceId"],
+                label=found["workspaceLabel"],
+                agent="" if known is None else known[3],
+                docs=found["docs"],
+                comments=found["comments"],
+                door="file",
+                extra_json=found["extra"],
+            )
+    return None if row is None else entry_of(row)
+
+
+def _holds(line: bytes, gone: set[str]) -> bool:
+    """Whether a line is of one of these entries."""
+    if not any(entry_id.encode() in line for entry_id in gone):
+        return False
+    found = _parsed(line)
+    return found is not None and found["id"] in gone
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    """A line as an entry, or None if it is not one."""
+    try:
+        found = jsontext.loads(line.decode())
+        entry_id, ts, docs = found["id"], found["ts"], found.get("docs", [])
+        texts = [found.get(name, "") for name in ("workspaceId", "workspaceLabel", "comments")]
+        extra = jsontext.dumps({name: value for name, value in found.items() if name not in _KNOWN})
+        extra.encode()
+        sound = isinstance(entry_id, str) and 0 < len(entry_id) <= 200 and entry_id.isprintable() and entry_id == entry_id.strip()
+        sound = sound and isinstance(ts, int) and not isinstance(ts, bool) and 0 <= ts <= LATEST
+        sound = sound and all(isinstance(text, str) and "\0" not in text and text.encode() is not None for text in texts)
+        sound = sound and isinstance(docs, list) and all(isinstance(doc, dict) and isinstance(doc.get("path"), str) for doc in docs)
+        sound = sound and "\\u0000" not in extra + jsontext.dumps(docs)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    if not sound:
+        return None
+    return {"id": entry_id, "ts": ts, "docs": docs, "extra": extra, **dict(zip(("workspaceId", "workspaceLabel", "comments"), texts))}
+
+
+def _lines(path: str, start: int) -> Iterator[bytes]:
+    try:
+        with open(path, "rb") as file:
+            file.seek(start)
+            yield from file
+    except FileNotFoundError:
+        return
+
+
+def _numbers(data: bytes) -> tuple[int, ...]:
+    padded = data.ljust(8 * _NOTE, b"\0")
+    return tuple(int.from_bytes(padded[at : at + 8], "little", signed=True) for at in range(0, 8 * _NOTE, 8))
+
+
+def _lock(notes: int) -> bool:
+    """Alone from here on, unless somebody is stopped in the middle of it."""
+    deadline = monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(notes, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if monotonic() > deadline:
+                return False
+            sleep(0.002)

@@ -1,0 +1,112 @@
+-- Document 002's entries: what a person should see, and what became of it.
+
+CREATE TABLE workspaces (
+  workspace_id TEXT NOT NULL PRIMARY KEY,
+  label TEXT NOT NULL,
+  path TEXT NOT NULL UNIQUE,
+  agent TEXT NOT NULL UNIQUE,
+  created_at TEXT NOT NULL,
+  token_hash TEXT NOT NULL UNIQUE
+);
+
+-- seq: the id of the event that announced it, so the order of arrival. ts: milliseconds since 1970. is_open: 1 while it asks something.
+-- words: what a search finds it by. extra_json: fields that a line of the twin had, and we do not know.
+CREATE TABLE entries (
+  seq INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  section TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  ts INTEGER NOT NULL,
+  workspace_id TEXT NOT NULL,
+  workspace_label TEXT NOT NULL,
+  agent TEXT NOT NULL,
+  docs_json TEXT NOT NULL,
+  comments TEXT NOT NULL,
+  door TEXT NOT NULL,
+  stored_at TEXT NOT NULL,
+  message_id TEXT UNIQUE,
+  is_open INTEGER NOT NULL,
+  replies INTEGER NOT NULL,
+  offered_at TEXT,
+  offered_to TEXT,
+  offered_door TEXT,
+  read_at TEXT,
+  read_by TEXT,
+  read_door TEXT,
+  extra_json TEXT NOT NULL,
+  words TEXT NOT NULL
+);
+CREATE INDEX idx_entries_newest ON entries(section, ts, seq);
+CREATE INDEX idx_entries_workspace ON entries(workspace_id, ts, seq) WHERE section = 'inbox';
+CREATE INDEX idx_entries_agent ON entries(agent, ts, seq);
+CREATE INDEX idx_entries_unread ON entries(section, ts, seq) WHERE read_at IS NULL;
+CREATE INDEX idx_entries_open ON entries(ts, seq) WHERE is_open = 1;
+
+CREATE VIRTUAL TABLE entry_words USING fts5(words, content='entries', content_rowid='seq');
+
+-- An id that was deleted never returns. seq: the id of the event that said so.
+CREATE TABLE entries_gone (
+  id TEXT NOT NULL PRIMARY KEY,
+  seq INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX idx_entries_gone ON entries_gone(seq);
+
+-- What an entry asks: of itself, or, with a thread_id, in that thread. due_at: an instant, until silence has been taken for an answer.
+CREATE TABLE asks (
+  entry_id TEXT NOT NULL PRIMARY KEY,
+  agent TEXT NOT NULL,
+  thread_id TEXT,
+  asked_event INTEGER NOT NULL,
+  addressee TEXT NOT NULL,
+  choices_json TEXT NOT NULL,
+  state TEXT NOT NULL,
+  due_at INTEGER,
+  deadline TEXT,
+  on_silence TEXT NOT NULL,
+  default_answer TEXT,
+  escalate_to TEXT,
+  escalated_at TEXT,
+  answer TEXT,
+  answered_by TEXT,
+  answered_door TEXT,
+  answered_at TEXT,
+  collected_at TEXT,
+  collected_door TEXT
+);
+CREATE INDEX idx_asks_due ON asks(due_at) WHERE state = 'open' AND due_at IS NOT NULL;
+CREATE INDEX idx_asks_thread ON asks(thread_id, asked_event) WHERE state = 'open' AND thread_id IS NOT NULL;
+CREATE INDEX idx_asks_uncollected ON asks(agent, answered_at) WHERE state <> 'open' AND collected_at IS NULL AND thread_id IS NULL;
+
+CREATE TABLE replies (
+  reply_id TEXT NOT NULL PRIMARY KEY,
+  entry_id TEXT NOT NULL,
+  agent TEXT NOT NULL,
+  person TEXT NOT NULL,
+  body TEXT NOT NULL,
+  door TEXT NOT NULL,
+  created_at TEXT NOT NULL,
+  via TEXT NOT NULL,
+  message_id TEXT
+);
+CREATE INDEX idx_replies_entry ON replies(entry_id, created_at, reply_id);
+CREATE INDEX idx_replies_agent ON replies(agent, created_at, reply_id);
+
+-- What a person may come in with: a link that works once, a browser's session, a script's bearer token. Only hashes are kept.
+CREATE TABLE passes (
+  token_hash TEXT NOT NULL PRIMARY KEY,
+  kind TEXT NOT NULL,
+  person TEXT NOT NULL,
+  created_at TEXT NOT NULL,
+  expires_at TEXT
+) WITHOUT ROWID;
+
+-- How far one room has folded in what another wrote.
+CREATE TABLE cursors (
+  name TEXT NOT NULL PRIMARY KEY,
+  event_id INTEGER NOT NULL
+) WITHOUT ROWID;
+INSERT INTO cursors (name, event_id) VALUES ('people.surface', 0);
+
+CREATE INDEX idx_messages_people ON messages(event_id) WHERE kind IN ('question', 'answer', 'result', 'control');
+ALTER TABLE reads ADD COLUMN read_at TEXT;
+ALTER TABLE reads ADD COLUMN read_door TEXT;

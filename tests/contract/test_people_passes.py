@@ -1,0 +1,128 @@
+"""Passes: a link that works once, a session that ends, a bearer token; and a store that keeps only their hashes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from postroom import people, work
+from postroom.core import clock as time
+from postroom.core.errors import InvalidInput, NotFound, Refusal
+from postroom.store.port import Store
+from tests.conftest import Clock
+from tests.contract.people_scenes import ADA, USER, field, persons, sha256
+from tests.contract.scenes import events
+from tests.faults.mail_children import everything as every_row
+
+
+def refused(store: Store, token: str) -> bool:
+    """Nobody comes in with it, by either way."""
+    for way in (people.person_of, people.redeem):
+        with pytest.raises(NotFound):
+            way(store, token)
+    return True
+
+
+def test_a_link_lets_its_person_in_once(store: Store) -> None:
+    persons(store)
+    link = people.issue_link(store, person=ADA)
+    session = people.redeem(store, link)
+    assert session.person == ADA
+    assert people.person_of(store, session.token) == ADA
+    assert people.person_of(store, session.token) == ADA
+    with pytest.raises(NotFound):
+        people.redeem(store, link)
+    assert people.person_of(store, session.token) == ADA
+
+
+def test_a_link_is_no_pass_and_a_pass_is_no_link(store: Store) -> None:
+    link = people.issue_link(store, person=USER)
+    with pytest.raises(NotFound):
+        people.person_of(store, link)
+    session = people.redeem(store, link)
+    for token in (session.token, people.issue_bearer(store, person=USER)):
+        with pytest.raises(NotFound):
+            people.redeem(store, token)
+        assert people.person_of(store, token) == USER
+
+
+@pytest.mark.parametrize("seconds", [None, 1, 90])
+def test_a_link_works_until_its_time_is_over(store: Store, clock: Clock, seconds: int | None) -> None:
+    links = [people.issue_link(store, person=USER, **({} if seconds is None else {"seconds": seconds})) for _ in range(2)]
+    clock.instant += (seconds or 3600) * time.SECOND - 1
+    assert people.redeem(store, links[0]).person == USER
+    clock.instant += 1
+    assert refused(store, links[1])
+
+
+def test_a_session_ends(store: Store, clock: Clock) -> None:
+    session = people.redeem(store, people.issue_link(store, person=USER))
+    clock.instant = time.instant(session.expires_at) - 1
+    assert people.person_of(store, session.token) == USER
+    clock.instant += 1
+    assert refused(store, session.token)
+
+
+def test_a_bearer_token_is_good_until_it_is_revoked(store: Store, clock: Clock) -> None:
+    token, other = people.issue_bearer(store, person=USER), people.issue_bearer(store, person=USER)
+    clock.advance(365 * 86_400)
+    assert people.person_of(store, token) == USER
+    people.revoke(store, token)
+    assert refused(store, token)
+    assert people.person_of(store, other) == USER
+
+
+def test_sessions_and_links_can_be_revoked(store: Store) -> None:
+    session = people.redeem(store, people.issue_link(store, person=USER))
+    link = people.issue_link(store, person=USER)
+    for token in (session.token, link):
+        people.revoke(store, token)
+        assert refused(store, token)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_a_link_for_no_sensible_time_is_refused(store: Store, seconds: float) -> None:
+    with pytest.raises(InvalidInput) as wrong:
+        people.issue_link(store, person=USER, seconds=seconds)
+    assert field(wrong.value) == "seconds"
+
+
+@pytest.mark.parametrize("person", ["", "zoe", "builder", "two\nlines"])
+def test_only_people_get_passes(store: Store, person: str) -> None:
+    work.add_agent(store, "builder")
+    for issue in (people.issue_link, people.issue_bearer):
+        with pytest.raises(Refusal):
+            issue(store, person=person)
+
+
+def test_tokens_are_long_and_never_the_same(store: Store) -> None:
+    tokens = [people.issue_link(store, person=USER) for _ in range(5)] + [people.issue_bearer(store, person=USER) for _ in range(5)]
+    assert len(set(tokens)) == 10
+    assert all(len(token) >= 32 and token.isascii() and token.isprintable() and " " not in token for token in tokens)
+
+
+def test_the_store_and_its_events_keep_no_token(store: Store, place: str) -> None:
+    link, bearer = people.issue_link(store, person=USER), people.issue_bearer(store, person=USER)
+    session = people.redeem(store, people.issue_link(store, person=USER))
+    kept = repr(every_row(place)) + repr(events(store))
+    for token in (link, bearer, session.token):
+        assert token not in kept
+        assert token.rpartition("_")[2] not in kept
+
+
+def test_what_is_no_token_lets_nobody_in(store: Store, tmp_path: Path) -> None:
+    bearer, link = people.issue_bearer(store, person=USER), people.issue_link(store, person=USER)
+    for token in (bearer, link):
+        for wrong in ("", token[:-1], token + "x", token.upper(), sha256(token.encode()), f" {token}", "%", "\0", "\ud800"):
+            assert refused(store, wrong), wrong
+    assert people.person_of(store, bearer) == USER
+
+
+def test_a_workspaces_token_is_no_persons_and_a_persons_no_workspaces(store: Store, tmp_path: Path) -> None:
+    workspace = people.add_workspace(store, str(tmp_path), label="Desk", agent="desk")
+    assert refused(store, workspace.token)
+    session = people.redeem(store, people.issue_link(store, person=USER))
+    for token in (session.token, people.issue_bearer(store, person=USER)):
+        with pytest.raises(NotFound):
+            people.workspace_of(store, token)

@@ -1,0 +1,120 @@
+"""The official MCP client, as an agent of a workspace uses it: over HTTP and over stdio, in both protocol versions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import Any
+
+import httpx
+import httpx2
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult, TextContent, Tool
+
+from tests.cli.process import LIMIT, SCRIPT
+from tests.server.office import Desk
+
+LEGACY, MODERN = "legacy", "auto"
+VERSIONS = {LEGACY: "2025-11-25", MODERN: "2026-07-28"}
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+
+
+class Agent:
+    """A session of the official client. It keeps all that the server said to it."""
+
+    def __init__(self, portal: BlockingPortal, client: Client) -> None:
+        self.portal = portal
+        self.client = client
+        self.heard: list[str] = [client.instructions or "", str(client.server_info)]
+
+    def tools(self) -> list[Tool]:
+        found = self.portal.call(self.client.list_tools).tools
+        self.heard += [tool.model_dump_json() for tool in found]
+        return found
+
+    def begin(self, tool: str, **arguments: Any) -> Future[CallToolResult]:
+        """A call that goes on while the test does something else."""
+        return self.portal.start_task_soon(partial(self.client.call_tool, tool, arguments))
+
+    def call(self, tool: str, **arguments: Any) -> CallToolResult:
+        result = self.begin(tool, **arguments).result(LIMIT)
+        self.heard.append(result.model_dump_json())
+        return result
+
+    def ok(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """What a tool answers that must not refuse."""
+        return answered(self.call(tool, **arguments))
+
+    def refused(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """How a tool refuses: as a result, in words and as data."""
+        result = self.call(tool, **arguments)
+        assert result.is_error is True, result
+        said: dict[str, Any] = result.structured_content
+        assert said["ok"] is False
+        error: dict[str, Any] = said["error"]
+        assert {"code", "message", "hint"} <= set(error)
+        assert error["message"] in words(result) or json.loads(words(result)) == said
+        return error
+
+
+def answered(result: CallToolResult) -> dict[str, Any]:
+    assert result.is_error is False, result
+    found: dict[str, Any] = result.structured_content
+    assert found["ok"] is True
+    return found
+
+
+def words(result: CallToolResult) -> str:
+    """The text of a result, for clients that read no data."""
+    return "".join(block.text for block in result.content if isinstance(block, TextContent))
+
+
+@asynccontextmanager
+async def _http(desk: Desk, mode: str) -> AsyncIterator[Client]:
+    headers = {"Authorization": f"Bearer {desk.token}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=LIMIT, trust_env=False) as http,
+        Client(streamable_http_client(desk.mcp_url, http_client=http), mode=mode) as client,
+    ):
+        yield client
+
+
+@asynccontextmanager
+async def _stdio(desk: Desk, mode: str) -> AsyncIterator[Client]:
+    office = desk.office
+    server = StdioServerParameters(
+        command=SCRIPT,
+        args=["mcp", "--workspace", desk.workspace_id],
+        env=office.inbox.environment(),
+        cwd=office.folder,
+    )
+    with (office.folder / f"stdio-{desk.agent}.log").open("w") as log:
+        async with Client(stdio_client(server, errlog=log), mode=mode) as client:
+            yield client
+
+
+DOORS = {"http": _http, "stdio": _stdio}
+
+
+@contextmanager
+def at(desk: Desk, door: str = "http", mode: str = MODERN) -> Iterator[Agent]:
+    """The agent of a workspace, in a session."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(DOORS[door](desk, mode)) as client:
+        yield Agent(portal, client)
+
+
+def knock(desk: Desk, token: str, *, url: str = "", message: Any = INITIALIZE, **headers: str) -> httpx.Response:
+    """One raw request to a workspace's endpoint."""
+    accepted = {"Accept": "application/json, text/event-stream", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    return desk.office.client(token).post(url or desk.mcp_url, json=message, headers=accepted)

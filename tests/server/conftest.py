@@ -1,0 +1,56 @@
+"""One server is shared by all tests that do not need their own; each of those has a workspace of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server.office import Desk, Office
+
+MANY = "1000000"  # a rate that no test reaches by itself
+
+
+@pytest.fixture(scope="session")
+def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+    shared = Office(tmp_path_factory.mktemp("office"), "--rate", MANY).open()
+    yield shared
+    assert shared.close() == 0
+
+
+@pytest.fixture(scope="session")
+def dev_office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+    """A server that needs no credentials."""
+    shared = Office(tmp_path_factory.mktemp("dev"), "--rate", MANY, "--dev").open()
+    yield shared
+    assert shared.close() == 0
+
+
+@pytest.fixture
+def desk(office: Office) -> Desk:
+    """A workspace of its own."""
+    return office.desk()
+
+
+@pytest.fixture
+def other(office: Office) -> Desk:
+    """Another workspace, which is somebody else's."""
+    return office.desk()
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Iterator[Callable[..., Office]]:
+    """Founds offices that a test may stop, kill and configure; each in a folder of its own, unless it is told one."""
+    made: list[Office] = []
+
+    def make(*flags: str, folder: Path | None = None) -> Office:
+        place = folder or tmp_path / f"office-{len(made)}"
+        place.mkdir(exist_ok=True)
+        made.append(Office(place, *flags))
+        return made[-1]
+
+    yield make
+    for one in made:
+        if one.alive():
+            one.close()

@@ -1,0 +1,132 @@
+"""Everything that happens, as server-sent events that can be resumed."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.server.office import Desk, Office, refusal
+
+
+def test_the_life_of_an_entry_is_heard(office: Office, desk: Desk) -> None:
+    with office.listen(workspaceId=desk.workspace_id) as listener:
+        identity = desk.push(comments="Look")
+        office.person.put(f"/api/inbox/{identity}/read")
+        office.person.delete(f"/api/inbox/{identity}/read")
+        office.reply(identity, "Seen")
+        office.person.delete(f"/api/inbox/{identity}")
+        heard = [listener.next()]
+        while heard[-1].type != "entry.deleted":
+            heard.append(listener.next())
+    types = [each.type for each in heard if each.type != "entry.read" or each is heard[1]]  # a reply may mark as read
+    assert types == ["entry.created", "entry.read", "entry.unread", "entry.replied", "entry.deleted"]
+    assert {each.data["message_id"] for each in heard} == {identity}
+    assert [int(each.id) for each in heard] == sorted({int(each.id) for each in heard})
+    assert all(each.data["event_id"] == int(each.id) and each.data["event_type"] == each.type for each in heard)
+
+
+def test_what_other_processes_do_is_heard(office: Office, desk: Desk) -> None:
+    with office.listen() as listener:
+        thread = office.inbox.ok("send", "--from", "user", "--to", desk.agent, "--subject", "Build")["thread"]["thread_id"]
+        assert listener.until("thread.created", thread_id=thread).data["summary"] == "Build"
+        entry = office.inbox.ok("push", "--agent", desk.agent, "--comments", "From a shell")["entry"]["id"]
+        listener.until("entry.created", message_id=entry)
+        office.mailbox.enqueue(to=desk.agent)
+        while not listener.next().type.startswith("mail."):
+            pass
+
+
+def test_a_question_in_a_thread_is_heard_as_an_entry(office: Office, desk: Desk) -> None:
+    with office.listen(types="entry.", workspaceId=desk.workspace_id) as listener:
+        thread = office.inbox.ok("send", "--from", "user", "--to", desk.agent, "--subject", "Build")["thread"]["thread_id"]
+        office.inbox.ok("claim", "--agent", desk.agent, "--thread", thread)
+        office.inbox.ok("update", "--agent", desk.agent, "--thread", thread, "--status", "blocked", "--summary", "Which?")
+        identity = listener.until("entry.created").data["message_id"]
+    assert office.entry(identity)["threadId"] == thread
+
+
+def test_only_the_types_that_were_asked_for_are_heard(office: Office, desk: Desk) -> None:
+    with office.listen(types="entry.read,thread.", workspaceId=desk.workspace_id) as listener:
+        identity = desk.push(comments="Look")
+        office.person.put(f"/api/inbox/{identity}/read")
+        heard = listener.next()
+    assert (heard.type, heard.data["message_id"]) == ("entry.read", identity)
+
+
+def test_only_the_thread_that_was_asked_for_is_heard(office: Office, desk: Desk) -> None:
+    send = ("send", "--from", "user", "--to", desk.agent, "--subject")
+    thread = office.inbox.ok(*send, "One")["thread"]["thread_id"]
+    with office.listen(thread=thread) as listener:
+        office.inbox.ok(*send, "Two")
+        office.inbox.ok("claim", "--agent", desk.agent, "--thread", thread)
+        heard = listener.next()
+    assert (heard.type, heard.data["thread_id"]) == ("thread.claimed", thread)
+
+
+def test_only_the_workspace_that_was_asked_for_is_heard(office: Office, desk: Desk, other: Desk) -> None:
+    with office.listen(workspaceId=desk.workspace_id) as listener:
+        other.push(comments="Theirs")
+        mine = desk.push(comments="Mine")
+        assert listener.next().data["message_id"] == mine
+
+
+def test_without_a_cursor_listening_starts_now(office: Office, desk: Desk) -> None:
+    desk.push(comments="Before")
+    with office.listen(workspaceId=desk.workspace_id) as listener:
+        after = desk.push(comments="After")
+        assert listener.next().data["message_id"] == after
+
+
+@pytest.mark.parametrize("how", ["header", "query"])
+def test_after_a_disconnect_nothing_is_lost_and_nothing_repeated(office: Office, desk: Desk, how: str) -> None:
+    pushed = [desk.push(comments="Zero")]
+    with office.listen(workspaceId=desk.workspace_id) as listener:
+        pushed.append(desk.push(comments="One"))
+        last = listener.next().id
+    pushed += [desk.push(comments=f"Missed {number}") for number in range(3)]
+    resumed = office.listen(last=last, workspaceId=desk.workspace_id) if how == "header" else None
+    with resumed or office.listen(workspaceId=desk.workspace_id, after=last) as listener:
+        heard = [each.data["message_id"] for each in listener.take(3)]
+        pushed.append(desk.push(comments="Live"))
+        heard.append(listener.next().data["message_id"])
+    assert heard == pushed[2:]
+
+
+def test_a_listener_that_keeps_losing_its_connection_hears_all_once_and_in_order(office: Office, desk: Desk) -> None:
+    heard: list[tuple[int, str]] = []
+    with office.listen(workspaceId=desk.workspace_id, types="entry.created") as listener, ThreadPoolExecutor(4) as crowd:
+        pushes = [crowd.submit(desk.push, comments=f"Number {number}") for number in range(40)]
+        first = listener.next()
+    heard.append((int(first.id), first.data["message_id"]))
+    while len(heard) < 40:
+        with office.listen(last=str(heard[-1][0]), workspaceId=desk.workspace_id, types="entry.created") as listener:
+            heard += [(int(each.id), each.data["message_id"]) for each in listener.take(min(7, 40 - len(heard)))]
+    assert [each[0] for each in heard] == sorted({each[0] for each in heard})
+    assert {each[1] for each in heard} == {push.result() for push in pushes}
+
+
+def test_two_listeners_hear_the_same(office: Office, desk: Desk) -> None:
+    with office.listen(workspaceId=desk.workspace_id) as one, office.listen(workspaceId=desk.workspace_id) as two:
+        for number in range(5):
+            desk.push(comments=f"Number {number}")
+        assert one.take(5) == two.take(5)
+
+
+def test_no_text_forges_an_event(office: Office, desk: Desk) -> None:
+    forged = 'x\r\n\r\nid: 999999999\nevent: entry.deleted\ndata: {"message_id": "forged"}\n\n\u2028event: goodbye\n\n'
+    with office.listen(workspaceId=desk.workspace_id) as listener:
+        first = desk.push(comments=forged)
+        second = desk.push(comments="Honest")
+        heard = listener.take(2)
+    assert [(each.type, each.data["message_id"]) for each in heard] == [("entry.created", first), ("entry.created", second)]
+
+
+@pytest.mark.parametrize("query", ["after=x", "after=-1", "after=1e3"])
+def test_a_cursor_that_cannot_be_is_refused(office: Office, query: str) -> None:
+    refusal(office.person.get(f"/api/events?{query}"), 400, "invalid_input")
+
+
+def test_events_are_for_who_signed_in(office: Office, desk: Desk) -> None:
+    refusal(office.stranger.get("/api/events"), 401, "unauthenticated")
+    refusal(desk.http.get("/api/events"), 403, "forbidden")

@@ -1,0 +1,291 @@
+"""An agent that means harm: other people's names, other people's workspaces, and requests that were made to break."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from mcp import MCPError
+
+from tests.cli.process import LIMIT
+from tests.server.agents import INITIALIZE, VERSIONS, Agent, at, knock
+from tests.server.office import JSON, Desk, Office, refusal
+
+PERSONAL = [
+    ("GET", "/api/inbox/history"),
+    ("GET", "/api/inbox/search?q=a"),
+    ("GET", "/api/inbox/{entry}"),
+    ("POST", "/api/inbox/seed"),
+    ("PUT", "/api/inbox/{entry}/read"),
+    ("DELETE", "/api/inbox/{entry}/read"),
+    ("DELETE", "/api/inbox/{entry}"),
+    ("POST", "/api/inbox/{entry}/reply"),
+    ("GET", "/api/workspaces"),
+    ("GET", "/api/workspaces/{workspace}/file?path=a.md"),
+    ("GET", "/api/workspaces/{workspace}/file?path=a.md&download=1"),
+    ("GET", "/api/threads"),
+    ("GET", "/api/threads/{thread}"),
+    ("POST", "/api/threads/{thread}/reply"),
+    ("POST", "/api/threads/{thread}/cancel"),
+    ("GET", "/api/agents"),
+    ("GET", "/api/events"),
+]
+CALL = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "inbox_push", "arguments": {"comments": "Forged"}}}
+
+
+@pytest.mark.parametrize(("method", "path"), PERSONAL)
+def test_an_agent_cannot_act_as_a_person(office: Office, desk: Desk, method: str, path: str) -> None:
+    desk.write("a.md", "# A")
+    entry = desk.push("a.md", comments="Mine")
+    thread = office.inbox.ok("send", "--from", "user", "--to", desk.agent, "--subject", "Build")["thread"]["thread_id"]
+    before = office.get(f"/api/inbox/{entry}")["entry"], office.get(f"/api/threads/{thread}")
+    url = path.format(entry=entry, workspace=desk.workspace_id, thread=thread)
+    answer = desk.http.request(method, url, **({"json": {"body": "I am the user"}} if method == "POST" else {}))  # type: ignore[arg-type]
+    assert answer.status_code in ((403, 404) if path.endswith("seed") else (403,)), answer.text
+    assert (office.get(f"/api/inbox/{entry}")["entry"], office.get(f"/api/threads/{thread}")) == before
+
+
+@pytest.mark.parametrize(("method", "path"), PERSONAL)
+def test_a_stranger_gets_nothing(office: Office, method: str, path: str) -> None:
+    url = path.format(entry="3d8f7a34-6d0c-4e0e-9b43-1d7c8a4e1a11", workspace="ws_x", thread="thr_x")
+    for client in (office.stranger, office.client("prw_made_up")):
+        answer = client.request(method, url, **({"json": {"body": "x"}} if method == "POST" else {}))  # type: ignore[arg-type]
+        assert answer.status_code in ((401, 404) if path.endswith("seed") else (401,)), answer.text
+
+
+@pytest.mark.parametrize("header", ["Bearer", "Bearer ", "Basic dXNlcjp1c2Vy", "bearer x y", "Token x", "x" * 20_000])
+def test_credentials_of_another_shape_are_none(office: Office, header: str) -> None:
+    answer = office.stranger.get("/api/inbox/history", headers={"Authorization": header})
+    assert answer.status_code in (400, 401, 431)
+
+
+def test_a_token_in_the_address_is_none(office: Office) -> None:
+    answer = office.stranger.get("/api/inbox/history", params={"token": office.ready["token"], "access_token": office.ready["token"]})
+    assert answer.status_code in (400, 401)
+
+
+def test_a_foreign_workspace_is_forbidden(desk: Desk, other: Desk) -> None:
+    for message in (INITIALIZE, CALL):
+        assert knock(other, desk.token, message=message).status_code == 403
+    assert (desk.entries(), other.entries()) == ([], [])
+
+
+def test_a_workspace_without_its_token_is_closed(office: Office, desk: Desk) -> None:
+    for token in ("", "prw_made_up", desk.token + "x", desk.token[:-1], desk.token.upper()):
+        answer = knock(desk, token, message=CALL)
+        assert answer.status_code == 401
+        assert "bearer" in answer.headers["www-authenticate"].lower()
+    assert knock(desk, office.ready["token"], message=CALL).status_code in (401, 403)
+    assert desk.entries() == []
+
+
+def test_a_workspace_that_never_was_does_not_say_so(desk: Desk) -> None:
+    """Whether there is such a workspace is not told to who has no token for it."""
+    nowhere = knock(desk, desk.token, url=f"{desk.office.url}/mcp/ws_nowhere")
+    assert nowhere.status_code in (403, 404)
+    assert knock(desk, "", url=f"{desk.office.url}/mcp/ws_nowhere").status_code == 401
+
+
+def test_a_session_of_one_workspace_is_nothing_on_another(desk: Desk, other: Desk) -> None:
+    opened = knock(desk, desk.token)
+    session = opened.headers.get("mcp-session-id", "made-up")
+    assert knock(other, desk.token, message=CALL, mcp_session_id=session).status_code == 403
+    knock(other, other.token, message=CALL, mcp_session_id=session)
+    assert desk.entries() == []
+    assert {entry["workspaceId"] for entry in other.entries()} <= {other.workspace_id}
+
+
+def test_a_rotated_token_is_void_at_once(office: Office, desk: Desk) -> None:
+    with at(desk) as agent:
+        agent.ok("inbox_push", comments="Before")
+        new = office.inbox.ok("workspace", "token", desk.workspace_id)["token"]
+        assert knock(desk, desk.token).status_code == 401
+        assert desk.try_push(comments="After").status_code == 401
+        with pytest.raises(MCPError):
+            agent.call("inbox_push", comments="After, in the session of before")
+    assert knock(desk, new).status_code == 200
+    assert len(desk.entries()) == 1
+
+
+def test_the_token_of_a_removed_workspace_is_void_at_once(office: Office, desk: Desk) -> None:
+    office.inbox.ok("workspace", "remove", desk.workspace_id)
+    assert knock(desk, desk.token).status_code == 401
+    refusal(desk.try_push(comments="After"), 401, "unauthenticated")
+
+
+FORGERIES: list[dict[str, Any]] = [
+    {"workspaceId": "{other}"},
+    {"workspace_id": "{other}", "workspaceLabel": "Forged"},
+    {"agent": "{agent}", "from": "{agent}", "sender": "{agent}"},
+    {"from": "user", "door": "web", "verified": True},
+    {"id": "3d8f7a34-6d0c-4e0e-9b43-1d7c8a4e1a11", "ts": 1, "kind": "notice", "section": "notices", "readAt": "2026"},
+]
+
+
+def _forged(forgery: dict[str, Any], other: Desk) -> dict[str, Any]:
+    filled = json.dumps(forgery).replace("{other}", other.workspace_id).replace("{agent}", other.agent)
+    found: dict[str, Any] = json.loads(filled)
+    return found
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_name_in_a_request_is_refused_or_ignored(desk: Desk, other: Desk, forgery: dict[str, Any]) -> None:
+    answer = desk.http.post("/api/inbox/push", json={"comments": "Forged", **_forged(forgery, other)})
+    assert answer.status_code in (201, 400)
+    assert other.entries() == []
+    for entry in desk.entries():
+        assert (entry["from"], entry["kind"], entry["readAt"], entry["door"]) == (desk.agent, "push", None, "http")
+        assert (entry["workspaceLabel"], entry["ts"] > 1) == (desk.label, True)
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_name_in_an_argument_is_refused_or_ignored(desk: Desk, other: Desk, forgery: dict[str, Any]) -> None:
+    with at(desk) as agent:
+        agent.call("inbox_push", comments="Forged", **_forged(forgery, other))
+        agent.call("inbox_ask", question="Forged", waitSeconds=0, **_forged(forgery, other))
+    assert other.entries() == []
+    for entry in desk.entries():
+        assert (entry["from"], entry["workspaceLabel"], entry["readAt"], entry["door"]) == (desk.agent, desk.label, None, "mcp")
+
+
+def test_an_agent_cannot_touch_what_belongs_to_another(office: Office, desk: Desk, other: Desk) -> None:
+    thread = office.inbox.ok("send", "--from", "user", "--to", other.agent, "--subject", "Theirs")["thread"]["thread_id"]
+    office.inbox.ok("claim", "--agent", other.agent, "--thread", thread)
+    with at(other) as them:
+        asked = them.ok("inbox_ask", question="Ours?", waitSeconds=0)["entryId"]
+        office.reply(them.ok("inbox_push", comments="Theirs")["entryId"], "For them")
+    with at(desk) as agent:
+        assert agent.refused("inbox_ask", entryId=asked)["code"] == "not_found"
+        read = agent.ok("inbox_read", old=True, entries=True)
+        assert (read["messages"], read["entries"]) == ([], [])
+        assert agent.ok("work_fetch")["threads"] == []
+        assert agent.refused("work_claim", threadId=thread)["code"] == "lease_conflict"
+        for call in ({"tool": "work_update", "summary": "x"}, {"tool": "work_done", "outcome": "done"}):
+            assert agent.refused(threadId=thread, **call)["code"] in ("lease_conflict", "lease_lost", "conflict")
+    assert office.inbox.ok("show", "--thread", thread)["thread"]["assigned_to"] == other.agent
+
+
+def test_an_agent_cannot_answer_its_own_question(office: Office, desk: Desk) -> None:
+    with at(desk) as agent:
+        identity = agent.ok("inbox_ask", question="May I?", choices=["yes", "no"], waitSeconds=0)["entryId"]
+        assert agent.refused("inbox_ask", question="May I?", to=desk.agent, waitSeconds=0)["code"] == "invalid_input"
+    assert desk.http.post(f"/api/inbox/{identity}/reply", json={"body": "yes"}).status_code == 403
+    assert office.entry(identity)["question"]["state"] == "open"
+
+
+STRANGE = [
+    "..%2f..%2fetc%2fpasswd",
+    "%2e%2e",
+    "%00",
+    "a%00b",
+    "%ff",
+    "%0d%0aX-Evil:1",
+    "x" * 4000,
+    "'%20OR%201=1--",
+    "%F0%9F%92%A5",
+    "~",
+    "a;b",
+]
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_strange_id_is_not_found(office: Office, desk: Desk, name: str) -> None:
+    for path in ("/api/inbox/{}", "/api/threads/{}", "/api/workspaces/{}/file?path=a", "/api/inbox/{}/read", "/mcp/{}"):
+        method = "PUT" if path.endswith("/read") else "POST" if path.startswith("/mcp") else "GET"
+        answer = (desk.http if path.startswith("/mcp") else office.person).request(method, path.format(name))
+        assert 400 <= answer.status_code < 500, (path, answer.text)
+        assert "x-evil" not in answer.headers
+
+
+DEEP = b'{"comments": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+BROKEN = [
+    b"",
+    b"{",
+    b"nonsense",
+    b'{"comments": "\xff\xfe"}',
+    b'{"comments": "\\ud800"}',
+    b'{"comments": "a\\u0000b"}',
+    DEEP,
+    b'{"comments": NaN}',
+    b'{"comments": 1e999}',
+    b'{"docs": [{"path": {"path": "a"}}]}',
+    b'{"docs": {"0": {"path": "a"}}}',
+    b"\xef\xbb\xbf{}",
+    b"[" * 1000,
+    b'{"docs": [' + b'{"path": "a"},' * 60 + b'{"path": "a"}]}',
+]
+
+
+@pytest.mark.parametrize("body", BROKEN, ids=lambda body: repr(body[:24]))
+def test_a_broken_request_is_refused_and_changes_nothing(office: Office, desk: Desk, body: bytes) -> None:
+    entry = desk.push(comments="Before")
+    said = desk.http.post("/api/inbox/push", content=body, headers=JSON)
+    assert said.status_code in (400, 413), said.text
+    refusal(said, said.status_code)
+    answered = office.person.post(f"/api/inbox/{entry}/reply", content=body.replace(b"comments", b"body"), headers=JSON)
+    assert answered.status_code in (400, 413), answered.text
+    assert len(desk.entries()) == 1
+
+
+@pytest.mark.parametrize(
+    "body", [*BROKEN[:5], DEEP, b"[]", b"1", b'{"jsonrpc": "2.0"}', b'{"jsonrpc": "2.0", "id": 1, "method": 3}'], ids=repr
+)
+def test_a_broken_call_is_refused(desk: Desk, body: bytes) -> None:
+    headers = {**JSON, "Accept": "application/json, text/event-stream"}
+    answer = desk.http.post(desk.mcp_url, content=body, headers=headers)
+    assert 400 <= answer.status_code < 500, answer.text
+    assert desk.entries() == []
+
+
+@pytest.mark.parametrize("mode", list(VERSIONS))
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("inbox_push", {"comments": {"a": 1}}),
+        ("inbox_push", {"docs": [[["a"]]]}),
+        ("inbox_push", {"comments": "x" * 300_000}),
+        ("inbox_read", {"waitSeconds": "long"}),
+        ("inbox_read", {"limit": 10**30}),
+        ("inbox_read", {"old": "yes"}),
+        ("inbox_ask", {"question": 3}),
+        ("inbox_ask", {"question": "x", "deadlineSeconds": -5, "onSilence": "refuse"}),
+        ("inbox_ask", {"question": "x", "deadlineSeconds": 1e308, "onSilence": "refuse"}),
+        ("work_claim", {"threadId": ["a"]}),
+        ("work_claim", {"leaseSeconds": -1}),
+        ("work_update", {"threadId": "a", "choices": "b"}),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_refused(shared_desk: Desk, mode: str, tool: str, arguments: dict[str, Any]) -> None:
+    with at(shared_desk, "http", mode) as agent:
+        assert agent.refused(tool, **arguments)["code"] == "invalid_input"
+    assert shared_desk.entries() == []
+
+
+@pytest.fixture(scope="session")
+def shared_desk(office: Office) -> Desk:
+    """A workspace into which nothing may come."""
+    return office.desk()
+
+
+def test_text_over_its_bound_is_refused(office: Office, desk: Desk) -> None:
+    longest = "x" * (256 << 10)
+    identity = desk.push(comments=longest)
+    assert desk.try_push(comments=longest + "x").status_code in (400, 413)
+    assert desk.try_push(comments="é" * (200 << 10)).status_code in (400, 413)
+    office.reply(identity, longest)
+    over = office.person.post(f"/api/inbox/{identity}/reply", json={"body": longest + "x"})
+    assert over.status_code in (400, 413)
+    assert (len(desk.entries()), office.entry(identity)["replies"]) == (1, 1)
+
+
+def _pushed(agent: Agent) -> Any:
+    return agent.begin("inbox_push", comments="At once")
+
+
+def test_many_calls_at_once_are_each_answered(desk: Desk) -> None:
+    with at(desk) as agent:
+        results = [call.result(LIMIT) for call in [_pushed(agent) for _ in range(40)]]
+    identities = {result.structured_content["entryId"] for result in results}
+    assert len(identities) == 40
+    assert {entry["id"] for entry in desk.entries()} == identities

@@ -1,0 +1,116 @@
+"""The OpenAPI file is true: every route is in it, and no answer is without its description."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.process import SCRIPTS
+from tests.server.office import Desk, Office
+
+ROUTES = {
+    "/api/inbox/history": {"get"},
+    "/api/inbox/search": {"get"},
+    "/api/inbox/seed": {"post"},
+    "/api/inbox/push": {"post"},
+    "/api/inbox/{id}": {"get", "delete"},
+    "/api/inbox/{id}/read": {"put", "delete"},
+    "/api/inbox/{id}/reply": {"post"},
+    "/api/workspaces": {"get"},
+    "/api/workspaces/{id}/file": {"get"},
+    "/api/threads": {"get"},
+    "/api/threads/{id}": {"get"},
+    "/api/threads/{id}/reply": {"post"},
+    "/api/threads/{id}/cancel": {"post"},
+    "/api/agents": {"get"},
+    "/api/events": {"get"},
+    "/api/openapi.json": {"get"},
+    "/api/sign-out": {"post"},
+}
+METHODS = {"get", "put", "post", "delete", "patch", "head", "options", "trace"}
+CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance"
+UNTOLD = "unsupported_method"  # a method that is not in the file is not served
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Office, Desk]]:
+    """A server with something of everything in it."""
+    office = Office(tmp_path_factory.mktemp("described"), "--rate", "1000000").open()
+    desk = office.desk()
+    desk.write("a.md", "# A\n")
+    office.reply(desk.push("a.md", comments="Look"), "Seen")
+    office.inbox.ok("ask", "--from", desk.agent, "--question", "Ship?", "--choice", "yes", "--choice", "no", "--no-wait")
+    office.inbox.ok("send", "--from", "user", "--to", desk.agent, "--subject", "Build")
+    yield office, desk
+    assert office.close() == 0
+
+
+def _file(office: Office) -> dict[str, Any]:
+    found: dict[str, Any] = office.get("/api/openapi.json")
+    return found
+
+
+def _same(path: str) -> str:
+    """A path, whatever its parameters are called."""
+    return "/".join("{id}" if part.startswith("{") else part for part in path.split("/"))
+
+
+def test_the_file_is_openapi_3_1(office: Office) -> None:
+    assert _file(office)["openapi"].startswith("3.1")
+
+
+def test_every_route_is_in_the_file(office: Office) -> None:
+    paths = {_same(path): {method for method in item if method in METHODS} for path, item in _file(office)["paths"].items()}
+    assert {path: methods for path, methods in paths.items() if path.startswith("/api/")} == ROUTES
+
+
+def test_every_operation_says_how_it_refuses(office: Office) -> None:
+    for path, item in _file(office)["paths"].items():
+        for method in METHODS & set(item):
+            statuses = set(item[method]["responses"])
+            assert statuses, (path, method)
+            if path.startswith("/api/") and path not in ("/api/openapi.json",):
+                assert {"401", "403"} <= statuses, (path, method, statuses)
+
+
+def _run(office: Office, token: str, folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    schema = folder / "openapi.json"
+    schema.write_text(json.dumps(_file(office)))
+    argv = [str(SCRIPTS / "schemathesis"), "run", str(schema), "--url", office.url, "--header", f"Authorization:Bearer {token}"]
+    bounded = ["--seed", "20261116", "--generation-deterministic", "--no-color", "--request-timeout", "30", "--continue-on-failure"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8"}
+    return subprocess.run([*argv, *bounded, *flags], capture_output=True, text=True, cwd=folder, env=environment, timeout=110, check=False)
+
+
+def test_no_answer_to_a_person_is_without_its_description(described: tuple[Office, Desk], tmp_path: Path) -> None:
+    office, _ = described
+    excluded = ["--exclude-path", "/api/events", "--exclude-path", "/api/sign-out", "--exclude-path", "/api/inbox/push"]
+    flags = ["--checks", f"{CHECKS},{UNTOLD}", "--phases", "examples,coverage,fuzzing", "--max-examples", "15"]
+    done = _run(office, office.ready["token"], tmp_path, *excluded, *flags)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_answer_to_an_agent_is_without_its_description(described: tuple[Office, Desk], tmp_path: Path) -> None:
+    office, desk = described
+    flags = ["--checks", CHECKS, "--phases", "examples,coverage,fuzzing", "--max-examples", "30"]
+    done = _run(office, desk.token, tmp_path, "--include-path", "/api/inbox/push", *flags)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_answer_to_a_stranger_is_without_its_description(described: tuple[Office, Desk], tmp_path: Path) -> None:
+    office, _ = described
+    flags = ["--checks", CHECKS, "--phases", "fuzzing", "--max-examples", "2"]
+    done = _run(office, "made-up", tmp_path, *flags)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_file_is_served_to_who_may_use_it(office: Office) -> None:
+    answer = office.person.get("/api/openapi.json")
+    assert answer.headers["content-type"].startswith("application/json")
+    assert office.ready["token"] not in answer.text

@@ -1,0 +1,154 @@
+"""The person's word: into the thread that asked, to the question that waits, or into the workspace's mailbox."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli.process import Inbox
+from tests.server.office import Desk, Office, refusal
+
+
+def _blocked(inbox: Inbox, agent: str, question: str = "Which auth?", *more: str) -> str:
+    """A thread in which the agent asked the person; its id."""
+    thread: str = inbox.ok("send", "--from", "user", "--to", agent, "--subject", "Build")["thread"]["thread_id"]
+    inbox.ok("claim", "--agent", agent, "--thread", thread)
+    inbox.ok("update", "--agent", agent, "--thread", thread, "--status", "blocked", "--summary", question, *more)
+    return thread
+
+
+def _mail(office: Office, session: str) -> dict[str, Any]:
+    message: dict[str, Any] = office.mailbox.dequeue(session)["message"]
+    return message
+
+
+def test_a_question_in_a_thread_is_an_entry(office: Office, desk: Desk) -> None:
+    thread = _blocked(office.inbox, desk.agent, "Which auth?", "--body", "E-mail or OAuth", "--payload-json", '{"choices": ["E", "O"]}')
+    (entry,) = desk.entries()
+    assert (entry["kind"], entry["threadId"], entry["from"]) == ("question", thread, desk.agent)
+    assert entry["comments"] == "Which auth?\n\nE-mail or OAuth"
+    question = entry["question"]
+    assert (question["state"], question["to"], question["choices"]) == ("open", "user", ["E", "O"])
+
+
+def test_a_question_of_an_agent_without_a_workspace_is_an_entry_too(office: Office) -> None:
+    thread = _blocked(office.inbox, "homeless")
+    entry = office.entry_from("homeless")
+    assert (entry["workspaceId"], entry["workspaceLabel"], entry["threadId"]) == ("", "homeless", thread)
+
+
+def test_a_question_between_agents_is_no_entry(office: Office, desk: Desk) -> None:
+    thread = office.inbox.ok("send", "--from", "leader", "--to", desk.agent, "--subject", "Build")["thread"]["thread_id"]
+    office.inbox.ok("claim", "--agent", desk.agent, "--thread", thread)
+    office.inbox.ok("update", "--agent", desk.agent, "--thread", thread, "--status", "blocked", "--summary", "Which?")
+    assert desk.entries() == []
+
+
+def test_a_reply_to_a_question_in_a_thread_is_its_answer(office: Office, desk: Desk) -> None:
+    thread = _blocked(office.inbox, desk.agent)
+    replied = office.reply(desk.entries()[0]["id"], "E-mail and password")
+    assert (replied["reply"]["via"], replied["reply"]["body"], replied["reply"]["person"]) == ("thread", "E-mail and password", "user")
+    assert replied["entry"]["question"]["state"] == "answered"
+    message = office.inbox.ok("show", "--thread", thread)["messages"][-1]
+    assert (message["kind"], message["from_agent"], message["to_agent"]) == ("answer", "user", desk.agent)
+    assert "E-mail and password" in (message["summary"], message["body"])
+    assert (message["verified"], message["door"] in ("web", "http")) == (True, True)
+    assert office.mailbox.run("dequeue", "--session", desk.agent).code == 10
+
+
+def test_an_answer_from_elsewhere_closes_the_entry(office: Office, desk: Desk) -> None:
+    thread = _blocked(office.inbox, desk.agent)
+    office.inbox.ok("reply", "--from", "user", "--thread", thread, "--summary", "By the command")
+    assert desk.entries()[0]["question"]["state"] == "answered"
+    other = _blocked(office.inbox, desk.agent)
+    office.inbox.ok("cancel", "--agent", "user", "--thread", other)
+    assert desk.entries()[0]["question"]["state"] == "ended"
+
+
+def test_a_reply_to_a_thread_that_has_ended_is_refused_and_changes_nothing(office: Office, desk: Desk) -> None:
+    thread = _blocked(office.inbox, desk.agent)
+    office.inbox.ok("cancel", "--agent", "user", "--thread", thread)
+    identity = desk.entries()[0]["id"]
+    before = office.get(f"/api/inbox/{identity}"), office.inbox.ok("show", "--thread", thread)["messages"]
+    refusal(office.person.post(f"/api/inbox/{identity}/reply", json={"body": "Too late"}), 409, "invalid_state")
+    assert (office.get(f"/api/inbox/{identity}"), office.inbox.ok("show", "--thread", thread)["messages"]) == before
+
+
+def test_a_reply_to_a_push_goes_to_the_mailbox_of_its_workspace(office: Office, desk: Desk) -> None:
+    identity = desk.push(comments="Done. Shall I extend it?")
+    reply = office.reply(identity, "Yes, please")["reply"]
+    assert (reply["via"], reply["person"]) == ("mailbox", "user")
+    message = _mail(office, desk.agent)
+    assert (message["payload"], message["from"], message["entry_id"]) == ("Yes, please", "user", identity)
+    assert message["msg_id"] == f"reply:{message['reply_id']}"
+    assert office.mailbox.run("dequeue", "--session", desk.agent).code == 10
+
+
+def test_a_reply_to_a_notice_goes_to_the_mailbox_of_its_sender(office: Office) -> None:
+    notice = office.notify("nightly-job", "I failed")
+    office.reply(notice, "Try again")
+    assert _mail(office, "nightly-job")["payload"] == "Try again"
+
+
+def test_a_reply_to_an_open_question_is_its_answer_and_no_mail(office: Office, desk: Desk) -> None:
+    asked = office.inbox.ok("ask", "--from", desk.agent, "--question", "Ship?", "--choice", "yes", "--choice", "no", "--no-wait")
+    identity = asked["entry"]["id"]
+    replied = office.reply(identity, "yes")
+    question = replied["entry"]["question"]
+    assert (question["state"], question["answer"], question["choice"], question["answeredBy"]) == ("answered", "yes", "yes", "user")
+    assert replied["reply"]["via"] == "answer"
+    assert office.mailbox.run("dequeue", "--session", desk.agent).code == 10
+
+
+def test_an_answer_may_be_none_of_the_choices(office: Office, desk: Desk) -> None:
+    asked = office.inbox.ok("ask", "--from", desk.agent, "--question", "Ship?", "--choice", "yes", "--choice", "no", "--no-wait")
+    question = office.reply(asked["entry"]["id"], "Only on Tuesday")["entry"]["question"]
+    assert (question["state"], question["answer"], question["choice"]) == ("answered", "Only on Tuesday", None)
+
+
+def test_a_second_reply_to_an_answered_question_is_mail(office: Office, desk: Desk) -> None:
+    asked = office.inbox.ok("ask", "--from", desk.agent, "--question", "Ship?", "--no-wait")
+    office.reply(asked["entry"]["id"], "Yes")
+    assert office.reply(asked["entry"]["id"], "And say thanks")["reply"]["via"] == "mailbox"
+    assert _mail(office, desk.agent)["payload"] == "And say thanks"
+    assert office.entry(asked["entry"]["id"])["question"]["answer"] == "Yes"
+
+
+def test_a_reply_marks_the_entry_as_read_and_is_kept_with_it(office: Office, desk: Desk) -> None:
+    identity = desk.push(comments="Look")
+    office.reply(identity, "First")
+    replied = office.reply(identity, "Second")
+    assert (replied["entry"]["readAt"] is not None, replied["entry"]["replies"]) == (True, 2)
+    assert [reply["body"] for reply in office.get(f"/api/inbox/{identity}")["replies"]] == ["First", "Second"]
+
+
+@pytest.mark.parametrize("body", [{}, {"body": ""}, {"body": " \n "}, {"body": 3}, {"body": None}, {"body": ["x"]}, [], "x", None])
+def test_a_reply_of_nothing_is_refused(office: Office, desk: Desk, body: Any) -> None:
+    identity = desk.push(comments="Look")
+    refusal(office.person.post(f"/api/inbox/{identity}/reply", json=body), 400, "invalid_input")
+    assert (office.entry(identity)["replies"], office.entry(identity)["readAt"]) == (0, None)
+
+
+def test_a_reply_to_a_seeded_entry_of_nobody_is_refused(dev_office: Office) -> None:
+    identity = dev_office.stranger.post("/api/inbox/seed", json={"workspaceId": "ws-nobody", "comments": "Seeded"}).json()["entry"]["id"]
+    refusal(dev_office.stranger.post(f"/api/inbox/{identity}/reply", json={"body": "Anyone?"}), 409, "invalid_state")
+
+
+def test_the_word_of_the_command_is_not_verified_and_the_person_s_is(office: Office, desk: Desk) -> None:
+    identity = desk.push(comments="Look")
+    office.inbox.ok("entry", "reply", identity, "--body", "By the command", "--agent", "user")
+    office.reply(identity, "By the server")
+    doors = [reply["door"] for reply in office.get(f"/api/inbox/{identity}")["replies"]]
+    assert doors[0] == "cli"
+    assert doors[1] in ("web", "http")
+
+
+def test_any_text_arrives_as_it_was_said(office: Office, desk: Desk) -> None:
+    text = 'Ünï "quoted" \\ back\r\nline\u2028sep \x1b[31mred </script> {"ok": false}'
+    identity = desk.push(comments=text)
+    assert office.entry(identity)["comments"] == text
+    office.reply(identity, text)
+    assert _mail(office, desk.agent)["payload"] == text
+    assert json.loads(json.dumps(office.get(f"/api/inbox/{identity}")["replies"][0]["body"])) == text

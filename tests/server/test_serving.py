@@ -1,0 +1,268 @@
+"""The process itself: how it starts, what it says, how it stops, and what survives it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.cli.process import eventually
+from tests.server.agents import MODERN, VERSIONS, answered, at
+from tests.server.office import Desk, Office, serve_refused
+
+Found = Callable[..., Office]
+
+
+def test_the_ready_line_says_where_and_with_what(office: Office) -> None:
+    lines = office.out.read_text().splitlines()
+    assert len(lines) == 1
+    ready = json.loads(lines[0])
+    assert (ready["ok"], ready["command"]) == (True, "serve")
+    url = urlsplit(ready["url"])
+    assert (url.scheme, url.hostname, bool(url.port)) == ("http", "127.0.0.1", True)
+    assert ready["sign_in_url"].startswith(office.url + "/sign-in?token=")
+    assert httpx.get(office.url + "/health", trust_env=False).json()["ok"] is True
+    assert office.client(ready["token"]).get("/api/inbox/history").status_code == 200
+
+
+def test_a_person_sees_a_screen_with_the_link_to_open(found: Found) -> None:
+    office = found().open(words=())
+    said = office.out.read_text()
+    link = said[said.index("http://127.0.0.1:") :].split()[0]
+    page = said.split("/sign-in?token=")[0].split()[-1]
+    assert "{" not in said
+    assert link.startswith("http://127.0.0.1:")
+    token = said.split("/sign-in?token=")[1].split()[0]
+    answer = httpx.get(f"{page}/sign-in?token={token}", trust_env=False)
+    assert (answer.status_code, "postroom_session" in answer.cookies) == (303, True)
+    assert office.close() == 0
+
+
+def test_a_port_that_is_taken_is_refused(office: Office, found: Found) -> None:
+    port = str(urlsplit(office.url).port)
+    error = serve_refused(found(), "--port", port).json["error"]
+    assert error["code"]
+    assert port in error["message"]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--host", "0.0.0.0"),
+        ("--host", "::"),
+        ("--host", "0.0.0.0", "--dev"),
+        ("--host", "0.0.0.0", "--dev", "--behind-proxy"),
+        ("--host", "0.0.0.0", "--tls-cert", "cert.pem"),
+        ("--tls-cert", "nowhere.pem", "--tls-key", "nowhere.pem"),
+        ("--port", "70000"),
+        ("--port", "x"),
+        ("--rate", "0"),
+        ("--rate", "x"),
+    ],
+)
+def test_what_would_be_unsafe_or_cannot_be_is_refused(found: Found, flags: tuple[str, ...]) -> None:
+    finished = serve_refused(found(), "--port", "0", *flags) if "--port" not in flags else serve_refused(found(), *flags)
+    assert finished.error[0] == 30, finished
+
+
+def test_a_person_who_is_none_is_refused(found: Found) -> None:
+    office = found()
+    office.inbox.ok("agent", "add", "robot", "--kind", "agent")
+    assert serve_refused(office, "--port", "0", "--person", "robot").code == 30
+
+
+def test_a_store_that_is_not_there_is_refused(found: Found, tmp_path: Path) -> None:
+    finished = serve_refused(found(), "--port", "0", "--db", str(tmp_path / "nowhere" / "coord.db"))
+    assert finished.code in (40, 50), finished
+
+
+def test_behind_a_proxy_the_cookie_is_for_https_only(found: Found) -> None:
+    office = found("--behind-proxy", "--allow-host", "inbox.example.org").open()
+    token = office.ready["sign_in_url"].split("token=")[1]
+    address = f"http://127.0.0.1:{urlsplit(office.url).port}"
+    answer = httpx.get(f"{address}/sign-in?token={token}", headers={"Host": "inbox.example.org"}, trust_env=False)
+    assert answer.status_code == 303, answer.text
+    assert "secure" in answer.headers["set-cookie"].lower()
+    assert office.close() == 0
+
+
+def test_with_a_certificate_the_server_speaks_tls(found: Found, certificate: tuple[str, str]) -> None:
+    cert, key = certificate
+    office = found("--tls-cert", cert, "--tls-key", key).open()
+    assert office.url.startswith("https://")
+    answer = office.browser().get("/sign-in", params={"token": office.ready["sign_in_url"].split("token=")[1]})
+    assert answer.status_code == 303
+    assert "secure" in answer.headers["set-cookie"].lower()
+    assert office.person.get("/api/inbox/history").status_code == 200
+    assert office.close() == 0
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[str, str]:
+    """A certificate that this test made itself, and its key."""
+    from datetime import UTC, datetime, timedelta
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    cert = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1))
+    (tmp_path / "cert.pem").write_bytes(cert.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (tmp_path / "key.pem").write_bytes(pem)
+    return str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
+
+
+def test_who_listens_is_told_goodbye(found: Found) -> None:
+    office = found().open()
+    with office.listen() as listener:
+        office.process.send_signal(signal.SIGTERM)
+        heard = list(listener.events())
+    assert [each.type for each in heard] == ["goodbye"]
+    assert office.ended() == 0
+
+
+@pytest.mark.parametrize("mode", list(VERSIONS))
+def test_who_waits_is_told_how_to_go_on(found: Found, mode: str) -> None:
+    office = found().open()
+    desk = office.desk()
+    with at(desk, "http", mode) as agent:
+        asking = agent.begin("inbox_ask", question="Ship it?", waitSeconds=50)
+        reading = agent.begin("inbox_read", waitSeconds=50)
+        identity = office.entry_from(desk.agent)["id"]
+        assert not asking.done()
+        office.process.send_signal(signal.SIGTERM)
+        told = answered(asking.result(30))
+        assert (told["state"], told["entryId"], bool(told["resume"])) == ("open", identity, True)
+        assert answered(reading.result(30))["messages"] == []
+    assert office.ended() == 0
+    office.open()
+    office.reply(identity, "Yes")
+    with at(desk, "http", mode) as agent:
+        assert agent.ok("inbox_ask", entryId=identity)["answer"] == "Yes"
+    assert office.close() == 0
+
+
+def test_an_interrupt_from_the_keyboard_stops_it_too(found: Found) -> None:
+    office = found().open()
+    with office.listen() as listener:
+        office.process.send_signal(signal.SIGINT)
+        assert listener.next().type == "goodbye"
+    assert office.ended() in (0, 130)
+    assert "Traceback" not in office.log.read_text()
+
+
+def _pushed_until_it_died(desk: Desk) -> list[str]:
+    accepted = []
+    try:
+        while True:
+            accepted.append(desk.push(comments="Accepted"))
+    except (httpx.TransportError, AssertionError):
+        return accepted
+
+
+def test_what_was_accepted_survives_a_kill(found: Found) -> None:
+    office = found("--rate", "1000000").open()
+    desk = office.desk()
+    kept, read, gone = (desk.push(comments=word) for word in ("Kept", "Read", "Gone"))
+    office.person.put(f"/api/inbox/{read}/read")
+    office.reply(kept, "Noted")
+    office.person.delete(f"/api/inbox/{gone}")
+    with ThreadPoolExecutor(4) as crowd:
+        pushing = [crowd.submit(_pushed_until_it_died, desk) for _ in range(4)]
+        eventually(lambda: len(desk.entries()) > 20)
+        office.kill()
+        accepted = {identity for push in pushing for identity in push.result()}
+    office.open()
+    entries = {entry["id"]: entry for entry in desk.entries(limit="500")}
+    assert len(accepted) > 10
+    assert accepted <= set(entries)
+    assert gone not in entries
+    assert (entries[read]["readAt"] is not None, entries[kept]["replies"]) == (True, 1)
+    assert office.mailbox.dequeue(desk.agent)["message"]["payload"] == "Noted"
+    lines = [json.loads(line)["id"] for line in office.twin.read_text().splitlines()]
+    assert sorted(lines) == sorted(entries)
+    assert office.close() == 0
+
+
+def test_who_signed_in_stays_so_when_the_server_starts_again(found: Found) -> None:
+    office = found().open()
+    browser = office.signed_in()
+    cookie = browser.cookies["postroom_session"]
+    assert office.close() == 0
+    office.open()
+    answer = office.stranger.get("/api/inbox/history", headers={"Cookie": f"postroom_session={cookie}"})
+    assert answer.status_code == 200
+    assert office.close() == 0
+
+
+def test_what_it_writes_is_for_its_owner_only(found: Found, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    office = found("--data", str(data)).open()
+    desk = office.desk()
+    desk.push(comments="Private")
+    desk.push(comments="Private, too")
+    assert (data / "inbox" / "entries.jsonl").exists()
+    office.person.delete(f"/api/inbox/{desk.entries()[0]['id']}")
+    files = [file for file in data.rglob("*") if file.is_file()]
+    assert {stat.S_IMODE(os.stat(file).st_mode) for file in files} == {0o600}
+    assert office.close() == 0
+
+
+def test_no_secret_is_logged(found: Found) -> None:
+    office = found().open()
+    desk = office.desk()
+    link = office.ready["sign_in_url"].split("token=")[1]
+    browser = office.signed_in(link)
+    cookie = browser.cookies["postroom_session"]
+    for client in (browser, office.person, desk.http, office.stranger, office.client("prw_wrong")):
+        for path in ("/api/inbox/history", f"/sign-in?token={link}", "/nowhere", f"/api/inbox/history?token={link}"):
+            client.get(path)
+    desk.push(comments="The password is hunter2")
+    with at(desk, "http", MODERN) as agent:
+        agent.ok("inbox_push", comments="The password is hunter2")
+    assert office.close() == 0
+    logged = office.log.read_text() + "".join(office.out.read_text().splitlines(keepends=True)[1:])
+    for secret in (link, cookie, desk.token, office.ready["token"], "prw_wrong", "hunter2"):
+        assert secret not in logged
+    stored = b"".join(file.read_bytes() for file in office.inbox.db.parent.iterdir() if file.is_file())
+    for secret in (link, cookie, desk.token, office.ready["token"]):
+        assert secret.encode() not in stored
+
+
+def test_two_servers_share_a_store(found: Found) -> None:
+    one = found().open()
+    two = found(folder=one.folder).open()
+    desk = one.desk()
+    with two.listen(types="entry.") as listener:
+        identity = desk.push(comments="To one")
+        assert listener.next().data["message_id"] == identity
+        assert one.close() == 0
+        assert two.person.put(f"/api/inbox/{identity}/read").status_code == 200
+        assert listener.next().type == "entry.read"
+    assert two.close() == 0
+
+
+def test_health_tells_strangers_nothing_else(office: Office) -> None:
+    answer = office.stranger.get("/health")
+    assert (answer.status_code, answer.json()) == (200, {"ok": True})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/api/nowhere", 404), ("POST", "/api/inbox/history", 405), ("PATCH", "/api/inbox/x", 405), ("GET", "/mcp/", 404)],
+)
+def test_what_is_not_served_is_refused_in_the_one_shape(office: Office, method: str, path: str, status: int) -> None:
+    answer = office.person.request(method, path)
+    assert answer.status_code == status
+    assert (answer.json()["ok"], bool(answer.json()["error"]["code"])) == (False, True)
