@@ -193,6 +193,5 @@ LOOKS: dict[str, Callable[[Store, str], object]] = {
     "seed": lambda s, w: people.seed(s, comments="Something else"),
     "ask": lambda s, w: people.ask(s, agent="other", question="Something else?"),
     "read_messages": lambda s, w: people.read_messages(s, agent="other"),
-    "old_messages": lambda s, w: people.old_messages(s, agent="other"),
     "own_entries": lambda s, w: people.own_entries(s, agent="other"),
 }

@@ -282,17 +282,19 @@ class PeopleMachine(RuleBasedStateMachine):
         with pytest.raises(NotFound):
             people.show_entry(self.store, item.entry_id)
 
-    @rule(text=TEXTS, deleted=st.booleans(), pause=PAUSES)
-    def others_append_to_the_twin(self, text: str, deleted: bool, pause: int) -> None:
+    @precondition(lambda self: len(self.items) < 9)
+    @rule(text=TEXTS, deleted=st.booleans(), early=st.sampled_from([0, 0, 5000, -5000]), pause=PAUSES)
+    def others_append_to_the_twin(self, text: str, deleted: bool, early: int, pause: int) -> None:
         self.passes(pause)
         twin = self.twin()
         entry_id = self.gone[-1] if deleted and self.gone else str(uuid4())
-        line = {"id": entry_id, "ts": self.clock.instant // 1000, "comments": text, "workspaceLabel": "pear"}
+        ts = self.clock.instant // 1000 - early
+        line = {"id": entry_id, "ts": ts, "comments": text, "workspaceLabel": "pear"}
         with twin.open("ab") as file:
             file.write(json.dumps(line).encode() + b"\n")
         self.sync()
         if entry_id not in self.gone:
-            self.add(entry_id, "push", "", "pear", text)
+            self.add(entry_id, "push", "", "pear", text, ts)
 
     @rule(pause=PAUSES)
     def look_at_the_twin(self, pause: int) -> None:

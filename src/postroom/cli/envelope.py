@@ -22,6 +22,7 @@ OK, NOTHING, CONFLICT, INVALID, MISSING, TROUBLE = 0, 10, 20, 30, 40, 50
 EXIT_CODES: tuple[tuple[type[errors.Refusal], int], ...] = (
     (errors.Conflict, CONFLICT),
     (errors.Invalid, INVALID),
+    (errors.Denied, INVALID),
     (errors.Missing, MISSING),
     (errors.StoreTrouble, TROUBLE),
     (errors.Interrupted, 130),
@@ -29,12 +30,14 @@ EXIT_CODES: tuple[tuple[type[errors.Refusal], int], ...] = (
 
 
 class Outcome:
-    """What a command has to say: `data` for the envelope, `human` the name of its picture in `human.py`.
+    """What a command has to say: `data` for the envelope (None: all was said), `human` the name of its picture in `human.py`.
 
     `after` runs once the answer is out: what was not shown is never noted as seen.
     """
 
-    def __init__(self, data: dict[str, Any], *, human: str = "", exit_code: int = OK, after: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, data: dict[str, Any] | None, *, human: str = "", exit_code: int = OK, after: Callable[[], None] | None = None
+    ) -> None:
         self.data = data
         self.human = human
         self.exit_code = exit_code
@@ -42,6 +45,8 @@ class Outcome:
 
 
 def show(args: Arguments, outcome: Outcome) -> None:
+    if outcome.data is None:
+        return
     if args.json:
         write(1, success(args.command.name, outcome.data))
     elif outcome.human:

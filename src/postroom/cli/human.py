@@ -37,7 +37,7 @@ _ONE_LINE = {**_VISIBLE, 0x0A: " ", 0x0D: " ", 0x09: " "}
 def picture(name: str, data: Data) -> str:
     """The text for an answer, by the name of its picture."""
     if name not in _PICTURES:
-        module = "task_pictures" if name.startswith("task ") else "mail_pictures"
+        module = {"task": "task_pictures", "people": "people_pictures"}.get(name.split(maxsplit=1)[0], "mail_pictures")
         pictures: dict[str, Callable[[Data], str]] = __import__(f"postroom.cli.{module}", fromlist=("PICTURES",)).PICTURES
         return pictures[name](data)
     return _PICTURES[name](data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postroom.cli.grammar import DB, HELP, INTEGER, JSON, LIST, NUMBER, Command, Flag, Program
+from postroom.cli.people_table import PEOPLE
 
 GLOBAL = (DB, Flag("--agent", "NAME", "who you are; default: $INBOX_AGENT"), JSON, HELP)
 
@@ -322,6 +323,7 @@ _COMMANDS = (
         (_TASK,),
         example="inbox task open-thread --agent canyon --task 5f0e…",
     ),
+    *PEOPLE,
     Command(
         "skill",
         "Print the skill that teaches an agent this command, or install it.",

@@ -10,6 +10,11 @@
     │   ├── InvalidInput         a value is malformed or missing
     │   ├── InvalidState         the thread or message is not in a state that allows it
     │   └── FilterFailed         a filter cannot be applied to the events that are there
+    ├── Denied                   the server does not do this for the caller
+    │   ├── Unauthenticated      nobody knows who asks
+    │   ├── Forbidden            it is known, and may not
+    │   ├── TooLarge             more than one request may bring
+    │   └── TooMany              more than is taken at once; later it may work
     ├── Missing                  what was named is not there
     │   ├── NotFound
     │   └── NoStore
@@ -95,6 +100,36 @@ class FilterFailed(Invalid):
     """A filter that was let in cannot be applied: it fails on an event, or takes too long."""
 
     code = "filter_failed"
+
+
+class Denied(Refusal):
+    """The server does not do this for the caller."""
+
+    code = "denied"
+
+
+class Unauthenticated(Denied):
+    """Nobody knows who asks."""
+
+    code = "unauthenticated"
+
+
+class Forbidden(Denied):
+    """Whoever asks is known, and may not."""
+
+    code = "forbidden"
+
+
+class TooLarge(Denied):
+    """More than one request may bring."""
+
+    code = "too_large"
+
+
+class TooMany(Denied):
+    """More than is taken at once; later it may work."""
+
+    code = "too_many"
 
 
 class Missing(Refusal):

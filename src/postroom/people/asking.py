@@ -40,21 +40,43 @@ def ask(
     After `deadline_seconds` without an answer, `on_silence` says what holds: `wait` on, take the `default`, take it as refused, or
     `escalate` it to another person.
     """
-    from postroom.people import folding, twin
+    from postroom.people import twin
 
-    said = _question(question)
-    offered = _choices(choices)
-    _check_silence(on_silence, deadline_seconds, offered, default, to, escalate_to)
     paths = documents.named(docs)
     workspace = _workspace(store, agent, workspace_id)
     if paths and workspace is None:
         raise InvalidInput("only a workspace has documents", field="docs", hint="Ask as a workspace's agent, or leave them out.")
     described = documents.described(workspace.path, paths) if workspace is not None else []
+    silence: dict[str, Any] = {"deadline_seconds": deadline_seconds, "on_silence": on_silence, "default": default}
+    said = {"question": question, "agent": agent or "", "to": to, "choices": choices, "escalate_to": escalate_to, **silence}
+    asked = ask_described(store, workspace, described=described, **said)
+    twin.follow(store)
+    return asked
+
+
+def ask_described(
+    store: Store,
+    workspace: Workspace | None,
+    *,
+    question: str,
+    agent: str = "",
+    described: Sequence[dict[str, Any]] = (),
+    to: str = "user",
+    choices: Sequence[str] = (),
+    deadline_seconds: float | None = None,
+    on_silence: str = WAIT,
+    default: str | None = None,
+    escalate_to: str | None = None,
+) -> Entry:
+    """The same, with its documents described already."""
+    from postroom.people import folding
+
+    said = _question(question)
+    offered = _choices(choices)
+    _check_silence(on_silence, deadline_seconds, offered, default, to, escalate_to)
     folding.fold(store)
     facts = {"on_silence": on_silence, "default_answer": default, "escalate_to": escalate_to, "choices_json": jsontext.dumps(offered)}
-    entry = _ask(store, agent or "", workspace, said, described, to, deadline_seconds, facts)
-    twin.follow(store)
-    return entry
+    return _ask(store, agent, workspace, said, list(described), to, deadline_seconds, facts)
 
 
 @retried
@@ -113,7 +135,11 @@ def answer_of(store: Store, entry_id: str, *, agent: str | None = None) -> Answe
 
     folding.fold(store)
     with store.read() as tx:
-        entry = ledger.found(tx, entry_id)
+        return standing(tx, entry_id, agent=agent)
+
+
+def standing(tx: Transaction, entry_id: str, *, agent: str | None = None) -> Answer:
+    entry = ledger.found(tx, entry_id)
     if agent is not None and entry.agent != agent:
         raise ledger.unknown(entry_id)
     if entry.ask is None:

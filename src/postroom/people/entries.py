@@ -10,7 +10,7 @@ from postroom.store.attempts import retried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from postroom.store.port import Row, Store, Transaction
@@ -25,8 +25,7 @@ def push(store: Store, workspace_id: str, *, docs: Docs = (), comments: str | No
     """Show a person documents of a workspace, a comment, or both. Documents are pointed to, never copied; their hashes are kept."""
     paths = documents.named(docs)
     said = ledger.text("comments", comments or "")
-    if not paths and not said.strip():
-        raise InvalidInput("there is nothing to push", field="docs", hint="Give docs, comments, or both.")
+    something(paths, said)
     with store.read() as tx:
         workspace = workspaces.found(tx, workspace_id)
     described = documents.described(workspace.path, paths)  # before anything is locked: files may be large
@@ -68,8 +67,7 @@ def seed(
     """Append an entry by hand, for whoever works on the page. No file is looked at."""
     described = [{"path": path, "sha256": None, "size": None} for path in documents.named(docs)]
     said = ledger.text("comments", comments or "")
-    if not described and not said.strip():
-        raise InvalidInput("there is nothing to seed", field="docs", hint="Give docs, comments, or both.")
+    something(described, said)
     entry = _seed(store, checks.name("workspaceId", workspace_id), checks.name("workspaceLabel", workspace_label), described, said, ts, id)
     twin.follow(store)
     return entry
@@ -100,8 +98,7 @@ def history(
     open_only: bool = False,
 ) -> Page:
     """Entries, newest first, after the one named by `before`. A page costs the same however many there are."""
-    _page_of(limit)
-    checks.choice("section", section, SECTIONS)
+    check_page(limit, section)
     twin.take_in(store)
     folding.fold(store)
     with store.read() as tx:
@@ -134,24 +131,32 @@ def page(
 def own_entries(store: Store, *, agent: str, limit: int = 20) -> tuple[Entry, ...]:
     """What an agent pushed and asked, newest first."""
     checks.name("agent", agent)
-    _page_of(limit)
+    check_page(limit)
     folding.fold(store)
     with store.read() as tx:
-        return _page(tx.all(tx.sql.entries_page_agent, agent=agent, ts=LAST, seq=LAST, limit=limit + 1), limit).entries
+        return page_of_agent(tx, agent, limit)
+
+
+def page_of_agent(tx: Transaction, agent: str, limit: int) -> tuple[Entry, ...]:
+    return _page(tx.all(tx.sql.entries_page_agent, agent=agent, ts=LAST, seq=LAST, limit=limit + 1), limit).entries
 
 
 def search(store: Store, q: str, *, limit: int = 50) -> Page:
     """Entries that hold every word of `q`, or words that begin so, newest first."""
-    from postroom.people.words import words
-
-    _page_of(limit)
-    wanted = words(checks.text("q", q))
-    if not wanted:
-        raise InvalidInput("there is no word to look for", field="q", hint="Write a word or the beginning of one.")
     twin.take_in(store)
     folding.fold(store)
     with store.read() as tx:
-        return _page(tx.all(tx.sql.entries_search, query=" ".join(f'"{word}"*' for word in wanted), limit=limit + 1), limit)
+        return find(tx, q=q, limit=limit)
+
+
+def find(tx: Transaction, *, q: str, limit: int = 50) -> Page:
+    from postroom.people.words import words
+
+    check_page(limit)
+    wanted = words(checks.text("q", q))
+    if not wanted:
+        raise InvalidInput("there is no word to look for", field="q", hint="Write a word or the beginning of one.")
+    return _page(tx.all(tx.sql.entries_search, query=" ".join(f'"{word}"*' for word in wanted), limit=limit + 1), limit)
 
 
 @retried
@@ -204,7 +209,14 @@ def _delete(store: Store, entry_id: str, person: str) -> None:
         tx.run(tx.sql.gone_insert, id=entry_id, seq=seq)
 
 
-def _page_of(limit: int) -> None:
+def something(docs: Sequence[object], comments: str) -> None:
+    """An entry shows documents, a comment, or both."""
+    if not docs and not comments.strip():
+        raise InvalidInput("there is nothing to show", field="docs", hint="Give docs, comments, or both.")
+
+
+def check_page(limit: int, section: str = INBOX) -> None:
+    checks.choice("section", section, SECTIONS)
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_AT_ONCE:
         raise InvalidInput(f"limit must be from 1 to {MOST_AT_ONCE}, not {limit}", field="limit")
 

@@ -38,6 +38,12 @@ def is_behind(tx: Transaction) -> bool:
     return bool(_news(tx, 1) or _due(tx, 1))
 
 
+def next_due(tx: Transaction) -> float | None:
+    """Seconds until the next deadline, if there is one."""
+    row = tx.one(tx.sql.ask_next_due)
+    return None if row is None or row[0] is None else max((row[0] - tx.now()) / clock.SECOND, 0.001)
+
+
 def surface(store: Store) -> int:
     """Make an entry of every question to a person, and close those that were answered. How many entries there are more."""
     from postroom.people import twin

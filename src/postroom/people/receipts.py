@@ -18,11 +18,15 @@ def show_entry(store: Store, entry_id: str) -> Detail:
     """An entry, the replies to it, and what became of each."""
     folding.fold(store)
     with store.read() as tx:
-        entry = ledger.found(tx, entry_id)
-        replies = tuple(PersonReply(*row) for row in tx.all(tx.sql.replies_of_entry, entry_id=entry_id))
-        stamps = [*_of_entry(entry), *_of_ask(entry.ask)]
-        for reply in replies:
-            stamps += _of_reply(tx, entry, reply)
+        return detail(tx, entry_id)
+
+
+def detail(tx: Transaction, entry_id: str) -> Detail:
+    entry = ledger.found(tx, entry_id)
+    replies = tuple(PersonReply(*row) for row in tx.all(tx.sql.replies_of_entry, entry_id=entry_id))
+    stamps = [*_of_entry(entry), *_of_ask(entry.ask)]
+    for reply in replies:
+        stamps += _of_reply(tx, entry, reply)
     return Detail(entry, replies, tuple(sorted(stamps, key=lambda stamp: stamp.at)))
 
 

@@ -164,6 +164,7 @@ class Catalogue(Protocol):
     ask_escalate: str
     ask_collect: str
     ask_delete: str
+    ask_next_due: str
     asks_due: str
     asks_of_thread: str
     asks_uncollected: str

@@ -388,6 +388,7 @@ ask_collect = """
 ask_delete = "DELETE FROM asks WHERE entry_id = :entry_id"
 _DUE = f"{ENTRIES.replace('LEFT JOIN', 'JOIN')} WHERE a.state = 'open'"
 asks_due = f"{_DUE} AND a.due_at IS NOT NULL AND a.due_at <= :now ORDER BY a.due_at LIMIT :limit"
+ask_next_due = "SELECT min(due_at) FROM asks WHERE state = 'open' AND due_at IS NOT NULL"
 asks_of_thread = f"{_DUE} AND a.thread_id IS NOT NULL AND a.thread_id = :thread_id AND a.asked_event < :event_id ORDER BY a.asked_event"
 asks_uncollected = f"""
     SELECT {_LISTED} FROM asks a JOIN entries e ON e.id = a.entry_id

@@ -1,0 +1,193 @@
+"""The faces of people: workspaces, what they are shown and asked, and what they answer."""
+
+from __future__ import annotations
+
+import os
+
+from postroom.cli import inputs
+from postroom.cli.envelope import NOTHING, Outcome
+from postroom.core.errors import InvalidInput, NotFound
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from postroom.cli.parsing import Arguments
+    from postroom.core.entries import Registered, Workspace
+    from postroom.store.port import Store
+
+USUAL = "http://127.0.0.1:8420"
+
+
+def workspace_add(args: Arguments) -> Outcome:
+    from postroom.people.workspaces import add_workspace
+
+    store = inputs.store(args)
+    if not args.label:
+        raise InvalidInput("'label' is missing", field="label", hint="Say what people should call it, with --label.")
+    # INBOX_AGENT says who we are, not whose workspace it is: only an --agent on this line names its agent.
+    return _registered(add_workspace(store, args.words[0], label=args.label, agent=args.values["agent"]), store, args)
+
+
+def workspace_token(args: Arguments) -> Outcome:
+    from postroom.people.workspaces import rotate_token
+
+    store = inputs.store(args)
+    return _registered(rotate_token(store, args.words[0]), store, args)
+
+
+def _registered(registered: Registered, store: Store, args: Arguments) -> Outcome:
+    url = mcp_url(registered.workspace.workspace_id, store, args.url)
+    header = {"Authorization": "Bearer ${INBOX_TOKEN}"}
+    connection = {"mcpServers": {"inbox": {"type": "http", "url": url, "headers": header}}}
+    data = {"workspace": _plain(registered.workspace), "token": registered.token, "mcp_url": url, "mcp_json": connection}
+    return Outcome(data, human="people registered")
+
+
+def mcp_url(workspace_id: str, store: Store, url: str | None) -> str:
+    return f"{server_url(store, url)}/mcp/{workspace_id}"
+
+
+def server_url(store: Store, url: str | None) -> str:
+    """The server as named, the one that runs, or where one usually is."""
+    if url:
+        return url.rstrip("/")
+    try:
+        with open(os.path.join(store.data or "", "server"), encoding="ascii") as note:
+            return note.read().strip() or USUAL
+    except (OSError, ValueError):
+        return USUAL
+
+
+def _plain(workspace: Workspace) -> dict[str, Any]:
+    return {name: value for name, value in workspace.items() if name != "created_at"}
+
+
+def workspace_list(args: Arguments) -> Outcome:
+    from postroom.people.workspaces import list_workspaces
+
+    return Outcome({"workspaces": [_plain(found) for found in list_workspaces(inputs.store(args))]}, human="people workspaces")
+
+
+def workspace_show(args: Arguments) -> Outcome:
+    from postroom.people.workspaces import show_workspace
+
+    store = inputs.store(args)
+    found = show_workspace(store, args.words[0])
+    return Outcome({"workspace": _plain(found), "mcp_url": mcp_url(found.workspace_id, store, args.url)}, human="people workspace")
+
+
+def workspace_remove(args: Arguments) -> Outcome:
+    from postroom.people.workspaces import remove_workspace
+
+    return Outcome({"workspace": _plain(remove_workspace(inputs.store(args), args.words[0]))}, human="people removed")
+
+
+def push(args: Arguments) -> Outcome:
+    from postroom.people.entries import push as verb
+
+    comments = _text(args, "comments") if args.comments is not None or args.comments_file is not None else None
+    store = inputs.store(args)
+    entry = verb(store, args.workspace or _workspace_of(store, inputs.agent(args)), docs=args.doc, comments=comments)
+    return Outcome({"entry": entry.plain()}, human="people pushed")
+
+
+def _workspace_of(store: Store, agent: str) -> str:
+    with store.read() as tx:
+        row = tx.one(tx.sql.workspace_of_agent, agent=agent)
+    if row is None:
+        hint = "Add one with `inbox workspace add`; without a workspace there is `inbox notify`."
+        raise NotFound(f"{agent} is no workspace's agent", hint=hint, agent=agent)
+    return str(row[0])
+
+
+def notify(args: Arguments) -> Outcome:
+    from postroom.people.entries import notify as verb
+
+    entry = verb(inputs.store(args), sender=inputs.sender(args), text=_text(args, "text"))
+    return Outcome({"entry": entry.plain()}, human="people notified")
+
+
+def ask(args: Arguments) -> Outcome:
+    from postroom.cli.waiting import interruptible
+    from postroom.people.asking import answer_of, wait_answer
+
+    if args.entry is not None and (args.question is not None or args.question_file is not None):
+        raise InvalidInput("question and entry exclude each other", field="entry", hint="Leave one of them out.")
+    store = inputs.store(args, solitary=True)
+    entry_id = args.entry or _asked(args, store)
+    if args.no_wait:
+        answer = answer_of(store, entry_id)
+    else:
+        with interruptible():
+            answer = wait_answer(store, entry_id, **inputs.given(args, "timeout_seconds"))
+    data = {"entry_id": entry_id, "answer": answer.plain()}
+    waited = answer.state == "open" and not args.no_wait
+    return Outcome(data, human="people answer", exit_code=NOTHING if waited else 0)
+
+
+def _asked(args: Arguments, store: Store) -> str:
+    from postroom.people.asking import ask as verb
+
+    said = inputs.given(args, "to", "deadline_seconds", "on_silence", "default", "escalate_to")
+    return verb(store, agent=inputs.sender(args), question=_text(args, "question"), choices=args.choice, **said).id
+
+
+def entries(args: Arguments) -> Outcome:
+    from postroom.people.entries import history, search
+
+    store, limit = inputs.store(args), inputs.given(args, "limit")
+    if args.search is not None:
+        return Outcome(search(store, args.search, **limit).plain(), human="people entries")
+    chosen = {"before": args.before, "workspace_id": args.workspace, "unread": args.unread, "open_only": args.questions}
+    page = history(store, section="notices" if args.notices else "inbox", **chosen, **limit)
+    return Outcome(page.plain(), human="people entries")
+
+
+def entry_show(args: Arguments) -> Outcome:
+    from postroom.people.receipts import show_entry
+
+    return Outcome(show_entry(inputs.store(args), args.words[0]).plain(), human="people entry")
+
+
+def entry_reply(args: Arguments) -> Outcome:
+    from postroom.people.replying import reply
+
+    replied = reply(inputs.store(args), args.words[0], person=_person(args), body=_text(args, "body"))
+    return Outcome(replied.plain(), human="people replied")
+
+
+def entry_read(args: Arguments) -> Outcome:
+    from postroom.people.entries import mark_read
+
+    return Outcome({"entry": mark_read(inputs.store(args), args.words[0], person=_person(args)).plain()}, human="people marked")
+
+
+def entry_unread(args: Arguments) -> Outcome:
+    from postroom.people.entries import mark_unread
+
+    return Outcome({"entry": mark_unread(inputs.store(args), args.words[0], person=_person(args)).plain()}, human="people marked")
+
+
+def entry_delete(args: Arguments) -> Outcome:
+    from postroom.people.entries import delete_entry
+
+    delete_entry(inputs.store(args), args.words[0], person=_person(args))
+    return Outcome({"deleted": args.words[0]}, human="people deleted")
+
+
+def _person(args: Arguments) -> str:
+    """Who acts: named on this line, else the user. INBOX_AGENT is a program's name."""
+    return str(args.values["agent"] or "user")
+
+
+def _text(args: Arguments, field: str) -> str:
+    """A text given by a flag, or by the file that another names."""
+    given, path = args.values[field], args.values[f"{field}_file"]
+    if given is not None and path is not None:
+        raise InvalidInput(f"{field} and {field}-file exclude each other", field=field, hint="Leave one of them out.")
+    if path is not None:
+        return inputs.file_text(path, field=f"{field}-file", hint="It must be text.")
+    if given is None:
+        raise InvalidInput(f"'{field}' is missing", field=field, hint=f"Pass it with --{field}, or --{field}-file.")
+    return str(given)

@@ -1,0 +1,103 @@
+"""The faces of the server: serve, sign-in, mcp. The one place where a command loads it."""
+
+from __future__ import annotations
+
+import os
+
+from postroom.cli import inputs
+from postroom.cli.envelope import Outcome, success, write
+from postroom.cli.peopling import server_url
+from postroom.core.errors import InvalidInput, StorageFailure
+from postroom.store import open_store
+from postroom.store.location import find
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from postroom.cli.parsing import Arguments
+    from postroom.cli.team import Team
+    from postroom.server.serving import Ready
+
+
+def serve(args: Arguments) -> Outcome:
+    _need_server()
+    from postroom.server.serving import Settings
+    from postroom.server.serving import serve as run
+
+    if args.demo and args.db is not None:
+        raise InvalidInput("the demonstration wants a store of its own", field="db", hint="Leave --db or --demo out.")
+    team = _team() if args.demo else None
+    place = team.place if team is not None else None
+    store = inputs.store(args) if place is None else open_store(place, door="cli")
+    given = inputs.given(args, "host", "port", "data", "person", "tls_cert", "tls_key", "rate")
+    limits = {"most_listeners": args.max_listeners, "most_waits": args.max_waits}
+    given |= {key: _positive(key, value) for key, value in limits.items() if value is not None}
+    if "rate" in given:
+        _positive("rate", given["rate"])
+    if not 0 <= given.get("port", 0) <= 65535:
+        raise InvalidInput(f"port must be from 0 to 65535, not {given['port']}", field="port")
+    settings = Settings(store.place, dev=args.dev, behind_proxy=args.behind_proxy, allow_hosts=tuple(args.allow_host), **given)
+
+    def ready(told: Ready) -> None:
+        write(1, success("serve", told.plain()) if args.json else _welcome(told, store.place))
+        if team is not None:
+            team.start(told.url)
+
+    try:
+        run(settings, store, ready)
+    finally:
+        if team is not None:
+            team.stop()
+    return Outcome(None)  # what there was to say was said when it was ready
+
+
+def _positive(field: str, value: float) -> float:
+    if not value > 0:
+        raise InvalidInput(f"{field.replace('_', '-')} must be more than 0, not {value:g}", field=field)
+    return value
+
+
+def _welcome(told: Ready, place: str) -> str:
+    from postroom.cli.human import paint
+
+    return (
+        f"\n  {paint('bold', 'Postroom')} is open at {told.url}\n\n"
+        f"  Open your inbox:      {told.sign_in_url}\n"
+        f"                        (works once; `inbox sign-in` makes another)\n"
+        f"  For scripts:          curl -H 'Authorization: Bearer {told.token}' {told.url}/api/inbox/history\n"
+        f"  Connect an agent:     inbox workspace add PATH --label TEXT --db {place}\n\n"
+        f"  Store {place}\n  Ctrl-C ends it. Nothing is lost.\n\n"
+    )
+
+
+def _team() -> Team:
+    from postroom.cli.team import Team
+
+    return Team()
+
+
+def sign_in(args: Arguments) -> Outcome:
+    from postroom.people.passes import issue_link
+
+    store = inputs.store(args)
+    token = issue_link(store, person=args.person or "user")
+    url = f"{server_url(store, args.url)}/sign-in?token={token}"
+    return Outcome({"sign_in_url": url, "text": f"Open this, within the hour; it works once:\n  {url}\n"}, human="text")
+
+
+def mcp(args: Arguments) -> Outcome:
+    _need_server()
+    from postroom.server.stdio import run
+
+    workspace = args.workspace or os.environ.get("INBOX_WORKSPACE")
+    if not workspace:
+        raise InvalidInput("'workspace' is missing", field="workspace", hint="Name it with --workspace; `inbox workspace list` shows them.")
+    run(find(args.db), workspace)
+    return Outcome(None)  # standard output was the protocol's
+
+
+def _need_server() -> None:
+    try:
+        import mcp  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise StorageFailure("the server needs more libraries", hint="Install them: pip install 'postroom[server]'") from None

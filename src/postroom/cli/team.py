@@ -1,0 +1,107 @@
+"""The team of `inbox serve --demo`: real processes on a store of their own, so that a newcomer sees things arrive.
+
+An analyst writes a report in her workspace and asks whether to publish it; a builder works on threads and is blocked by a question;
+a nightly job leaves notices. Each waits for the person in the browser, as long as it takes.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from time import sleep
+
+import postroom
+from postroom import people, work
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from postroom.store.port import Store
+
+PACE = 4.0  # seconds between steps, so that a person can follow
+ROUNDS = 50
+REPORT = """# Rates, week {week}
+
+The committee **held**. Three things stand out:
+
+| what | before | now |
+|---|--:|--:|
+| policy rate | 4.25 | 4.25 |
+| ten years | 4.31 | {yield_:.2f} |
+
+```python
+def carry(long: float, short: float) -> float:
+    return long - short
+```
+"""
+
+
+class Team:
+    """The processes, and the folder that all of it lives in."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.mkdtemp(prefix="postroom-demo-")
+        self.place = os.path.join(self.folder, "coord.db")
+        postroom.init(self.place)
+        self._actors: list[subprocess.Popen[bytes]] = []
+
+    def start(self, url: str) -> None:
+        for role in ROLES:
+            self._actors.append(subprocess.Popen([sys.executable, "-m", "postroom.cli.team", role, self.place]))
+
+    def stop(self) -> None:
+        for actor in self._actors:
+            actor.kill()
+            actor.wait()
+
+
+def analyst(store: Store) -> None:
+    """Pushes a report, asks about it, and does as she is told."""
+    folder = os.path.join(os.path.dirname(store.place), "rates")
+    os.makedirs(folder, exist_ok=True)
+    workspace = people.add_workspace(store, folder, label="Rates desk", agent="analyst").workspace.workspace_id
+    for week in range(1, ROUNDS):
+        sleep(PACE / 2)
+        name = f"week-{week:02}.md"
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as report:
+            report.write(REPORT.format(week=week, yield_=4.3 + week / 100))
+        people.push(store, workspace, docs=[name], comments=f"Week {week} is drafted. The table is new; is it what you wanted?")
+        sleep(PACE)
+        asked = people.ask(store, workspace_id=workspace, question=f"Publish week {week}?", choices=("Publish", "Hold back"))
+        answer = people.wait_answer(store, asked.id)
+        people.push(store, workspace, comments=f"Understood: *{answer.answer}*. I go on with week {week + 1}.")
+        sleep(PACE * 2)
+
+
+def builder(store: Store) -> None:
+    """Takes threads, and is blocked by what only a person knows."""
+    for number in range(1, ROUNDS):
+        work.send(store, sender="user", to="builder", subject=f"Release {number}: fix the login page", run_id="demo")
+        claim = work.wait_take(store, agent="builder")
+        assert claim is not None
+        thread, token = claim.thread.thread_id, claim.lease.lease_token
+        sleep(PACE)
+        work.update(store, thread, agent="builder", summary="The form is there", lease_token=token)
+        sleep(PACE)
+        choices = '{"choices": ["Email and password", "SSO"]}'
+        question = "Email and password, or SSO?"
+        work.update(store, thread, agent="builder", status="blocked", summary=question, payload_json=choices, lease_token=token)
+        reply = work.wait_reply(store, thread, agent="builder", lease_token=token)
+        sleep(PACE / 2)
+        said = reply.message.summary if reply.message is not None else ""
+        work.done(store, thread, agent="builder", summary=f"Done, with: {said}", lease_token=token)
+        sleep(PACE * 2)
+
+
+def backup(store: Store) -> None:
+    """Nobody's workspace: a job that says what it did."""
+    for night in range(1, ROUNDS):
+        people.notify(store, sender="backup", text=f"Night {night}: 12 GB in 41 s, nothing failed.")
+        sleep(PACE * 10)
+
+
+ROLES = {"analyst": analyst, "builder": builder, "backup": backup}
+
+if __name__ == "__main__":
+    ROLES[sys.argv[1]](postroom.open(sys.argv[2]))

@@ -1,0 +1,86 @@
+"""The application: every route, in one table, behind the guard."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from postroom.server import events, files, inbox, mcp, openapi, signing, threads
+from postroom.server.answers import said
+from postroom.server.desk import Desk
+from postroom.server.guard import Guard
+from postroom.server.requests import Endpoint, Handler, Office
+
+# Method, path, handler; the same in openapi.py, which a test compares.
+PEOPLE: tuple[tuple[str, str, Handler], ...] = (
+    ("GET", "/api/inbox/history", inbox.history),
+    ("GET", "/api/inbox/search", inbox.search),
+    ("POST", "/api/inbox/seed", inbox.seed),
+    ("PUT", "/api/inbox/{id}/read", inbox.read),
+    ("DELETE", "/api/inbox/{id}/read", inbox.read),
+    ("POST", "/api/inbox/{id}/reply", inbox.reply),
+    ("GET", "/api/inbox/{id}", inbox.show),
+    ("DELETE", "/api/inbox/{id}", inbox.delete),
+    ("GET", "/api/workspaces", files.list_workspaces),
+    ("GET", "/api/workspaces/{id}/file", files.file),
+    ("GET", "/api/threads", threads.list_threads),
+    ("GET", "/api/threads/{id}", threads.show),
+    ("POST", "/api/threads/{id}/reply", threads.reply),
+    ("POST", "/api/threads/{id}/cancel", threads.cancel),
+    ("GET", "/api/agents", threads.list_agents),
+    ("GET", "/api/events", events.events),
+    ("POST", "/api/sign-out", signing.sign_out),
+)
+
+
+def build(open_desk: Callable[[], Desk], office_of: Callable[[Desk], Office], *, hosts: set[str], origins: set[str]) -> ASGIApp:
+    """The whole server as one ASGI application. The desk is opened inside the loop, and closed before it ends."""
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        desk = open_desk()
+        app.state.office = office_of(desk)
+        sessions = mcp.manager(mcp.build(desk, mcp.workspace_of))
+        app.state.door = mcp.Door(sessions)
+        async with sessions.run():
+            yield
+        await desk.close()
+
+    routes = [
+        Route("/api/inbox/push", Endpoint(inbox.push, agents=True), methods=["POST"]),
+        *(Route(path, Endpoint(handler), methods=[method]) for method, path, handler in PEOPLE),
+        Route("/mcp/{workspace_id}", _Mcp(), methods=["POST"]),
+        Route("/api/openapi.json", openapi.serve),
+        Route("/sign-in", signing.sign_in),
+        Route("/health", signing.health),
+        Route("/", signing.home),
+    ]
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http, Exception: _failed})
+    return Guard(app, hosts=hosts, origins=origins)
+
+
+class _Mcp:
+    """The door to MCP, which is there once the server runs."""
+
+    async def __call__(self, scope: dict, receive, send) -> None:  # type: ignore[no-untyped-def, type-arg]
+        await scope["app"].state.door(scope, receive, send)
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        return said("not_found", "there is nothing at this address", "See /api/openapi.json.", 404)
+    if error.status_code == 405:
+        return said("wrong_method", f"{request.method} is not for this address", "See /api/openapi.json.", 405, **(error.headers or {}))
+    return said("invalid_input", str(error.detail), "See /api/openapi.json.", error.status_code)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return said("server_error", "the server failed", "What was accepted before is safe. Try again.", 500)

@@ -1,0 +1,82 @@
+"""Callers: who asks, by which door. A person comes with a cookie or a bearer token, an agent with its workspace's token."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from http.cookies import CookieError, SimpleCookie
+from time import monotonic
+
+from starlette.datastructures import Headers
+
+from postroom.core import clock
+from postroom.core.entries import Workspace
+from postroom.core.errors import Forbidden, TooMany, Unauthenticated
+from postroom.people import tokens
+from postroom.people.passes import BEARER, SESSION
+from postroom.store.port import Transaction
+
+COOKIE = "postroom_session"
+REMEMBERED = 10_000
+
+
+class Caller:
+    """A person, or the agent of a workspace."""
+
+    __slots__ = ("door", "name", "workspace")
+
+    def __init__(self, name: str, door: str, workspace: Workspace | None = None) -> None:
+        self.name = name
+        self.door = door
+        self.workspace = workspace
+
+    def person(self) -> str:
+        """The person, or a refusal: an agent never speaks as one."""
+        if self.workspace is not None:
+            raise Forbidden("this is for people; the token is a workspace's", hint="Sign in, or use a person's token.")
+        return self.name
+
+
+def token_of(headers: Headers) -> tuple[str, str] | None:
+    """The token that a request brings, and its door."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and token.strip():
+        return token.strip(), "http"
+    try:
+        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return None if cookie is None else (cookie.value, "web")
+
+
+def identify(tx: Transaction, token: str, door: str) -> Caller:
+    """Whose token it is. Looked up each time, so that one that was revoked is void at once."""
+    known = tokens.hashed(token)
+    row = tx.one(tx.sql.pass_find, token_hash=known)
+    if row is not None and row[0] in (SESSION, BEARER) and (row[3] is None or row[3] > clock.stamp(tx.now())):
+        return Caller(row[1], door)
+    found = None if door == "web" else tx.one(tx.sql.workspace_of_token, token_hash=known)
+    if found is None:
+        raise Unauthenticated("this token is not valid", hint="Sign in again, or ask for a new token.")
+    workspace = Workspace(*found)
+    return Caller(workspace.agent, door, workspace)
+
+
+class Buckets:
+    """How often each may come: so many a second, and so many at once."""
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, who: str) -> None:
+        now = monotonic()
+        left, since = self._left.pop(who, (self._burst, now))
+        left = min(self._burst, left + (now - since) * self._rate)
+        if left < 1:
+            self._left[who] = (left, now)
+            pause = max(1, round((1 - left) / self._rate + 0.5))
+            raise TooMany(f"more than {self._rate:g} requests a second", hint=f"Come back in {pause} s.", retry_after=pause)
+        self._left[who] = (left - 1, now)
+        if len(self._left) > REMEMBERED:
+            self._left.popitem(last=False)

@@ -1,0 +1,80 @@
+"""Group commit: requests that arrive together share one transaction, and each is answered after it is on disk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
+
+from postroom.core.errors import Refusal
+from postroom.store.port import Store
+
+T = TypeVar("T")
+Job = tuple[Callable[[Store], Any], str, "asyncio.Future[Any]"]
+MOST_TOGETHER = 128
+
+
+class Committer:
+    """One thread that writes. A verb that refuses is undone by itself; a commit that fails is everybody's."""
+
+    def __init__(self, store: Store, written: Callable[[], None]) -> None:
+        self._store = store
+        self._written = written  # called, in that thread, after each commit
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self._thread = Thread(target=self._work, name="committer", daemon=True)
+        self._thread.start()
+
+    async def run(self, verb: Callable[[Store], T], door: str) -> T:
+        """What the verb returns, once it is on disk. Who goes away meanwhile does not take it back."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._jobs.put((verb, door, future))
+        return await asyncio.shield(future)
+
+    async def close(self) -> None:
+        """Everything that was asked for is done first."""
+        self._jobs.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _work(self) -> None:
+        while True:
+            jobs = self._gather()
+            work = [job for job in jobs if job is not None]
+            if work:
+                self._loop.call_soon_threadsafe(_tell, [job[2] for job in work], self._commit(work))
+                self._written()
+            if len(work) < len(jobs):
+                return
+
+    def _gather(self) -> list[Job | None]:
+        """The next job, and those that came with it."""
+        jobs = [self._jobs.get()]
+        while jobs[-1] is not None and len(jobs) < MOST_TOGETHER and not self._jobs.empty():
+            jobs.append(self._jobs.get())
+        return jobs
+
+    def _commit(self, jobs: list[Job]) -> list[Any]:
+        try:
+            with self._store.together() as batch:
+                return [_attempt(verb, batch.through(door)) for verb, door, _ in jobs]
+        except Exception as error:  # noqa: BLE001: whatever it was, each of those who wait must hear of it
+            return [error] * len(jobs)
+
+
+def _attempt(verb: Callable[[Store], Any], store: Store) -> Any:
+    try:
+        return verb(store)
+    except Refusal as refusal:
+        return refusal
+
+
+def _tell(futures: Iterable[asyncio.Future[Any]], results: Iterable[Any]) -> None:
+    for future, result in zip(futures, results):
+        if future.cancelled():
+            continue
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(result)

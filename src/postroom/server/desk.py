@@ -1,0 +1,160 @@
+"""The desk: what every face of the server works with. Reading, writing, waiting, each without holding the others up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from threading import Event as Flag
+from threading import Lock, Thread
+from time import monotonic
+from typing import Any, TypeVar
+
+from postroom.core.errors import Refusal, TooMany
+from postroom.people import folding
+from postroom.people.twin import Twin
+from postroom.server.committing import Committer
+from postroom.server.hub import Heard, Hub, Wanted
+from postroom.store import open_store
+from postroom.store.port import Store, Transaction
+
+T = TypeVar("T")
+FOREIGN = 2.0  # seconds between looks at what others wrote into the twin
+LONGEST_WAIT = 50.0  # clients give a call a minute
+
+
+class Desk:
+    """Opened inside the running loop; closed before it ends."""
+
+    def __init__(self, place: str, *, data: str | None = None, most_listeners: int = 2000, most_waits: int = 500) -> None:
+        self._local = "://" not in place
+        self._open: list[Store] = []
+        self._reader = self._opened(place)
+        self._reading = Lock()
+        self._waits, self._most_waits = 0, most_waits
+        self.follower = Follower(self._opened(place), data)
+        self._committer = Committer(self._opened(place), self.follower.wake)
+        self.hub = Hub(self._opened(place), most=most_listeners + most_waits)
+        self._chores = asyncio.create_task(self._keep_up())
+
+    def _opened(self, place: str) -> Store:
+        self._open.append(open_store(place, door="http"))
+        return self._open[-1]
+
+    async def read(self, look: Callable[[Transaction], T]) -> T:
+        """One view of the store. A local one answers in microseconds, faster than a thread could be asked."""
+        if self._local:
+            return self._look(look)
+        return await asyncio.to_thread(self._look, look)
+
+    def _look(self, look: Callable[[Transaction], T]) -> T:
+        with self._reading, self._reader.read() as tx:
+            return look(tx)
+
+    async def fresh(self, look: Callable[[Transaction], T]) -> T:
+        """The same, of a room that has folded in what others wrote."""
+        if await self.read(folding.is_behind):
+            await self.write(folding.fold)
+        return await self.read(look)
+
+    async def ask(self, verb: Callable[[Store], T]) -> T:
+        """A verb that only reads, and opens its own views."""
+        if self._local:
+            return verb(self._reader)
+        return await asyncio.to_thread(verb, self._reader)
+
+    async def write(self, verb: Callable[[Store], T], door: str = "http") -> T:
+        return await self._committer.run(verb, door)
+
+    async def wait(self, look: Callable[[], Awaitable[T | None]], wanted: Wanted, seconds: float) -> T | None:
+        """Look until something is found, the time is over, or the server stops."""
+        if self._waits >= self._most_waits:
+            raise TooMany("too many calls are waiting already", hint="Ask without waiting, or come back in a few seconds.", retry_after=5)
+        until = monotonic() + min(seconds, LONGEST_WAIT)
+        self._waits += 1
+        try:
+            with self.hub.listen(wanted) as ear:
+                while (found := await look()) is None and not self.hub.stopping:
+                    ear.heard.clear()
+                    ear.overrun = False
+                    if not await ear.wait(until - monotonic()):
+                        return await look()
+                return found
+        finally:
+            self._waits -= 1
+
+    async def _keep_up(self) -> None:
+        """Fold in what happens as it happens, and carry out deadlines when they fall due."""
+        with self.hub.listen(
+            lambda heard: heard.event.event_type.startswith("thread.") or heard.event.event_type == "entry.created"
+        ) as ear:
+            while not self.hub.stopping:
+                ear.heard.clear()
+                try:
+                    if await self.read(folding.is_behind):
+                        await self.write(folding.fold)
+                    pause = await self.read(folding.next_due)
+                except Refusal:
+                    pause = 1.0  # a store that is away or busy is asked again
+                await ear.wait(60.0 if pause is None else min(pause, 60.0))
+
+    def stop(self) -> None:
+        self.hub.stop()
+
+    async def close(self) -> None:
+        self.stop()
+        await self._chores
+        await self._committer.close()
+        await self.hub.close()
+        await asyncio.to_thread(self.follower.close)
+        for store in self._open:
+            store.close()
+
+
+class Follower:
+    """Keeps the twin up to date, in a thread of its own: nobody waits for it."""
+
+    def __init__(self, store: Store, data: str | None) -> None:
+        folder = data or store.data
+        self._twin = None if folder is None else Twin(store, folder)
+        self._wake, self._stop = Flag(), False
+        self._thread = Thread(target=self._work, name="twin", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def _work(self) -> None:
+        while not self._stop:
+            woken = self._wake.wait(FOREIGN)
+            self._wake.clear()
+            if self._twin is not None and (woken or self._twin.changed()):
+                self._twin.sync()
+
+    def close(self) -> None:
+        self._stop = True
+        self._wake.set()
+        self._thread.join()
+        if self._twin is not None:
+            self._twin.sync()
+
+
+def of_entry(entry_id: str) -> Wanted:
+    return lambda heard: heard.event.message_id == entry_id
+
+
+def of_agent(agent: str) -> Wanted:
+    """What may leave something to receive for an agent: mail, or an answer."""
+
+    def wanted(heard: Heard) -> bool:
+        facts: dict[str, Any] = heard.facts
+        return facts.get("session") == agent or facts.get("agent") == agent or heard.event.message_id is None
+
+    return wanted
+
+
+def of_work(agent: str) -> Wanted:
+    return lambda heard: agent in (heard.facts.get("assigned_to"), heard.facts.get("created_by"), heard.facts.get("to"))
+
+
+def of_thread(thread_id: str) -> Wanted:
+    return lambda heard: heard.event.thread_id == thread_id

@@ -1,0 +1,87 @@
+"""The log as Server-Sent Events: everything that happens, to whoever listens, from where they left off."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from postroom.core.errors import InvalidInput
+from postroom.core.records import Event
+from postroom.core.words import shown
+from postroom.server.callers import Caller
+from postroom.server.desk import Desk
+from postroom.server.hub import AT_ONCE, Heard, Wanted
+from postroom.server.requests import Office
+
+PING = 15.0
+
+
+async def events(request: Request, office: Office, caller: Caller) -> Response:
+    wanted = _wanted(request)
+    after = await _after(request, office.desk)
+    office.desk.hub.check()
+    headers = {"X-Accel-Buffering": "no"}
+    return StreamingResponse(_stream(office.desk, wanted, after), media_type="text/event-stream", headers=headers)
+
+
+async def _stream(desk: Desk, wanted: Wanted, after: int | None) -> AsyncIterator[bytes]:
+    with desk.hub.listen(wanted) as ear:  # before the past is read, so that nothing falls between
+        yield b": connected\n\n"
+        last = after or 0
+        async for heard in _past(desk, after):
+            last = heard.event.event_id
+            if wanted(heard):
+                yield heard.frame
+        while not desk.hub.stopping and not ear.overrun:
+            while ear.heard:
+                heard = ear.heard.popleft()
+                if heard.event.event_id > last:
+                    yield heard.frame
+            if not desk.hub.stopping and not ear.overrun and not await ear.wait(PING):
+                yield b": ping\n\n"
+        if desk.hub.stopping:
+            yield b"event: goodbye\ndata: {}\n\n"
+
+
+async def _past(desk: Desk, after: int | None) -> AsyncIterator[Heard]:
+    """What happened since, up to where the hub has told everybody."""
+    while after is not None:
+        cursor = after
+        rows = await desk.read(lambda tx: tx.all(tx.sql.events_after, after=cursor, limit=AT_ONCE))  # noqa: B023: awaited before it moves
+        for row in rows:
+            yield Heard(Event(*row))
+        after = rows[-1][0] if len(rows) == AT_ONCE else None
+
+
+async def _after(request: Request, desk: Desk) -> int | None:
+    given = request.headers.get("last-event-id") or request.query_params.get("after")
+    if given is None:
+        return None
+    if not given.isascii() or not given.isdigit() or len(given) > 18:
+        raise InvalidInput(f"an event id is a whole number, not {shown(given)}", field="after", hint="Send back the id of the last event.")
+    row = await desk.read(lambda tx: tx.one(tx.sql.event_latest))
+    if row is not None and int(given) > row[0]:
+        raise InvalidInput(f"event {given} has not happened yet", field="after", hint="It is of another store: leave it out.")
+    return int(given)
+
+
+def _wanted(request: Request) -> Wanted:
+    query = request.query_params
+    types = tuple(part for part in query.get("types", "").split(",") if part)
+    thread, workspace, agent = query.get("thread"), query.get("workspaceId"), query.get("agent")
+
+    def wanted(heard: Heard) -> bool:
+        event, facts = heard.event, heard.facts
+        return (
+            (not types or event.event_type.startswith(types))
+            and (thread is None or event.thread_id == thread)
+            and (workspace is None or facts.get("workspace_id") == workspace)
+            and (
+                agent is None
+                or agent in (event.source, facts.get("agent"), facts.get("assigned_to"), facts.get("to"), facts.get("session"))
+            )
+        )
+
+    return wanted

@@ -1,0 +1,123 @@
+"""The guard: what every request must pass before anything is done for it. Names, origins, sizes, numbers."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from postroom.server.answers import Json, said
+
+MOST_BYTES = 1024 * 1024
+MOST_AT_ONCE = 5000
+HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    b" base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+
+
+class Guard:
+    """Pure ASGI: a client that goes away is seen by whoever answers it."""
+
+    def __init__(self, app: ASGIApp, *, hosts: set[str], origins: set[str]) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._origins = origins
+        self._at_once = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        # httptools leaves spaces behind values, and the SDK compares them.
+        scope["headers"] = headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        refused = self._refusal(scope, dict(headers))
+        if refused is not None:
+            await refused(scope, receive, _dressed(send))
+            return
+        self._at_once += 1
+        try:
+            await self._app(scope, _Bounded(receive), _dressed(send))
+        except _TooLarge:
+            await _too_large()(scope, receive, _dressed(send))
+        finally:
+            self._at_once -= 1
+
+    def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> Json | None:
+        host, origin = headers.get(b"host", b"").decode("latin-1").lower(), headers.get(b"origin")
+        if host not in self._hosts:
+            return said("wrong_host", "this server does not go by that name", "Use the address that it printed, or --allow-host.", 421)
+        if origin is not None and origin.decode("latin-1").lower() not in self._origins:
+            return said("forbidden", "requests of other sites are refused", "Open the page of this server itself.", 403)
+        if headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site") and not _navigation(scope, headers):
+            return said("forbidden", "requests of other sites are refused", "Open the page of this server itself.", 403)
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > MOST_BYTES:
+            return _too_large()
+        if self._at_once >= MOST_AT_ONCE:
+            return said("too_many", "too many requests at once", "Come back in a few seconds.", 429, **{"Retry-After": "5"})
+        return None
+
+
+def _navigation(scope: Scope, headers: dict[bytes, bytes]) -> bool:
+    """A link that somebody followed to a page: it changes nothing, and the cookie does not come along."""
+    return scope["method"] == "GET" and headers.get(b"sec-fetch-mode") == b"navigate" and not scope["path"].startswith("/api/")
+
+
+def _too_large() -> Json:
+    return said("too_large", f"a request may bring at most {MOST_BYTES // 1024} KiB", "Send less, or push a document instead.", 413)
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class _Bounded:
+    """What comes in, counted: a body without a length is bounded too."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._bytes = 0
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._bytes += len(message.get("body", b""))
+            if self._bytes > MOST_BYTES:
+                raise _TooLarge
+        return message
+
+
+def _dressed(send: Send) -> Send:
+    """What goes out, with the headers that keep a browser from being used against its owner."""
+
+    async def dressed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            known = {name for name, _ in message["headers"]}
+            extra = [*HEADERS, (b"content-security-policy", POLICY), (b"cache-control", b"no-store")]
+            message["headers"] = [*message["headers"], *((name, value) for name, value in extra if name not in known)]
+        await send(message)
+
+    return dressed
+
+
+def names(host: str, port: int, more: tuple[str, ...], *, secure: bool) -> tuple[set[str], set[str]]:
+    """The hosts that the server answers to, and the origins of its own page."""
+    known = {host, *more}
+    if host in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "::"):  # noqa: S104: a name to compare, nothing is bound
+        known |= {"127.0.0.1", "localhost", "::1"}
+    bracketed = {f"[{name}]" if ":" in name and not name.startswith("[") and name.count(":") > 1 else name for name in known}
+    hosts = {name if urlsplit(f"//{name}").port else f"{name}:{port}" for name in bracketed}
+    usual = 443 if secure else 80
+    hosts |= {name.rpartition(":")[0] for name in hosts if name.endswith(f":{usual}")}
+    hosts |= {name for name in more}
+    return {name.lower() for name in hosts}, {
+        f"{scheme}://{name.lower()}" for name in hosts for scheme in (("https",) if secure else ("http",))
+    }

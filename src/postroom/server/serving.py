@@ -1,0 +1,204 @@
+"""Serving: one process, from the socket to a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import signal
+import socket
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+from sse_starlette.sse import AppStatus
+
+from postroom.core.errors import InvalidInput, NotFound, Taken
+from postroom.core.records import Record
+from postroom.people import passes
+from postroom.server import app
+from postroom.server.desk import Desk
+from postroom.server.guard import names
+from postroom.server.requests import Office
+from postroom.store.port import Store
+
+BACKLOG = 1024
+GRACE = 5
+
+
+class Settings(Record):
+    """How the server is to run."""
+
+    place: str
+    host: str = "127.0.0.1"
+    port: int = 8420
+    data: str | None = None
+    dev: bool = False
+    person: str = "user"
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    behind_proxy: bool = False
+    allow_hosts: tuple[str, ...] = ()
+    rate: float = 500.0
+    most_listeners: int = 2000
+    most_waits: int = 500
+
+    @property
+    def secure(self) -> bool:
+        return self.tls_cert is not None or self.behind_proxy
+
+
+class Ready(Record):
+    """Where the server is, and what lets a person in."""
+
+    url: str
+    token: str
+    sign_in_url: str
+
+
+def serve(settings: Settings, store: Store, ready: Callable[[Ready], None]) -> None:
+    """Run until a signal ends it. `ready` is called once requests are taken."""
+    check(settings)
+    bound = _bound(settings)
+    host, port = settings.host, bound.getsockname()[1]
+    url = address(settings, host, port)
+    told = Ready(url, bearer(store, settings), f"{url}/sign-in?token={passes.issue_link(store, person=settings.person)}")
+    note = noted(settings, store, url)
+    try:
+        asyncio.run(_serve(settings, bound, port, lambda: ready(told)))
+    finally:
+        bound.close()
+        if note is not None and os.path.exists(note):
+            os.unlink(note)
+
+
+def check(settings: Settings) -> None:
+    """What would put people's words on a network in the clear is refused."""
+    if (settings.tls_cert is None) != (settings.tls_key is None):
+        raise InvalidInput("TLS needs a certificate and its key", field="tls-cert", hint="Give --tls-cert and --tls-key.")
+    if is_loopback(settings.host):
+        return
+    if settings.dev:
+        raise InvalidInput(f"--dev lets everybody in, and {settings.host} is not this machine alone", field="dev", hint="Leave one out.")
+    if not settings.secure:
+        hint = "Give --tls-cert and --tls-key, or --behind-proxy if a proxy in front speaks TLS."
+        raise InvalidInput(f"{settings.host} can be reached from elsewhere, and there is no TLS", field="host", hint=hint)
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def address(settings: Settings, host: str, port: int) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if settings.tls_cert else 'http'}://{shown}:{port}"
+
+
+def _bound(settings: Settings) -> socket.socket:
+    """A socket that listens. `IPPROTO_TCP` is said, or asyncio leaves Nagle on, and each small answer takes 40 ms."""
+    try:
+        family, _, _, _, where = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(where)
+        bound.listen(BACKLOG)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise Taken(f"{settings.host}:{settings.port} cannot be had: {reason}", hint="Choose another with --port; 0 finds one.") from None
+    return bound
+
+
+async def _serve(settings: Settings, bound: socket.socket, port: int, ready: Callable[[], None]) -> None:
+    AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call] # the SDK's streams are ours to end
+    desks: list[Desk] = []
+
+    def open_desk() -> Desk:
+        limits = {"most_listeners": settings.most_listeners, "most_waits": settings.most_waits}
+        desks.append(Desk(settings.place, data=settings.data, **limits))
+        return desks[-1]
+
+    def office(desk: Desk) -> Office:
+        return Office(desk, person=settings.person, dev=settings.dev, rate=settings.rate, secure=settings.secure)
+
+    hosts, origins = names(settings.host, port, settings.allow_hosts, secure=settings.secure)
+    application = app.build(open_desk, office, hosts=hosts, origins=origins)
+    config = uvicorn.Config(
+        application,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again when it is done, and we want to leave with 0
+        signal.signal(number, lambda *_: None)
+    await _Stoppable(config, desks, ready).serve(sockets=[bound])
+
+
+class _Stoppable(uvicorn.Server):
+    """Tells those who wait before it starts to wait for them, and says when it is ready."""
+
+    def __init__(self, config: uvicorn.Config, desks: list[Desk], ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._desks = desks
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        for desk in self._desks:
+            asyncio.get_running_loop().call_soon_threadsafe(desk.stop)
+
+
+# What is kept between runs, in files that only their owner reads
+
+
+def bearer(store: Store, settings: Settings) -> str:
+    """The person's token for scripts: the one of the last run, as long as it is valid."""
+    folder = settings.data or store.data
+    path = None if folder is None else os.path.join(folder, "token")
+    try:
+        if path is not None:
+            with open(path, encoding="ascii") as file:
+                token = file.read().strip()
+            if passes.person_of(store, token) == settings.person:
+                return token
+    except (OSError, ValueError, NotFound):
+        pass  # there is none yet, or it was revoked
+    token = passes.issue_bearer(store, person=settings.person)
+    if path is not None:
+        write_private(path, token + "\n")
+    return token
+
+
+def noted(settings: Settings, store: Store, url: str) -> str | None:
+    """A note of where the server is, for the commands that print links to it."""
+    folder = settings.data or store.data
+    if folder is None:
+        return None
+    path = os.path.join(folder, "server")
+    write_private(path, url + "\n")
+    return path
+
+
+def write_private(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    draft = f"{path}.new"
+    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(file, 0o600)
+        os.write(file, text.encode())
+    finally:
+        os.close(file)
+    os.replace(draft, path)

@@ -1,0 +1,53 @@
+"""Threads and agents over HTTP, for people: look, answer, cancel."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from postroom.core.errors import InvalidInput
+from postroom.server.answers import Json
+from postroom.server.callers import Caller
+from postroom.server.requests import Office, body, whole
+from postroom.work import agents, progress, threads
+
+
+async def list_threads(request: Request, office: Office, caller: Caller) -> Response:
+    statuses = request.query_params.get("status")
+    look = partial(
+        threads.list_threads,
+        statuses=None if statuses is None else statuses.split(","),
+        agent=request.query_params.get("agent"),
+        limit=whole(request, "limit", 50),
+    )
+    return Json((await office.desk.ask(look)).plain())
+
+
+async def show(request: Request, office: Office, caller: Caller) -> Response:
+    return Json((await office.desk.ask(lambda store: threads.show(store, request.path_params["id"]))).plain())
+
+
+async def reply(request: Request, office: Office, caller: Caller) -> Response:
+    given = await body(request, body=str)
+    said = given.get("body", "")
+    if not said.strip():
+        raise InvalidInput("'body' is missing", field="body", hint="Say something.")
+    summary = said.strip().partition("\n")[0][:200]
+    posted = await office.desk.write(
+        lambda store: threads.reply(store, request.path_params["id"], sender=caller.name, summary=summary, body=said), caller.door
+    )
+    return Json({"thread": posted.thread.plain(), "message": posted.message.plain()}, 201)
+
+
+async def cancel(request: Request, office: Office, caller: Caller) -> Response:
+    given = await body(request, reason=str)
+    posted = await office.desk.write(
+        lambda store: progress.cancel(store, request.path_params["id"], agent=caller.name, reason=given.get("reason", "")), caller.door
+    )
+    return Json({"thread": posted.thread.plain(), "message": posted.message.plain()})
+
+
+async def list_agents(request: Request, office: Office, caller: Caller) -> Response:
+    return Json({"agents": [agent.plain() for agent in await office.desk.ask(agents.list_agents)]})
