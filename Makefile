@@ -3,13 +3,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SUITE := $(VENV)/conformance
 
 .PHONY: run test format bench reference pictures clean
 
-run: $(VENV)/base
-	@$(BIN)/inbox demo
+run: $(VENV)/server
+	@$(BIN)/inbox serve --demo
 
-test: $(VENV)/dev
+test: $(VENV)/dev $(SUITE)/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -42,6 +43,17 @@ $(VENV)/base: pyproject.toml constraints.txt
 	$(BIN)/python -m compileall -q src
 	@touch $@
 
-$(VENV)/dev: $(VENV)/base
+$(VENV)/server: $(VENV)/base
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[server]'
+	@touch $@
+
+$(VENV)/dev: $(VENV)/server
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev
 	@touch $@
+
+# The official MCP conformance suite: npm, which a wheel of the dev group brings, fetches it into the environment.
+# Where it cannot, the next run tries again; till then its test is skipped, or fails where CI is set.
+$(SUITE)/ready: tests/server/conformance/package.json | $(VENV)/dev
+	@mkdir -p $(SUITE) && cp tests/server/conformance/package.json $(SUITE)
+	@$(BIN)/npm install --prefix $(SUITE) --cache $(SUITE)/cache --no-package-lock --no-audit --no-fund --ignore-scripts --loglevel=error \
+	  && touch $@ || echo "The MCP conformance suite could not be fetched." >&2

@@ -1,10 +1,10 @@
-"""`python -m bench [commands] [waking] [writers] [library] [mail] [queues] [tasks] [postgres]`: all of them, or those named."""
+"""`python -m bench [commands] [waking] [writers] [library] [mail] [queues] [tasks] [server] [postgres]`: all of them, or those named."""
 
 from __future__ import annotations
 
 import sys
 
-from bench import commands, library, mail, postgres, queues, tasks, waking, writers
+from bench import commands, library, mail, postgres, queues, server, tasks, waking, writers
 from bench.report import Report
 
 SECTIONS = {
@@ -15,6 +15,7 @@ SECTIONS = {
     "mail": mail.run,
     "queues": queues.run,
     "tasks": tasks.run,
+    "server": server.run,
     "postgres": postgres.run,
 }
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -54,14 +56,26 @@ def postgres() -> Iterator[Postgres]:
 def place(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
     """Where a fresh store is: a file, or a schema, of its own."""
     if engine == "sqlite":
-        path = str(tmp_path / "coord.db")
-        init_store(path)
-        yield path
+        yield fresh_file(tmp_path)
         return
     server: Postgres = request.getfixturevalue("postgres")
-    with server.schema() as url:
-        init_store(url)
+    with server.store() as url:
         yield url
+
+
+@cache
+def _new_files() -> dict[str, bytes]:
+    """The files of a new store."""
+    with TemporaryDirectory() as folder:
+        init_store(str(Path(folder) / "coord.db"))
+        return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
+
+
+def fresh_file(folder: Path) -> str:
+    """A fresh store: what `init` writes, which is made once and copied, as `init` itself takes longer than most tests."""
+    for name, content in _new_files().items():
+        (folder / name).write_bytes(content)
+    return str(folder / "coord.db")
 
 
 def open_with(place: str, clock: Clock) -> SqliteStore | PostgresStore:
@@ -79,6 +93,4 @@ def store(place: str, clock: Clock) -> Iterator[Store]:
 @pytest.fixture
 def sqlite_place(tmp_path: Path) -> str:
     """A fresh store in a file, for tests of what only files have."""
-    path = str(tmp_path / "coord.db")
-    init_store(path)
-    return path
+    return fresh_file(tmp_path)

@@ -12,12 +12,17 @@ from uuid import uuid4
 
 import psycopg
 
+from postroom.store import init_store
+from tests.schemas import OURS, Connection, Schema, others
+
 
 class Postgres:
     """Gives out schemas, each a store of its own."""
 
     def __init__(self, *, throwaway: bool = False) -> None:
         self._folder: str | None = None
+        self._connection: Connection | None = None
+        self._rested: list[Schema] = []
         named = None if throwaway else os.environ.get("POSTROOM_TEST_POSTGRES")
         self.url = named or self._start()
 
@@ -37,13 +42,41 @@ class Postgres:
     @contextmanager
     def schema(self) -> Iterator[str]:
         """The address of a schema that is gone afterwards."""
-        name = f"t_{uuid4().hex[:16]}"
+        name = _name()
         yield self.at(name)
         with psycopg.connect(self.url, autocommit=True) as connection:
-            connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+            _drop(connection, name)
+
+    @contextmanager
+    def store(self) -> Iterator[str]:
+        """The address of a fresh store: one that is as new, or a new one."""
+        if self._connection is None:
+            self._connection = psycopg.connect(self.url, autocommit=True, application_name=OURS)
+        schema = self._as_new(self._connection) or self._made(self._connection)
+        yield self.at(schema.name)
+        if self._connection is not None:
+            schema.let_go(others(self._connection))
+            self._rested.append(schema)
+
+    def _as_new(self, connection: Connection) -> Schema | None:
+        if connection.info.parameter_status("is_superuser") != "on":
+            return None
+        connected = others(connection)
+        for schema in [rested for rested in self._rested if rested.is_left(connected)]:
+            self._rested.remove(schema)
+            if schema.made_as_new(connection):
+                return schema
+            _drop(connection, schema.name)
+        return None
+
+    def _made(self, connection: Connection) -> Schema:
+        name = _name()
+        init_store(self.at(name))
+        return Schema(connection, name)
 
     def restart(self, **files: str) -> None:
         """Really: every connection is cut. Meanwhile, files are written into the server's folder."""
+        self._hang_up()
         self._server.stop()
         for name, text in files.items():
             (self._data / name.replace("__", ".")).write_text(text)
@@ -51,8 +84,26 @@ class Postgres:
 
     def stop(self) -> None:
         if self._folder is not None:
+            self._hang_up()
             self._server.cleanup()
             shutil.rmtree(self._folder, ignore_errors=True)
+        elif self._connection is not None:
+            for schema in self._rested:
+                _drop(self._connection, schema.name)
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _name() -> str:
+    return f"t_{uuid4().hex[:16]}"
+
+
+def _drop(connection: Connection, schema: str) -> None:
+    connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE".encode())
 
 
 def _own_runtime_folder() -> None:

@@ -6,15 +6,15 @@ import errno
 import os
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from tests.cli.process import LIMIT, Finished, Inbox, Waiter, eventually, obey_permissions
+from tests.cli.process import LIMIT, Finished, Inbox, Waiter, eventually, module
 
-COMMAND = (sys.executable, "-m", "postroom.cli.mailbox")
+MAILBOX = module("mailbox")
+COMMAND = MAILBOX.line
 LINE = shlex.join(COMMAND)  # the same, for a shell
 SESSION = "analyst"
 SENDER = "orchestrator"
@@ -47,17 +47,13 @@ class Mailbox(Inbox):
         unprivileged: bool = False,
         program: str = "mailbox",
     ) -> Finished:
-        done = subprocess.run(
-            [*COMMAND, *argv],
-            input=stdin,
-            capture_output=True,
-            cwd=self.folder,
-            env=self.environment(**environment),
-            timeout=LIMIT,
-            preexec_fn=obey_permissions if unprivileged and os.geteuid() == 0 else None,
-            check=False,
+        return MAILBOX.run(
+            argv,
+            folder=self.folder,
+            environment=self.environment(**environment),
+            stdin=stdin,
+            unprivileged=unprivileged,
         )
-        return Finished(done.returncode, done.stdout, done.stderr)
 
     def start(self, *argv: str, **environment: str) -> Waiter:
         waiter = Waiter(

@@ -10,8 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from tests.cli import warm
 
 SCRIPTS = Path(sys.executable).parent
 SCRIPT = str(SCRIPTS / "inbox")
@@ -118,11 +121,57 @@ def _child(unprivileged: bool) -> Callable[[], None] | None:
     return obey_permissions if unprivileged and os.geteuid() == 0 else None
 
 
-class Inbox:
-    """The command `inbox`, run in a folder."""
+class Program:
+    """A command of ours. `line` is how it is started; `script` and `path` are what it then finds in `sys.argv[0]` and `sys.path[0]`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, name: str, line: tuple[str, ...], script: str, path: str) -> None:
+        self.name = name
+        self.line = line
+        self._warm = name, script, path
+
+    def run(
+        self,
+        argv: Sequence[str | bytes],
+        *,
+        folder: Path,
+        environment: dict[str, str],
+        stdin: bytes = b"",
+        unprivileged: bool = False,
+        cold: bool = False,
+    ) -> Finished:
+        """Run it to its end; `cold` is as a new interpreter, whatever that costs."""
+        child = _child(unprivileged)
+        if child is None and not cold and warm.suits(argv, environment):
+            done = warm.server(argv).run(self._warm, argv, cwd=folder, env=environment, input=stdin, timeout=LIMIT)
+        else:
+            line = [*self.line, *argv]
+            done = subprocess.run(
+                line, input=stdin, capture_output=True, cwd=folder, env=environment, timeout=LIMIT, preexec_fn=child, check=False
+            )
+        return Finished(done.returncode, done.stdout, done.stderr)
+
+
+def installed(name: str) -> Program:
+    """A command as people type it."""
+    script = str(SCRIPTS / name)
+    return Program(name, (script,), script, str(SCRIPTS))
+
+
+def module(name: str) -> Program:
+    """A command as `python -m` runs it: it looks for modules where it stands."""
+    name_of_module = f"postroom.cli.{name}"
+    found = find_spec(name_of_module)
+    assert found is not None
+    assert found.origin is not None
+    return Program(name, (sys.executable, "-m", name_of_module), found.origin, "")
+
+
+class Inbox:
+    """The command `inbox`, run in a folder; `cold` is as a new interpreter each time, without our short cut."""
+
+    def __init__(self, folder: Path, *, cold: bool = False) -> None:
         self.folder = folder
+        self.cold = cold
 
     @property
     def db(self) -> Path:
@@ -144,17 +193,14 @@ class Inbox:
         unprivileged: bool = False,
         program: str = "inbox",
     ) -> Finished:
-        done = subprocess.run(
-            [str(SCRIPTS / program), *argv],
-            input=stdin,
-            capture_output=True,
-            cwd=self.folder,
-            env=self.environment(**environment),
-            timeout=LIMIT,
-            preexec_fn=_child(unprivileged),
-            check=False,
+        return installed(program).run(
+            argv,
+            folder=self.folder,
+            environment=self.environment(**environment),
+            stdin=stdin,
+            unprivileged=unprivileged,
+            cold=self.cold,
         )
-        return Finished(done.returncode, done.stdout, done.stderr)
 
     def shell(self, script: str, *, unprivileged: bool = False, setup: Callable[[Path], None] | None = None) -> Finished:
         """A line of shell, in which "$0" is the command."""

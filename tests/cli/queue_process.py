@@ -8,16 +8,16 @@ import shlex
 import signal
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
-from tests.cli.process import LIMIT, Finished, Waiter, eventually, obey_permissions
+from tests.cli.process import LIMIT, Finished, Waiter, eventually, module
 
-COMMANDS = {name: (sys.executable, "-m", f"postroom.cli.{name}") for name in ("thread", "notifier")}
+PROGRAMS = {name: module(name) for name in ("thread", "notifier")}
+COMMANDS = {name: program.line for name, program in PROGRAMS.items()}
 THREAD = shlex.join(COMMANDS["thread"])  # the same, for a shell
 KEYS = ["id", "created_at", "source", "type", "subtype", "content"]  # of an event, in the document's order
 WARDEN = "internal:dm:default:warden"
@@ -59,17 +59,13 @@ class Office:
     def run(
         self, program: str, argv: Sequence[str | bytes], environment: dict[str, str], *, stdin: bytes = b"", unprivileged: bool = False
     ) -> Finished:
-        done = subprocess.run(
-            [*COMMANDS[program], *argv],
-            input=stdin,
-            capture_output=True,
-            cwd=self.folder,
-            env=self.environment(**environment),
-            timeout=LIMIT,
-            preexec_fn=obey_permissions if unprivileged and os.geteuid() == 0 else None,
-            check=False,
+        return PROGRAMS[program].run(
+            argv,
+            folder=self.folder,
+            environment=self.environment(**environment),
+            stdin=stdin,
+            unprivileged=unprivileged,
         )
-        return Finished(done.returncode, done.stdout, done.stderr)
 
     def thread(self, *argv: str | bytes, stdin: bytes = b"", **environment: str) -> Finished:
         """`thread` as it is typed."""

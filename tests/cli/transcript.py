@@ -91,7 +91,7 @@ class Scene:
 
     def play(self, folder: Path) -> list[str]:
         """What each step printed, in the words of a transcript."""
-        inbox, names, seen = Inbox(folder), Names(folder), []
+        inbox, names, seen = Inbox(folder, cold=True), Names(folder), []
         for step in self.steps:
             seen.append(self._take(inbox, names, step))
         return seen

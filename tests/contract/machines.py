@@ -9,11 +9,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-import postroom
 from postroom.store.port import Store
 from postroom.store.postgres.engine import PostgresStore
 from postroom.store.sqlite.engine import SqliteStore
-from tests.conftest import Clock
+from tests.conftest import Clock, fresh_file
 from tests.postgres_server import Postgres
 
 EXAMPLES = {"sqlite": 200, "postgres": 60}  # a step on a server costs many times more
@@ -21,18 +20,15 @@ EXAMPLES = {"sqlite": 200, "postgres": 60}  # a step on a server costs many time
 
 def run(machine: type[RuleBasedStateMachine], engine: str, request: pytest.FixtureRequest) -> None:
     """The machine makes its stores with `fresh(folder, clock)`."""
-    with ExitStack() as schemas:
+    with ExitStack() as stores:
 
         def fresh_sqlite(folder: str, clock: Clock) -> Store:
-            path = str(Path(folder) / "coord.db")
-            postroom.init(path)
-            return SqliteStore(path, now=clock)
+            return SqliteStore(fresh_file(Path(folder)), now=clock)
 
         def fresh_postgres(folder: str, clock: Clock) -> Store:
             server: Postgres = request.getfixturevalue("postgres")
-            url = schemas.enter_context(server.schema())
-            postroom.init(url)
-            return PostgresStore(url, now=clock)
+            stores.close()  # the example before has ended
+            return PostgresStore(stores.enter_context(server.store()), now=clock)
 
         fresh = {"sqlite": fresh_sqlite, "postgres": fresh_postgres}[engine]
         run_state_machine_as_test(

@@ -26,8 +26,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         yield postroom.open(str(tmp_path / "target.db"))
         return
     server: Postgres = request.getfixturevalue("postgres")
-    with server.schema() as url:
-        postroom.init(url)
+    with server.store() as url:
         store = postroom.open(url)
         yield store
         store.close()

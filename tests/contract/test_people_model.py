@@ -195,7 +195,10 @@ class PeopleMachine(RuleBasedStateMachine):
             work.reply(self.store, item.thread_id, sender=USER, summary=text)
             self.closes(item, USER, text)
             return
-        {"done": work.done, "cancel": work.cancel}[how](self.store, item.thread_id, agent=item.agent)
+        if how == "done":
+            work.done(self.store, item.thread_id, agent=item.agent)
+        else:
+            work.cancel(self.store, item.thread_id, agent="leader")
         item.thread_ended = True
         if item.open:
             item.state = "ended"

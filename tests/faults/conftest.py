@@ -8,15 +8,13 @@ from typing import Any
 import psycopg
 import pytest
 
-import postroom
 from tests.postgres_server import Postgres
 
 
 @pytest.fixture
 def postgres_place(postgres: Postgres) -> Iterator[str]:
     """A fresh store in a schema of its own."""
-    with postgres.schema() as url:
-        postroom.init(url)
+    with postgres.store() as url:
         yield url
 
 

@@ -79,7 +79,7 @@ def lines(store: Store) -> list[bytes]:
 
 def as_line(entry: Plain) -> Plain:
     """The twin's line of an entry."""
-    line = {name: entry[name] for name in ("id", "ts", "workspaceId", "workspaceLabel", "docs", "comments") if name in entry}
+    line: Plain = {name: entry[name] for name in ("id", "ts", "workspaceId", "workspaceLabel", "docs", "comments") if name in entry}
     return {**line, "kind": "question"} if entry["kind"] == "question" else line
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import psycopg
 import pytest
 
-import postroom
 from postroom import mail
 from postroom.core.errors import DeliveryLost, InvalidState, StoreAway
 from postroom.core.letters import Delivery
@@ -90,8 +89,7 @@ class Stage:
 
 @pytest.fixture
 def postgres_place(postgres: Postgres) -> Iterator[str]:
-    with postgres.schema() as url:
-        postroom.init(url)
+    with postgres.store() as url:
         yield url
         assert_no_lock(url)
 

@@ -45,7 +45,7 @@ from tests.faults.test_races import race
 Act = Callable[[Store], Any]
 
 
-def apart(places: list[tuple[Store, Act]]) -> list[Any]:
+def apart(places: list[tuple[Any, Act]]) -> list[Any]:
     """Let threads, each with a store of its own, act at once; what came of each."""
     barrier = threading.Barrier(len(places))
     came: list[Any] = [None] * len(places)
@@ -132,7 +132,8 @@ def test_a_reply_that_races_the_deadline_is_the_answer_or_comes_after_it(store: 
             entry_id = timed(store, silence)
             clock.advance(60)
             early.instant = clock.instant - 1
-            replied, _ = apart([(mine, lambda s, e=entry_id: people.reply(s, e, person=USER, body="Wait!")), (theirs, people.surface)])
+            reply: Act = lambda s, e=entry_id: people.reply(s, e, person=USER, body="Wait!")  # type: ignore[misc]  # noqa: E731
+            replied, _ = apart([(mine, reply), (theirs, people.history)])
             question, events = question_of(store, entry_id), happened(store, entry_id)
             if silence == "escalate":
                 assert (replied.reply.via, question["state"], question["answer"]) == ("answer", "answered", "Wait!")
@@ -154,7 +155,7 @@ def test_a_deadline_that_many_find_fires_once(store: Store, place: str, clock: C
         for silence in ("default", "refuse", "escalate") * 2:
             entry_id = timed(store, silence)
             clock.advance(60)
-            came = apart([(one, lambda s: people.history(s)) for one in stores])  # noqa: PLW0108
+            came = apart([(one, people.history) for one in stores])
             assert not any(isinstance(one, Exception) for one in came)
             assert len(happened(store, entry_id)) == 2
 

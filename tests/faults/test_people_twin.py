@@ -164,7 +164,12 @@ def test_a_line_whose_writer_forgot_its_end_is_taken_in(store: Store, desk: str)
 
 def test_lines_that_others_append_are_taken_in(store: Store, clock: Clock, desk: str) -> None:
     mine = pushed(store, desk)
-    given = {"workspaceId": "ws-abc123", "workspaceLabel": "Macro thesis", "docs": [{"path": "research/macro.md"}], "comments": "Drafted."}
+    given: dict[str, Any] = {
+        "workspaceId": "ws-abc123",
+        "workspaceLabel": "Macro thesis",
+        "docs": [{"path": "research/macro.md"}],
+        "comments": "Drafted.",
+    }
     append(store, line(**given), line("bare", clock.instant // 1000 + 5))
     assert ids(store) == ["bare", mine, FOREIGN]
     entry = shown(store, FOREIGN)
@@ -195,7 +200,7 @@ def test_what_was_taken_in_is_an_entry_like_any_other(store: Store, desk: str) -
 
 
 def test_a_foreign_line_keeps_what_we_do_not_know(store: Store, desk: str) -> None:
-    given = {"comments": "foreign", "colour": "red", "nested": {"a": [1]}}
+    given: dict[str, Any] = {"comments": "foreign", "colour": "red", "nested": {"a": [1]}}
     gone = pushed(store, desk)
     append(store, line(**given))
     people.history(store)
@@ -293,7 +298,7 @@ def test_a_twin_that_somebody_harmed_comes_back_whole(store: Store, desk: str, h
 
 OBSTACLES: dict[str, Callable[[Path], object]] = {
     "a file for the data folder": lambda data: data.write_text("mine"),
-    "a file for its folder": lambda data: (data.mkdir(), (data / "inbox").write_text("mine")),
+    "a file for its folder": lambda data: data.mkdir() or (data / "inbox").write_text("mine"),  # type: ignore[func-returns-value]
     "a folder for the twin": lambda data: (data / "inbox" / "entries.jsonl").mkdir(parents=True),
     "a link to nowhere": lambda data: data.symlink_to(data.parent / "no" / "such" / "folder"),
 }

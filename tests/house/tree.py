@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -13,6 +14,7 @@ def functions(path: Path) -> list[ast.FunctionDef]:
     return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
 
 
+@cache  # the clauses of the specifications name the same few files hundreds of times
 def names(path: Path) -> set[str]:
     """Every function, method, class and constant that a file defines."""
     tree = ast.parse(path.read_text())

@@ -208,6 +208,11 @@ class Office:
         found: dict[str, Any] = self.get(f"/api/inbox/{identity}")["entry"]
         return found
 
+    def conversation(self, identity: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """An entry and its replies, without who looked at them when."""
+        detail = self.get(f"/api/inbox/{identity}")
+        return detail["entry"], detail["replies"]
+
     def steps(self, identity: str) -> list[str]:
         return [receipt["step"] for receipt in self.get(f"/api/inbox/{identity}")["receipts"]]
 
@@ -219,6 +224,11 @@ class Office:
 
     def notify(self, sender: str, text: str) -> str:
         identity: str = self.inbox.ok("notify", "--from", sender, "--text", text)["entry"]["id"]
+        return identity
+
+    def ask(self, agent: str, question: str = "Ship it?", *more: str) -> str:
+        """A question of an agent that does not wait for its answer; its entry."""
+        identity: str = self.inbox.ok("ask", "--from", agent, "--question", question, *more, "--no-wait")["answer"]["entry_id"]
         return identity
 
     def entry_from(self, name: str, **more: str) -> dict[str, Any]:

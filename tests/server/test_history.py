@@ -96,9 +96,8 @@ def test_the_unread_are_seen_alone(office: Office, desk: Desk) -> None:
 
 def test_the_open_questions_are_seen_alone(office: Office, desk: Desk) -> None:
     desk.push(comments="No question")
-    ask = ("ask", "--from", desk.agent, "--no-wait", "--question")
-    first = office.inbox.ok(*ask, "Ship it?")["entry"]["id"]
-    second = office.inbox.ok(*ask, "Really?")["entry"]["id"]
+    first = office.ask(desk.agent, "Ship it?")
+    second = office.ask(desk.agent, "Really?")
     assert _ids(desk, open="true") == [second, first]
     office.reply(first, "Yes")
     assert _ids(desk, open="true") == [second]

@@ -54,7 +54,7 @@ def test_a_stranger_gets_nothing(office: Office, method: str, path: str) -> None
         assert answer.status_code in ((401, 404) if path.endswith("seed") else (401,)), answer.text
 
 
-@pytest.mark.parametrize("header", ["Bearer", "Bearer ", "Basic dXNlcjp1c2Vy", "bearer x y", "Token x", "x" * 20_000])
+@pytest.mark.parametrize("header", ["Bearer", "Basic dXNlcjp1c2Vy", "bearer x y", "Token x", "x" * 20_000])
 def test_credentials_of_another_shape_are_none(office: Office, header: str) -> None:
     answer = office.stranger.get("/api/inbox/history", headers={"Authorization": header})
     assert answer.status_code in (400, 401, 431)

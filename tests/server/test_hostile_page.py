@@ -75,7 +75,7 @@ def test_who_signed_out_is_nobody(office: Office) -> None:
 def test_a_foreign_page_changes_nothing(office: Office, desk: Desk, origin: str) -> None:
     browser = office.signed_in()
     identity = desk.push(comments="Look")
-    before = office.get(f"/api/inbox/{identity}")
+    before = office.conversation(identity)
     headers = {"Origin": origin}
     plain = {**headers, "Content-Type": "text/plain"}
     answers = [
@@ -90,7 +90,7 @@ def test_a_foreign_page_changes_nothing(office: Office, desk: Desk, origin: str)
     ]
     for answer in answers:
         refusal(answer, 403, "forbidden")
-    assert office.get(f"/api/inbox/{identity}") == before
+    assert office.conversation(identity) == before
     assert browser.get("/api/inbox/history").status_code == 200
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
-from tests.cli.process import eventually
+from tests.cli.process import LIMIT, eventually
 from tests.server.agents import at
 from tests.server.office import JSON, Desk, Office, refusal
 
@@ -41,9 +43,14 @@ def test_a_body_that_is_too_large_is_refused(office: Office, desk: Desk, path: s
 
 
 def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(office: Office, desk: Desk) -> None:
-    request = desk.http.build_request("POST", "/api/inbox/push", headers={**JSON, "Content-Length": str(1 << 40)}, content=iter([b"{"]))
-    _refused(lambda: desk.http.send(request))
-    assert office.stranger.get("/health").status_code == 200
+    place = urlsplit(office.url)
+    head = (
+        f"POST /api/inbox/push HTTP/1.1\r\nHost: {place.netloc}\r\nAuthorization: Bearer {desk.token}\r\nContent-Length: {1 << 40}\r\n\r\n"
+    )
+    with socket.create_connection((place.hostname, place.port), timeout=LIMIT) as line:
+        line.sendall(head.encode())
+        assert line.recv(1 << 16).split(b"\r\n")[0].startswith(b"HTTP/1.1 413")
+    assert desk.entries() == []
 
 
 def test_a_call_that_is_too_large_is_refused(desk: Desk) -> None:

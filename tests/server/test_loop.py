@@ -112,10 +112,16 @@ def test_a_command_that_asks_waits_for_its_answer(office: Office, desk: Desk) ->
 def test_a_command_that_asked_in_vain_can_go_on_waiting(office: Office, desk: Desk) -> None:
     finished = office.inbox.run("ask", "--from", desk.agent, "--question", "Ship it?", "--timeout-seconds", "0.05", "--json")
     assert (finished.code, finished.json["answer"]["state"]) == (10, "open")
-    identity = finished.json["entry"]["id"]
+    identity = finished.json["answer"]["entry_id"]
     asking = office.inbox.start("ask", "--from", desk.agent, "--entry", identity, "--json")
     office.reply(identity, "Yes")
     assert asking.finish().json["answer"]["answer"] == "Yes"
+
+
+def test_an_answer_comes_with_the_entry_that_asked(office: Office, desk: Desk) -> None:
+    asked = office.inbox.ok("ask", "--from", desk.agent, "--question", "Ship it?", "--no-wait")
+    (entry,) = desk.entries()
+    assert (asked["entry"], asked["answer"]["state"]) == (entry, "open")
 
 
 def test_silence_can_mean_a_default(office: Office, desk: Desk) -> None:
@@ -132,7 +138,7 @@ def test_silence_can_mean_no(office: Office, desk: Desk) -> None:
     finished = _asking(office, desk.agent, "--deadline-seconds", "1", "--on-silence", "refuse").finish()
     answer = finished.json["answer"]
     assert (finished.code, answer["state"], answer["answer"]) == (0, "refused", None)
-    identity = finished.json["entry"]["id"]
+    identity = finished.json["answer"]["entry_id"]
     assert office.reply(identity, "Sorry, I was away")["reply"]["via"] == "mailbox"
     assert office.entry(identity)["question"]["state"] == "refused"
 

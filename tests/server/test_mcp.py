@@ -45,12 +45,12 @@ def test_an_agent_works_and_never_learns_its_name(office: Office, desk: Desk, ag
     office.reply(pushed["entryId"], "Seen")
     read = agent.ok("inbox_read", entries=True)
     assert [message["body"] for message in read["messages"]] == ["Seen"]
-    assert [entry["id"] for entry in read["entries"]] == [pushed["entryId"]]
+    assert [entry["entryId"] for entry in read["entries"]] == [pushed["entryId"]]
     thread = _send(office, desk)
     (fetched,) = agent.ok("work_fetch")["threads"]
-    assert fetched["thread_id"] == thread
+    assert fetched["threadId"] == thread
     claimed = agent.ok("work_claim")
-    assert (claimed["thread"]["thread_id"], claimed["thread"]["assigned_to"]) == (thread, "you")
+    assert (claimed["thread"]["threadId"], claimed["thread"]["assignedTo"]) == (thread, "you")
     updated = agent.ok("work_update", threadId=thread, summary="Halfway", leaseToken=claimed["leaseToken"])
     assert updated["thread"]["status"] == "in_progress"
     asked = agent.ok("inbox_ask", question="Ship?", choices=["yes", "no"], waitSeconds=0)
@@ -153,15 +153,13 @@ def test_a_wait_in_vain_says_how_to_go_on(desk: Desk, here: Agent) -> None:
 def test_work_that_comes_wakes_who_waits_for_it(office: Office, desk: Desk, here: Agent) -> None:
     waiting = here.begin("work_fetch", waitSeconds=50)
     thread = _send(office, desk)
-    assert [found["thread_id"] for found in waiting.result(60).structured_content["threads"]] == [thread]
+    assert [found["threadId"] for found in waiting.result(60).structured_content["threads"]] == [thread]
 
 
 def test_work_is_taken_best_first_and_given_back(office: Office, desk: Desk, here: Agent) -> None:
     _send(office, desk, "Later")
-    urgent = office.inbox.ok("send", "--from", "user", "--to", desk.agent, "--subject", "Now", "--priority", "urgent")["thread"][
-        "thread_id"
-    ]
-    assert here.ok("work_claim")["thread"]["thread_id"] == urgent
+    urgent = office.inbox.ok("send", "--from", "user", "--to", desk.agent, "--subject", "Now", "--priority", "high")["thread"]["thread_id"]
+    assert here.ok("work_claim")["thread"]["threadId"] == urgent
     assert here.refused("work_claim", threadId=urgent)["code"] == "lease_conflict"
     assert here.ok("work_claim", threadId=urgent, takeover=True)["leaseToken"]
     assert here.ok("work_done", threadId=urgent, outcome="released")["thread"]["status"] == "pending"

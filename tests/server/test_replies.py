@@ -49,7 +49,7 @@ def test_a_question_between_agents_is_no_entry(office: Office, desk: Desk) -> No
 def test_a_reply_to_a_question_in_a_thread_is_its_answer(office: Office, desk: Desk) -> None:
     thread = _blocked(office.inbox, desk.agent)
     replied = office.reply(desk.entries()[0]["id"], "E-mail and password")
-    assert (replied["reply"]["via"], replied["reply"]["body"], replied["reply"]["person"]) == ("thread", "E-mail and password", "user")
+    assert (replied["reply"]["via"], replied["reply"]["body"], replied["reply"]["from"]) == ("thread", "E-mail and password", "user")
     assert replied["entry"]["question"]["state"] == "answered"
     message = office.inbox.ok("show", "--thread", thread)["messages"][-1]
     assert (message["kind"], message["from_agent"], message["to_agent"]) == ("answer", "user", desk.agent)
@@ -71,18 +71,18 @@ def test_a_reply_to_a_thread_that_has_ended_is_refused_and_changes_nothing(offic
     thread = _blocked(office.inbox, desk.agent)
     office.inbox.ok("cancel", "--agent", "user", "--thread", thread)
     identity = desk.entries()[0]["id"]
-    before = office.get(f"/api/inbox/{identity}"), office.inbox.ok("show", "--thread", thread)["messages"]
+    before = office.conversation(identity), office.inbox.ok("show", "--thread", thread)["messages"]
     refusal(office.person.post(f"/api/inbox/{identity}/reply", json={"body": "Too late"}), 409, "invalid_state")
-    assert (office.get(f"/api/inbox/{identity}"), office.inbox.ok("show", "--thread", thread)["messages"]) == before
+    assert (office.conversation(identity), office.inbox.ok("show", "--thread", thread)["messages"]) == before
 
 
 def test_a_reply_to_a_push_goes_to_the_mailbox_of_its_workspace(office: Office, desk: Desk) -> None:
     identity = desk.push(comments="Done. Shall I extend it?")
     reply = office.reply(identity, "Yes, please")["reply"]
-    assert (reply["via"], reply["person"]) == ("mailbox", "user")
+    assert (reply["via"], reply["from"]) == ("mailbox", "user")
     message = _mail(office, desk.agent)
     assert (message["payload"], message["from"], message["entry_id"]) == ("Yes, please", "user", identity)
-    assert message["msg_id"] == f"reply:{message['reply_id']}"
+    assert (message["msg_id"], message["reply_id"]) == (f"reply:{reply['id']}", reply["id"])
     assert office.mailbox.run("dequeue", "--session", desk.agent).code == 10
 
 
@@ -93,8 +93,7 @@ def test_a_reply_to_a_notice_goes_to_the_mailbox_of_its_sender(office: Office) -
 
 
 def test_a_reply_to_an_open_question_is_its_answer_and_no_mail(office: Office, desk: Desk) -> None:
-    asked = office.inbox.ok("ask", "--from", desk.agent, "--question", "Ship?", "--choice", "yes", "--choice", "no", "--no-wait")
-    identity = asked["entry"]["id"]
+    identity = office.ask(desk.agent, "Ship?", "--choice", "yes", "--choice", "no")
     replied = office.reply(identity, "yes")
     question = replied["entry"]["question"]
     assert (question["state"], question["answer"], question["choice"], question["answeredBy"]) == ("answered", "yes", "yes", "user")
@@ -103,17 +102,17 @@ def test_a_reply_to_an_open_question_is_its_answer_and_no_mail(office: Office, d
 
 
 def test_an_answer_may_be_none_of_the_choices(office: Office, desk: Desk) -> None:
-    asked = office.inbox.ok("ask", "--from", desk.agent, "--question", "Ship?", "--choice", "yes", "--choice", "no", "--no-wait")
-    question = office.reply(asked["entry"]["id"], "Only on Tuesday")["entry"]["question"]
+    identity = office.ask(desk.agent, "Ship?", "--choice", "yes", "--choice", "no")
+    question = office.reply(identity, "Only on Tuesday")["entry"]["question"]
     assert (question["state"], question["answer"], question["choice"]) == ("answered", "Only on Tuesday", None)
 
 
 def test_a_second_reply_to_an_answered_question_is_mail(office: Office, desk: Desk) -> None:
-    asked = office.inbox.ok("ask", "--from", desk.agent, "--question", "Ship?", "--no-wait")
-    office.reply(asked["entry"]["id"], "Yes")
-    assert office.reply(asked["entry"]["id"], "And say thanks")["reply"]["via"] == "mailbox"
+    identity = office.ask(desk.agent, "Ship?")
+    office.reply(identity, "Yes")
+    assert office.reply(identity, "And say thanks")["reply"]["via"] == "mailbox"
     assert _mail(office, desk.agent)["payload"] == "And say thanks"
-    assert office.entry(asked["entry"]["id"])["question"]["answer"] == "Yes"
+    assert office.entry(identity)["question"]["answer"] == "Yes"
 
 
 def test_a_reply_marks_the_entry_as_read_and_is_kept_with_it(office: Office, desk: Desk) -> None:

@@ -27,18 +27,19 @@ def test_an_entry_is_found_by_what_its_agent_said(office: Office, desk: Desk, ma
 
 def test_an_entry_is_found_by_its_label(office: Office, mark: str) -> None:
     desk = office.desk(label=f"Thesis {mark}")
-    assert _found(office, mark) == [desk.push(comments="Done")]
+    identity = desk.push(comments="Done")
+    assert _found(office, mark) == [identity]
 
 
 def test_an_entry_is_found_by_the_path_of_a_document(office: Office, desk: Desk, mark: str) -> None:
     desk.write(f"research/{mark}.md", "# A")
-    assert _found(office, mark) == [desk.push(f"research/{mark}.md")]
+    identity = desk.push(f"research/{mark}.md")
+    assert _found(office, mark) == [identity]
 
 
 def test_an_entry_is_found_by_its_question_its_choices_and_the_replies(office: Office, desk: Desk) -> None:
     question, choice, reply = (f"m{uuid4().hex}" for _ in range(3))
-    asked = office.inbox.ok("ask", "--from", desk.agent, "--question", question, "--choice", choice, "--choice", "other", "--no-wait")
-    identity = asked["entry"]["id"]
+    identity = office.ask(desk.agent, question, "--choice", choice, "--choice", "other")
     office.reply(identity, reply)
     for word in (question, choice, reply):
         assert _found(office, word) == [identity]
@@ -66,7 +67,8 @@ def test_case_and_accents_do_not_count(office: Office, desk: Desk, mark: str) ->
 
 
 def test_notices_are_found_too(office: Office, mark: str) -> None:
-    assert _found(office, mark) == [office.notify("cron", f"Backup {mark}")]
+    notice = office.notify("cron", f"Backup {mark}")
+    assert _found(office, mark) == [notice]
 
 
 def test_what_was_deleted_is_not_found(office: Office, desk: Desk, mark: str) -> None:

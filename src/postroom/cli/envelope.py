@@ -30,7 +30,7 @@ EXIT_CODES: tuple[tuple[type[errors.Refusal], int], ...] = (
 
 
 class Outcome:
-    """What a command has to say: `data` for the envelope (None: all was said), `human` the name of its picture in `human.py`.
+    """What a command has to say: `data` for the envelope (None: all was said), `human` the name of its picture in human.py.
 
     `after` runs once the answer is out: what was not shown is never noted as seen.
     """

@@ -157,20 +157,28 @@ def _offer(tx: Transaction, box: Box, receiver: str) -> Delivery | None:
     return Delivery(message_of(taken, *row[PARCEL_FIELDS:]), token, clock.stamp(taken.due_at or until))
 
 
-def take_all(tx: Transaction, session: str, *, receiver: str, limit: int) -> list[tuple[MailMessage, Parcel]]:
-    """Take and ack what waits in a mailbox, in this transaction: for who reads it at once and cannot lose it after."""
+def take_all(tx: Transaction, session: str, *, receiver: str, limit: int, upto: int | None = None) -> list[tuple[MailMessage, Parcel]]:
+    """Take and ack what waits in a mailbox, in this transaction: for who reads it at once and cannot lose it after.
+
+    With `upto`, only what is offered first and was stored by then.
+    """
     box = boxes.locked(tx, session)
     if box is None:
         return []
     boxes.carry_out(tx, box)
     taken: list[tuple[MailMessage, Parcel]] = []
-    while len(taken) < limit and (delivery := _offer(tx, box, receiver)) is not None:
+    while len(taken) < limit and _offered_by(tx, box, upto) and (delivery := _offer(tx, box, receiver)) is not None:
         row = tx.one(tx.sql.delivery_find, msg_id=delivery.message.msg_id)
         assert row is not None
         _ack(tx, box, Parcel(*row))
         taken.append((delivery.message, Parcel(*row)))
     box.close()
     return taken
+
+
+def _offered_by(tx: Transaction, box: Box, upto: int | None) -> bool:
+    row = None if upto is None else tx.one(tx.sql.delivery_offer, session=box.session)
+    return upto is None or (row is not None and Parcel(*row[:PARCEL_FIELDS]).stored_at <= upto)
 
 
 def _receiver(named: str | None) -> str:

@@ -151,8 +151,16 @@ def standing(tx: Transaction, entry_id: str, *, agent: str | None = None) -> Ans
 def collect(store: Store, entry_id: str, answer: Answer) -> Answer:
     """Note that an answer has reached whoever asked."""
     with store.write() as tx:
-        tx.run(tx.sql.ask_collect, entry_id=entry_id, collected_at=clock.stamp(tx.now()), collected_door=tx.door)
+        entry = ledger.locked(tx, entry_id)
+        if entry.ask is not None and entry.ask.collected_at is None:
+            hand_over(tx, entry)
     return answer
+
+
+def hand_over(tx: Transaction, entry: Entry) -> None:
+    """The answer of an entry that is ours to change reaches whoever asked, and will not come again."""
+    tx.run(tx.sql.ask_collect, entry_id=entry.id, collected_at=clock.stamp(tx.now()), collected_door=tx.door)
+    ledger.announce(tx, "collected", entry.id, source=entry.agent, **ledger.facts(entry))
 
 
 class _Deadline:

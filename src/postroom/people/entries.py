@@ -68,6 +68,7 @@ def seed(
     described = [{"path": path, "sha256": None, "size": None} for path in documents.named(docs)]
     said = ledger.text("comments", comments or "")
     something(described, said)
+    folding.fold(store)
     entry = _seed(store, checks.name("workspaceId", workspace_id), checks.name("workspaceLabel", workspace_label), described, said, ts, id)
     twin.follow(store)
     return entry

@@ -29,8 +29,6 @@ def fold(store: Store) -> None:
         behind = is_behind(tx)
     if behind:
         surface(store)
-        while _fire(store) == BATCH:
-            pass
 
 
 def is_behind(tx: Transaction) -> bool:
@@ -45,7 +43,7 @@ def next_due(tx: Transaction) -> float | None:
 
 
 def surface(store: Store) -> int:
-    """Make an entry of every question to a person, and close those that were answered. How many entries there are more."""
+    """Make an entry of every question to a person, close those that were answered, and carry out deadlines. How many entries are new."""
     from postroom.people import twin
 
     made = 0
@@ -54,6 +52,8 @@ def surface(store: Store) -> int:
         made += count
         if not more:
             break
+    while _fire(store) == BATCH:
+        pass
     if made:
         twin.follow(store)
     return made
@@ -112,7 +112,7 @@ def _ask(tx: Transaction, message: Message) -> bool:
 
 
 def _close(tx: Transaction, message: Message) -> None:
-    """A word of somebody else answers what was asked before it; the end of the thread ends it."""
+    """An answer of somebody else answers what was asked before it; the end of the thread ends it."""
     rows = tx.all(tx.sql.asks_of_thread, thread_id=message.thread_id, event_id=message.event_id)
     if not rows:
         return
@@ -122,7 +122,7 @@ def _close(tx: Transaction, message: Message) -> None:
         entry = entry_of(row)
         if ended:
             asking.settle(tx, entry, ENDED, by=message.from_agent, door=message.door, at=message.created_at)
-        elif message.from_agent != entry.agent:
+        elif message.kind == "answer" and message.from_agent != entry.agent:
             said = message.body or message.summary
             asking.settle(tx, entry, ANSWERED, answer=said, by=message.from_agent, door=message.door, at=message.created_at)
 

@@ -118,7 +118,7 @@ def announce(tx: Transaction, step: str, entry_id: str, *, source: str, agent: s
         event_type=f"entry.{step}",
         message_id=entry_id,
         summary="",
-        payload_json=jsontext.dumps({"entry_id": entry_id, "agent": agent, **facts}),
+        payload_json=jsontext.dumps({"entry_id": entry_id, "agent": agent, "door": tx.door, **facts}),
         created_at=clock.stamp(tx.now()),
     )
 

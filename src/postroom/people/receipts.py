@@ -24,18 +24,20 @@ def show_entry(store: Store, entry_id: str) -> Detail:
 def detail(tx: Transaction, entry_id: str) -> Detail:
     entry = ledger.found(tx, entry_id)
     replies = tuple(PersonReply(*row) for row in tx.all(tx.sql.replies_of_entry, entry_id=entry_id))
-    stamps = [*_of_entry(entry), *_of_ask(entry.ask)]
+    stamps = [*_of_entry(tx, entry), *_of_ask(entry.ask)]
     for reply in replies:
         stamps += _of_reply(tx, entry, reply)
     return Detail(entry, replies, tuple(sorted(stamps, key=lambda stamp: stamp.at)))
 
 
-def _of_entry(entry: Entry) -> Iterator[Stamp]:
+def _of_entry(tx: Transaction, entry: Entry) -> Iterator[Stamp]:
     yield Stamp("stored", entry.stored_at, entry.agent, entry.door)
     if entry.offered_at is not None:
         yield Stamp("offered", entry.offered_at, entry.offered_to or "", entry.offered_door or "")
-    if entry.read_at is not None:
-        yield Stamp("seen", entry.read_at, entry.read_by or "", entry.read_door or "")
+    for row in tx.all(tx.sql.events_of_subject, message_id=entry.id):
+        event = Event(*row)
+        if event.event_type == "entry.read":  # each time: an entry may be marked as unread, and escalated
+            yield Stamp("seen", event.created_at, event.source, jsontext.loads(event.payload_json)["door"])
 
 
 def _of_ask(ask: Ask | None) -> Iterator[Stamp]:

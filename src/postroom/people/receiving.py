@@ -5,13 +5,13 @@ from __future__ import annotations
 from postroom.core import checks, clock, jsontext
 from postroom.core.entries import Entry, PersonReply, Received, entry_of
 from postroom.mail import mailbox
-from postroom.people import folding
+from postroom.people import asking, folding, ledger
 from postroom.store.attempts import retried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.core.letters import MailMessage, Parcel
-    from postroom.store.port import Store
+    from postroom.store.port import Store, Transaction
 
 UNVERIFIED = ("cli", "library")
 
@@ -27,14 +27,23 @@ def read_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[Receive
 @retried
 def _read(store: Store, agent: str, limit: int) -> tuple[Received, ...]:
     with store.write() as tx:
-        now = clock.stamp(tx.now())
-        answers = [entry_of(row) for row in tx.all(tx.sql.asks_uncollected, agent=agent, limit=limit)]
-        for entry in answers:
-            tx.run(tx.sql.ask_collect, entry_id=entry.id, collected_at=now, collected_door=tx.door)
-        mail = mailbox.take_all(tx, agent, receiver=agent, limit=limit - len(answers))
-        tx.run(tx.sql.agent_seen, name=agent, now=now)
-    found = [_answer(entry) for entry in answers] + [_mail(message, parcel) for message, parcel in mail]
-    return tuple(sorted(found, key=lambda received: received.at))
+        found: list[Received] = []
+        for row in tx.all(tx.sql.asks_uncollected, agent=agent, limit=limit):
+            answer = _answer(entry_of(row))
+            found += _mail(tx, agent, limit - len(found), upto=clock.instant(answer.at))
+            if len(found) == limit:
+                break
+            asking.hand_over(tx, ledger.locked(tx, answer.id))
+            found.append(answer)
+        found += _mail(tx, agent, limit - len(found))
+        tx.run(tx.sql.agent_seen, name=agent, now=clock.stamp(tx.now()))
+    return tuple(found)
+
+
+def _mail(tx: Transaction, agent: str, limit: int, *, upto: int | None = None) -> list[Received]:
+    """So much of what waits in the mailbox, or all that was stored up to an instant."""
+    taken = mailbox.take_all(tx, agent, receiver=agent, limit=limit, upto=upto) if limit else []
+    return [_letter(message, parcel) for message, parcel in taken]
 
 
 def waiting(store: Store, *, agent: str) -> bool:
@@ -74,7 +83,7 @@ def _answer(entry: Entry) -> Received:
     )
 
 
-def _mail(message: MailMessage, parcel: Parcel) -> Received:
+def _letter(message: MailMessage, parcel: Parcel) -> Received:
     extra = jsontext.loads(message.extra_json)
     ours = message.msg_id == f"reply:{extra.get('reply_id')}"
     kind, entry_id = ("reply", str(extra["entry_id"])) if ours else ("mail", None)

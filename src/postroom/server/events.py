@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -14,6 +15,7 @@ from postroom.server.callers import Caller
 from postroom.server.desk import Desk
 from postroom.server.hub import AT_ONCE, Heard, Wanted
 from postroom.server.requests import Office
+from postroom.store.port import Row, Transaction
 
 PING = 15.0
 
@@ -48,11 +50,14 @@ async def _stream(desk: Desk, wanted: Wanted, after: int | None) -> AsyncIterato
 async def _past(desk: Desk, after: int | None) -> AsyncIterator[Heard]:
     """What happened since, up to where the hub has told everybody."""
     while after is not None:
-        cursor = after
-        rows = await desk.read(lambda tx: tx.all(tx.sql.events_after, after=cursor, limit=AT_ONCE))  # noqa: B023: awaited before it moves
+        rows = await desk.read(partial(_events_after, after=after))
         for row in rows:
             yield Heard(Event(*row))
         after = rows[-1][0] if len(rows) == AT_ONCE else None
+
+
+def _events_after(tx: Transaction, *, after: int) -> list[Row]:
+    return tx.all(tx.sql.events_after, after=after, limit=AT_ONCE)
 
 
 async def _after(request: Request, desk: Desk) -> int | None:

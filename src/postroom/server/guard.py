@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from postroom.server.answers import Json, said
 
 MOST_BYTES = 1024 * 1024
 MOST_AT_ONCE = 5000
+LOCAL = ("127.0.0.1", "localhost", "::1")
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -109,15 +108,10 @@ def _dressed(send: Send) -> Send:
 
 
 def names(host: str, port: int, more: tuple[str, ...], *, secure: bool) -> tuple[set[str], set[str]]:
-    """The hosts that the server answers to, and the origins of its own page."""
+    """The hosts that the server answers to, with and without its port, and the origins of its own page."""
     known = {host, *more}
-    if host in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "::"):  # noqa: S104: a name to compare, nothing is bound
+    if host in LOCAL:
         known |= {"127.0.0.1", "localhost", "::1"}
-    bracketed = {f"[{name}]" if ":" in name and not name.startswith("[") and name.count(":") > 1 else name for name in known}
-    hosts = {name if urlsplit(f"//{name}").port else f"{name}:{port}" for name in bracketed}
-    usual = 443 if secure else 80
-    hosts |= {name.rpartition(":")[0] for name in hosts if name.endswith(f":{usual}")}
-    hosts |= {name for name in more}
-    return {name.lower() for name in hosts}, {
-        f"{scheme}://{name.lower()}" for name in hosts for scheme in (("https",) if secure else ("http",))
-    }
+    plain = {f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name for name in (each.lower() for each in known)}
+    hosts = plain | {f"{name}:{port}" for name in plain}
+    return hosts, {f"{'https' if secure else 'http'}://{name}" for name in hosts}

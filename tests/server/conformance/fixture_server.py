@@ -17,15 +17,14 @@ from mcp.server import Server
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
-from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
-from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
+from postroom.server import guard, mcp
 from tests.server.conformance import offers, questions
 
 Context = ServerRequestContext[Any, Any]
@@ -192,23 +191,9 @@ def build() -> Server[Any]:
     return server
 
 
-class Trimmed:
-    """Headers without the space around their values (RFC 9110, 5.5): uvicorn's fast parser leaves what is behind them."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
-        await self.app(scope, receive, send)
-
-
-def app() -> Starlette:
-    """The way that the server proper mounts its own: here is what the suite tests."""
-    hosts = ["127.0.0.1:*", "localhost:*"]
-    security = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts])
-    manager = StreamableHTTPSessionManager(build(), stateless=True, security_settings=security)
+def app(port: int) -> ASGIApp:
+    """Mounted as the server proper mounts its own, behind the same guard: here is what the suite tests."""
+    manager = mcp.manager(build())
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -217,7 +202,8 @@ def app() -> Starlette:
 
     # POST alone: a stateless server has nothing to say on a GET, which the SDK would hold open, and nothing to DELETE.
     route = Route("/mcp/{ws_id}", StreamableHTTPASGIApp(manager), methods=["POST"])
-    return Starlette(routes=[route], middleware=[Middleware(Trimmed)], lifespan=lifespan)
+    hosts, origins = guard.names("127.0.0.1", port, (), secure=False)
+    return guard.Guard(Starlette(routes=[route], lifespan=lifespan), hosts=hosts, origins=origins)
 
 
 def main() -> None:
@@ -225,8 +211,9 @@ def main() -> None:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen()
-    print(f"READY {listener.getsockname()[1]}", flush=True)
-    asyncio.run(uvicorn.Server(uvicorn.Config(app(), log_level="warning", timeout_graceful_shutdown=1)).serve(sockets=[listener]))
+    port = listener.getsockname()[1]
+    print(f"READY {port}", flush=True)
+    asyncio.run(uvicorn.Server(uvicorn.Config(app(port), log_level="warning", timeout_graceful_shutdown=1)).serve(sockets=[listener]))
 
 
 if __name__ == "__main__":

@@ -53,6 +53,10 @@ class PostgresStore:
     def connection(self) -> Connection:
         return self._line["connection"]
 
+    @connection.setter
+    def connection(self, made: Connection) -> None:
+        self._line["connection"] = made
+
     @property
     def data(self) -> str | None:
         return os.environ.get("INBOX_DATA")
@@ -84,7 +88,7 @@ class PostgresStore:
 
     def reconnect(self) -> None:
         self.connection.close()
-        self._line["connection"] = connect(self.address)
+        self.connection = connect(self.address)
 
     def close(self) -> None:
         self.connection.close()

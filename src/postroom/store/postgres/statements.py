@@ -55,7 +55,11 @@ cursor_lock = f"{cursor_find} FOR UPDATE"
 
 # Differs from SQLite: the index of words is an ordinary one, and follows by itself.
 words_insert = "SELECT CAST(:seq AS bigint), CAST(:words AS text)"
+
+# Differs from SQLite: as above.
 words_delete = "SELECT CAST(:seq AS bigint), CAST(:words AS text)"
+
+# Differs from SQLite: as above.
 words_settle = "SELECT 1"
 
 # Differs from SQLite: its own language of queries, into which ours ("one"* "two"*) is put.

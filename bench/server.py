@@ -1,0 +1,203 @@
+"""The server: a page among a million, a push on its way to a listener, a crowd, group commit, and reading beside a constant."""
+
+from __future__ import annotations
+
+import json
+import resource
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter, sleep
+
+import postroom
+from bench.load import Crowd, Driven, Line, drive, mcp_request, request, tell
+from bench.report import Report, interleaved, milliseconds, percentile, times
+from bench.serving import COMMENT, Served, fill, office, serve, serve_alone, serve_constant
+from postroom import people
+
+LARGE, SMALL, PAGE = 1_000_000, 1_000, 100
+ROUNDS, PUSHES = 200, 200
+LISTENERS, WAITING = 1000, 200
+WRITERS, READERS, TURNS, SECONDS = 32, 24, 5, 2.0
+HISTORY = "/api/inbox/history"
+CONNECTED, FRAME = b": connected\n\n\r\n", b"\n\n\r\n"  # ends of chunks
+
+
+def run(report: Report) -> None:
+    with TemporaryDirectory() as folder:
+        _flat(report, folder)
+        _reading(report, folder)
+    with TemporaryDirectory() as folder:
+        _push(report, folder)
+    with TemporaryDirectory() as folder:
+        _crowd(report, folder)
+    with TemporaryDirectory() as folder:
+        _committing(report, folder)
+
+
+# A page among a million
+
+
+def _flat(report: Report, folder: str) -> None:
+    report.section(f"Server, flat cost: a page of {PAGE} from {LARGE:,} entries / from {SMALL:,}")
+    places, middles = {}, {}
+    for name, size in (("small", SMALL), ("large", LARGE)):
+        places[name] = office(folder, name)[0]
+        middles[name] = fill(places[name], size)
+    actions: dict[str, Callable[[], object]] = {}
+    for name, place in places.items():
+        store = postroom.open(place)
+        actions[name] = partial(people.history, store, limit=PAGE)
+        actions[f"{name}_middle"] = partial(people.history, store, limit=PAGE, before=middles[name])
+    interleaved(5, 1, **actions)
+    _ratio(report, "library", interleaved(ROUNDS, 1, **actions))
+    with serve(places["small"]) as small, serve(places["large"]) as large:
+        for name, server in (("small", small), ("large", large)):
+            line = Line(server.port)
+            newest = server.get(f"{HISTORY}?limit={PAGE}")
+            middle = server.get(f"{HISTORY}?limit={PAGE}&before={middles[name]}")
+            assert len(json.loads(line.ask(middle))["entries"]) == len(json.loads(line.ask(newest))["entries"]) == PAGE
+            actions[name] = partial(line.ask, newest)
+            actions[f"{name}_middle"] = partial(line.ask, middle)
+        # Five in a row: a server of its own costs time only to wake.
+        interleaved(2, 5, **actions)
+        _ratio(report, "HTTP", interleaved(ROUNDS // 5, 5, **actions))
+
+
+def _ratio(report: Report, door: str, measured: dict[str, float]) -> None:
+    for what, suffix in (("the newest", ""), ("from the middle on", "_middle")):
+        ratio = measured[f"large{suffix}"] / measured[f"small{suffix}"]
+        one = milliseconds(measured[f"small{suffix}"])
+        report.row(f"{door}: {what} ({one} at {SMALL:,})", times(ratio), "within 2", met=ratio <= 2)
+
+
+# Reading beside a constant
+
+
+def _reading(report: Report, folder: str) -> None:
+    """Of the small store that is there already."""
+    report.section(
+        f"Server: reading a page of 20 over {READERS} keep-alive lines, beside a Starlette endpoint with the same bytes, in turns"
+    )
+    place, body = str(Path(folder) / "small" / "coord.db"), Path(folder) / "page.json"
+    with serve(place) as real:
+        page = real.get(f"{HISTORY}?limit=20")
+        body.write_bytes(Line(real.port).ask(page))
+        with serve_constant(body) as constant:
+            assert Line(constant.port).ask(constant.get(f"{HISTORY}?limit=20")) == body.read_bytes()
+            found = _turns(READERS, real=(real, page), constant=(constant, constant.get(f"{HISTORY}?limit=20")))
+    share = found["real"].rate / found["constant"].rate
+    report.row("pages a second: postroom / the constant", f"{found['real'].rate:.0f} / {found['constant'].rate:.0f}")
+    report.row("what this client could ask of the constant, a second of its own CPU", f"{found['constant'].capacity:.0f}")
+    report.row("postroom / the constant", f"{share:.0%}", "at least 25 %", met=share >= 0.25)
+
+
+def _turns(connections: int, **asked: tuple[Served, bytes]) -> dict[str, Driven]:
+    """The median of each, taken in turns."""
+    rounds: dict[str, list[Driven]] = {name: [] for name in asked}
+    for _ in range(TURNS):
+        for name, (server, data) in asked.items():
+            rounds[name].append(drive(server.port, data, connections=connections, seconds=SECONDS))
+            server.quiet()
+    return {name: Driven(*(median(values) for values in zip(*driven))) for name, driven in rounds.items()}
+
+
+# A push on its way
+
+
+def _push(report: Report, folder: str) -> None:
+    report.section(f"Server: from the start of a push to a listener that has it, {PUSHES} one by one")
+    place, registered = office(folder, "room")
+    workspace = registered.workspace.workspace_id
+    with serve(place) as server:
+        listener = Line(server.port)
+        listener.send(server.get("/api/events?types=entry.created"))
+        listener.until(CONNECTED)
+        by = {
+            "HTTP": request("POST", "/api/inbox/push", server.port, registered.token, {"comments": COMMENT}),
+            "MCP": mcp_request("inbox_push", {"comments": COMMENT}, server.port, workspace, registered.token),
+        }
+        lines = {door: Line(server.port) for door in by}
+        waits: dict[str, list[float]] = {door: [] for door in by}
+        whole: dict[str, list[float]] = {door: [] for door in by}
+        for turn in range(PUSHES + 10):
+            for door, data in by.items():
+                told, answered = _pushed(listener, lines[door], data)
+                if turn >= 10:  # the first ones warm up
+                    waits[door].append(told)
+                    whole[door].append(answered)
+    for door, found in waits.items():
+        report.row(f"by {door}: the listener has it, median", milliseconds(median(found)), "under 10 ms", met=median(found) < 0.01)
+        report.row(
+            f"by {door}: the same, p99; the push is answered, median", f"{_short(percentile(found, 0.99))}; {_short(median(whole[door]))}"
+        )
+
+
+def _pushed(listener: Line, line: Line, data: bytes) -> tuple[float, float]:
+    sleep(0.005)  # so that the server is asleep again
+    began = perf_counter()
+    line.send(data)
+    told = listener.until(FRAME)
+    heard = perf_counter() - began
+    answer = line.answer()
+    answered = perf_counter() - began
+    entry = json.loads(answer.decode()) if b"entryId" in answer else {}
+    entry = entry.get("result", {}).get("structuredContent", entry)
+    assert entry["entryId"].encode() in told, (answer, told)
+    return heard, answered
+
+
+def _short(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms"
+
+
+# A crowd
+
+
+def _crowd(report: Report, folder: str) -> None:
+    report.section(f"Server: {LISTENERS:,} listeners and {WAITING} waiting calls at once, told of one event")
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a server of ours inherits it
+    place, registered = office(folder, "room")
+    with serve(place) as server:
+        line = Line(server.port)
+        call = partial(mcp_request, "inbox_ask", port=server.port, workspace=registered.workspace.workspace_id, token=registered.token)
+        asked = json.loads(line.ask(call({"question": "Ship it?", "waitSeconds": 0})))
+        entry: str = asked["result"]["structuredContent"]["entryId"]
+        listen = partial(Crowd, server.port, data=server.get("/api/events?types=entry.answered"), hello=CONNECTED, mark=b"entry.answered")
+        wait = partial(Crowd, server.port, data=call({"entryId": entry, "waitSeconds": 50}), hello=b"", mark=b"answeredBy")
+        for gather in (listen, wait):  # a few first: what is loaded at the first use is not counted
+            gather(size=5).close()
+        server.quiet()
+        memory = [server.memory()]
+        crowds = []
+        for gather, size in ((listen, LISTENERS), (wait, WAITING)):
+            crowds.append(gather(size=size))
+            server.quiet()
+            memory.append(server.memory())
+        tell(crowds, line, request("POST", f"/api/inbox/{entry}/reply", server.port, server.token, {"body": "yes"}))
+    for name, crowd, before, after in zip(("listeners", "waiting calls"), crowds, memory, memory[1:]):
+        last = f"{len(crowd.told)} in {_short(max(crowd.told, default=0))}"
+        report.row(f"{name}: told, the last after", last, f"{crowd.size:,}", met=len(crowd.told) == crowd.size)
+        report.row(f"{name}: memory of the server for each", f"{(after - before) / crowd.size / 1024:.1f} KiB")
+        crowd.close()
+
+
+# Group commit
+
+
+def _committing(report: Report, folder: str) -> None:
+    report.section(f"Server: durable POSTs over {WRITERS} keep-alive lines, beside the same server with one commit a request, in turns")
+    asked: dict[str, tuple[Served, bytes]] = {}
+    with ExitStack() as stack:
+        for name, start in (("together", serve), ("alone", serve_alone)):
+            place, registered = office(folder, name)
+            server = stack.enter_context(start(place))
+            asked[name] = server, request("POST", "/api/inbox/push", server.port, registered.token, {"comments": COMMENT})
+        found = _turns(WRITERS, **asked)
+    ratio = found["together"].rate / found["alone"].rate
+    report.row("pushes a second: together / one commit a request", f"{found['together'].rate:.0f} / {found['alone'].rate:.0f}")
+    report.row("together / one commit a request", times(ratio), "at least 3", met=ratio >= 3)

@@ -1,0 +1,209 @@
+"""Servers to measure, each a process of its own: the real one, the same without group commit, and one that answers with a constant."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Self
+from urllib.parse import urlsplit
+
+import postroom
+from bench.commands import INBOX
+from bench.load import HOST, request
+from postroom import people
+from postroom.core import clock
+from postroom.core.entries import Registered
+from postroom.store.sqlite import statements as sql
+
+PATIENCE = 60.0
+RATE = "1000000"
+COMMENT = "The analysis of the auth module is finished. Two findings need a decision; see the report."
+
+
+class Served:
+    """A server that is ready, until the block ends."""
+
+    def __init__(self, *argv: str) -> None:
+        self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        self.pid = self._process.pid
+        try:
+            told = json.loads(self._first_line())
+        except BaseException:
+            self._process.kill()
+            self._process.wait()
+            raise
+        self.token: str = told.get("token", "")
+        self.port = urlsplit(told["url"]).port or 0
+
+    def get(self, path: str) -> bytes:
+        """A person's request."""
+        return request("GET", path, self.port, self.token)
+
+    def memory(self) -> int:
+        """Resident bytes."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) * 1024
+
+    def cpu(self) -> float:
+        """Seconds on a CPU, of all its threads, counted by the scheduler."""
+        seconds = 0.0
+        for thread in Path(f"/proc/{self.pid}/task").iterdir():
+            try:
+                seconds += int((thread / "schedstat").read_text().split()[0]) / 1e9
+            except FileNotFoundError:
+                pass  # it ended meanwhile
+        return seconds
+
+    def quiet(self) -> None:
+        """Wait until it has nothing to do."""
+        until = monotonic() + PATIENCE
+        before, now = -1.0, self.cpu()
+        while now - before > 0.005 and monotonic() < until:
+            sleep(0.3)
+            before, now = now, self.cpu()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _first_line(self) -> str:
+        out = self._process.stdout
+        assert out is not None
+        if not select.select([out], [], [], PATIENCE)[0]:
+            raise TimeoutError("the server did not become ready")
+        return out.readline()
+
+
+def serve(place: str) -> Served:
+    return Served(INBOX, *_settings(place))
+
+
+def serve_alone(place: str) -> Served:
+    """The same program, one commit a request."""
+    return Served(sys.executable, "-m", "bench.serving", "alone", *_settings(place))
+
+
+def serve_constant(body: Path) -> Served:
+    return Served(sys.executable, "-m", "bench.serving", "constant", str(body))
+
+
+def _settings(place: str) -> tuple[str, ...]:
+    return ("serve", "--json", "--port", "0", "--db", place, "--rate", RATE)
+
+
+def office(folder: str, name: str) -> tuple[str, Registered]:
+    """A store with one workspace, in a folder of its own: beside it stands its twin."""
+    root = Path(folder) / name
+    (root / "project").mkdir(parents=True)
+    place = str(root / "coord.db")
+    postroom.init(place)
+    with closing(postroom.open(place)) as store:
+        return place, people.add_workspace(store, str(root / "project"), label="Atlas", agent="atlas")
+
+
+def fill(place: str, size: int) -> str:
+    """Entries as pushes leave them, seen already; with their events, their words and their twin. The id of the one in the middle."""
+    now = clock.now()
+    with sqlite3.connect(place) as database:
+        database.execute("PRAGMA synchronous=OFF")
+        workspace = database.execute("SELECT workspace_id, label, agent FROM workspaces").fetchone()
+        (last,) = database.execute("SELECT coalesce(max(event_id), 0) FROM events").fetchone()
+        binds = {"size": size, "last": last, "ts": now // 1000 - size, "now": clock.stamp(now), "comment": COMMENT}
+        binds |= dict(zip(("workspace", "label", "agent"), workspace))
+        database.execute(f"{_COUNTED} INSERT INTO events {_columns(_EVENT)}", binds)
+        database.execute(f"{_COUNTED} INSERT INTO entries {_columns(_ENTRY)}", binds)
+        database.execute(sql.words_settle)
+        (middle,) = database.execute("SELECT id FROM entries WHERE seq = ?", (last + size // 2,)).fetchone()
+    with closing(postroom.open(place)) as store:
+        assert store.data is not None
+        people.Twin(store, store.data).sync()
+    return str(middle)
+
+
+def _columns(values: dict[str, str]) -> str:
+    return f"({', '.join(values)}) SELECT {', '.join(values.values())} FROM counted"
+
+
+_COUNTED = "WITH RECURSIVE counted(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < :size)"
+_UUID = "printf('%08x-0000-4000-8000-%012x', n * 2654435761 % 4294967296, n)"  # not in the order of arrival
+_EVENT = {
+    "event_id": ":last + n",
+    **dict.fromkeys(("run_id", "task_id", "thread_id", "summary"), "''"),
+    "source": ":agent",
+    "event_type": "'entry.created'",
+    "message_id": _UUID,
+    "payload_json": f"json_object('entry_id', {_UUID}, 'agent', :agent, 'workspace_id', :workspace, 'kind', 'push', 'section', 'inbox')",
+    "created_at": ":now",
+}
+_ENTRY = {
+    "seq": ":last + n",
+    "id": _UUID,
+    "section": "'inbox'",
+    "kind": "'push'",
+    "ts": ":ts + n",
+    "workspace_id": ":workspace",
+    "workspace_label": ":label",
+    "agent": ":agent",
+    "docs_json": "json_array(json_object('path', 'reports/' || n || '.md', 'sha256', printf('%064x', n), 'size', 4096))",
+    "comments": ":comment || ' ' || n",
+    "door": "'mcp'",
+    "stored_at": ":now",
+    **dict.fromkeys(("is_open", "replies"), "0"),
+    **dict.fromkeys(("offered_at", "read_at"), ":now"),
+    **dict.fromkeys(("offered_to", "read_by"), "'user'"),
+    **dict.fromkeys(("offered_door", "read_door"), "'web'"),
+    "extra_json": "'{}'",
+    "words": "'atlas the analysis of auth module is finished two findings need a decision see report reports md ' || n",
+}
+
+
+# In those processes
+
+
+def _alone(argv: list[str]) -> int:
+    from postroom.cli import inbox
+    from postroom.server import committing
+
+    committing.MOST_TOGETHER = 1
+    return inbox.run(argv)
+
+
+def _constant(body: bytes) -> int:
+    """Starlette and uvicorn as the real server has them, and nothing else."""
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    async def constant(request: Request) -> Response:
+        return Response(body, media_type="application/json")
+
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    bound.bind((HOST, 0))
+    bound.listen(1024)
+    app = Starlette(routes=[Route("/api/inbox/history", constant)])
+    config = uvicorn.Config(
+        app, loop="uvloop", http="httptools", log_level="error", access_log=False, server_header=False, proxy_headers=False
+    )
+    print(json.dumps({"url": f"http://{HOST}:{bound.getsockname()[1]}"}), flush=True)
+    uvicorn.Server(config).run(sockets=[bound])  # on uvloop, with httptools
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_alone(sys.argv[2:]) if sys.argv[1] == "alone" else _constant(Path(sys.argv[2]).read_bytes()))

@@ -1,0 +1,156 @@
+"""Commands that start warm: forked by a process that has imported them already, instead of by a new interpreter each time.
+
+Starting an interpreter and importing our modules is three quarters of what a command costs, and tests run many thousands. A forked command
+is a real process all the same. What it shares with others is what the interpreter itself did when it started: so whatever has an influence
+on that is started cold, and so are the transcripts, which run every command.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from tests.cli import forkserver
+
+START = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}  # what the interpreter itself is started with
+OURS = ("INBOX_", "MAILBOX_", "THREAD_", "NOTIFIER_", "POSTROOM_")
+READ_LATE = {"PATH", "HOME", "TERM", "COLUMNS", "NO_COLOR"}  # by our own code, each time that they are needed
+HEAVY = ("pydantic", "psycopg", "asyncio")  # most commands do without: to carry these along doubles what a fork costs
+LARGEST = forkserver.LARGEST - 4096  # what is larger than that is for the system to judge
+
+
+def suits(argv: Sequence[str | bytes], environment: Mapping[str, str]) -> bool:
+    """Whether a command would be the same, were it started cold."""
+    size = sum(len(os.fsencode(word)) + 1 for word in (*argv, *environment, *environment.values()))
+    theirs = {name: value for name, value in environment.items() if not name.startswith(OURS) and name not in READ_LATE}
+    return theirs == {"LANG": START["LANG"]} and size < LARGEST
+
+
+class ForkServer:
+    """The test's end of a process that forks commands, and has not imported what is left out. Threads may share it."""
+
+    def __init__(self, *without: str) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, forkserver.__file__, str(theirs.fileno()), *without],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd="/",
+                env=START,
+                pass_fds=(theirs.fileno(),),
+            )
+
+    def run(
+        self,
+        program: tuple[str, str, str],
+        argv: Sequence[str | bytes],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        input: bytes,
+        timeout: float,
+    ) -> subprocess.CompletedProcess[bytes]:
+        """What `subprocess.run` does. A program is its name, its path as it sees it, and where it looks for modules first."""
+        words = [*program, str(_umask()), str(len(argv)), *argv, *(f"{name}={value}" for name, value in env.items())]
+        talk = Talk(input)
+        folder = os.open(cwd, os.O_PATH | os.O_DIRECTORY)
+        given = [*talk.theirs, folder, talk.answer]
+        try:
+            socket.send_fds(self._socket, [b"\0".join(map(os.fsencode, words))], given)
+        finally:
+            for file in given:
+                os.close(file)
+        code, stdout, stderr = talk.finish([program[0], *argv], timeout)
+        return subprocess.CompletedProcess([program[0], *argv], code, stdout, stderr)
+
+    def close(self) -> None:
+        self._socket.close()
+        self.process.communicate(timeout=60)
+
+
+class Talk:
+    """What is said to a command, and what it says, until it has ended and nobody can say more."""
+
+    def __init__(self, said: bytes) -> None:
+        listens, self._tells = os.pipe()
+        pipes = [os.pipe() for _ in range(3)]
+        self.theirs = [listens, pipes[0][1], pipes[1][1]]
+        self.answer = pipes[2][1]
+        self._heard = {ours: bytearray() for ours, _ in pipes}
+        self._said = memoryview(said)
+        self._poll = select.poll()
+        for ours in self._heard:
+            self._poll.register(ours, select.POLLIN)
+        os.set_blocking(self._tells, False)
+        self._poll.register(self._tells, select.POLLOUT)
+        self._open = {*self._heard, self._tells}
+
+    def finish(self, line: Sequence[str | bytes], timeout: float) -> tuple[int, bytes, bytes]:
+        """Its exit code, its output and its errors."""
+        deadline = time.monotonic() + timeout
+        stdout, stderr, answer = self._heard.values()
+        try:
+            while self._open:
+                if time.monotonic() > deadline:
+                    self._give_up(bytes(answer))
+                    raise subprocess.TimeoutExpired(list(line), timeout, bytes(stdout), bytes(stderr))
+                for file, _ in self._poll.poll(1000):
+                    self._tell(file) if file == self._tells else self._hear(file)
+        finally:
+            for file in list(self._open):
+                self._shut(file)
+        assert answer.count(b"\n") == 2, "the process that forks commands has gone"
+        return int(answer.split()[1]), bytes(stdout), bytes(stderr)
+
+    def _tell(self, file: int) -> None:
+        try:
+            self._said = self._said[os.write(file, self._said[: select.PIPE_BUF]) :] if self._said else self._said
+        except BrokenPipeError:  # it does not listen any more
+            self._said = self._said[:0]
+        if not self._said:
+            self._shut(file)
+
+    def _hear(self, file: int) -> None:
+        heard = os.read(file, 1 << 16)
+        self._heard[file] += heard
+        if not heard:
+            self._shut(file)
+
+    def _shut(self, file: int) -> None:
+        self._poll.unregister(file)
+        self._open.remove(file)
+        os.close(file)
+
+    def _give_up(self, answer: bytes) -> None:
+        if answer.count(b"\n") == 1:  # it was started, and has not ended
+            os.kill(int(answer), 9)
+
+
+def _umask() -> int:
+    """Ours, without changing it for a moment, as asking the system does."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("Umask:")[2].split()[0], 8)
+
+
+def server(argv: Sequence[str | bytes]) -> ForkServer:
+    """The one that a command is best forked from. A wrong guess costs time, and nothing else."""
+    heavy = "task" in argv[:2] or any(word.startswith("postgres") for word in map(os.fsdecode, argv))
+    return _started() if heavy else _started(*HEAVY)
+
+
+@cache
+def _started(*without: str) -> ForkServer:
+    """One for each process that runs tests, started when it is first needed."""
+    started = ForkServer(*without)
+    atexit.register(started.close)
+    return started
