@@ -25,7 +25,7 @@ bench: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group bench
 	$(BIN)/python -m bench
 
-reference: $(VENV)/base
+reference: $(VENV)/server
 	$(BIN)/python docs/make_reference.py
 
 pictures: $(VENV)/base

@@ -1,7 +1,8 @@
-"""Writes docs/reference/*.md from the tables of commands. A test compares."""
+"""Writes docs/reference: a page a command, from its table, and openapi.json. A test compares."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from postroom.cli.grammar import Program
@@ -27,6 +28,14 @@ def reference(program: Program) -> str:
     return "\n".join(parts)
 
 
+def openapi() -> str:
+    """The description of the server's HTTP interface, for tools that read it."""
+    from postroom.server.openapi import description
+
+    return json.dumps(description(), indent=1, ensure_ascii=False) + "\n"
+
+
 if __name__ == "__main__":
     for program in PROGRAMS:
         (FOLDER / f"{program.name}.md").write_text(reference(program), encoding="utf-8")
+    (FOLDER / "openapi.json").write_text(openapi(), encoding="utf-8")

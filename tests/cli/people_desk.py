@@ -17,6 +17,8 @@ AGENT, LABEL = "thesis", "Macro thesis"
 REPORT = b"# Rates\n"
 NOWHERE = "00000000-0000-4000-8000-000000000000"
 BOUND = ("--timeout-seconds", "30")  # of what must be woken: it is a failure if nobody does
+ALIASES = {"from": ("agent",), "agent": ("person",)}  # flags, and what the room calls them
+RULES = (" must be ", " longer than ", "at most ")  # messages that say what to do themselves
 FORGED = "boss  00000000-0000-4000-8000-000000000000  just now"
 ATTACK = (
     "\x1b[2J\x1b[1;31mred\x1b]0;title\x07 \x9b31m"  # clears the screen, colours, names the window
@@ -99,6 +101,6 @@ class Desk:
         """A malformed or missing value, named by its flag or by its field; the hint, or the rule in the message, says what to do."""
         error = self.refusal(*argv, stdin=stdin, **environment)
         assert (error["exit"], error["code"]) == (30, "invalid_input"), error
-        assert error["field"].replace("-", "_") in (field, f"{field}s", f"{field}_file"), error
-        assert error["hint"] or " must be " in error["message"] or " longer than " in error["message"], error
+        assert error["field"].replace("-", "_") in (field, f"{field}s", f"{field}_file", *ALIASES.get(field, ())), error
+        assert error["hint"] or any(rule in error["message"] for rule in RULES), error
         return error

@@ -77,8 +77,7 @@ def test_whatever_is_swapped_during_a_push_only_what_is_inside_is_ever_read(stor
     assert len(inbox(store)) == came.count(sha256(MINE))
 
 
-def test_a_file_that_grows_while_it_is_pushed_is_whole_as_it_was_at_some_moment_or_refused(store: Store, tmp_path: Path) -> None:
-    """Its size and its hash are of the same bytes."""
+def test_the_size_and_the_hash_of_a_file_that_grows_meanwhile_are_of_the_same_bytes(store: Store, tmp_path: Path) -> None:
     desk = office(store, tmp_path)
     file = tmp_path / "macro" / "log"
     file.write_bytes(b"")

@@ -68,10 +68,10 @@ def test_of_two_deletes_that_race_nothing_returns(live: Store, sqlite_place: str
 def test_ten_processes_that_push_and_delete_leave_exactly_what_they_say(live: Store, sqlite_place: str, tmp_path: Path) -> None:
     desk = office(live, tmp_path)
     with Nursery(sqlite_place, tmp_path) as nursery:
-        children = [nursery.start("worker", f"worker-{number}", desk, 5) for number in range(10)]
+        children = [nursery.start("worker", f"worker-{number}", desk, 12) for number in range(10)]
         assert [nursery.bury(child) for child in children] == [0] * 10, nursery.said("failed")
         accepted, deleted = ({said[1] for said in nursery.said(word)} for word in ("accepted", "deleted"))
-    assert (len(accepted), len(deleted)) == (100, 50)
+    assert (len(accepted), len(deleted)) == (240, 120)
     assert set(ids(live)) == accepted - deleted
     sync(live)
     assert_exact(live)
