@@ -92,7 +92,7 @@ def _question(question: Data) -> str:
 def _answer(data: Data) -> str:
     answer = data["answer"]
     if answer["state"] == "open":
-        return f"Nobody has answered yet. Go on waiting: inbox ask --entry {data['entry_id']}\n"
+        return f"Nobody has answered yet. Go on waiting: inbox ask --entry {data['entry']['id']}\n"
     if answer["state"] == "refused":
         return "Nobody answered in time: take it as refused.\n"
     by = f"{line(answer['answered_by'])} answered" if answer["answered_by"] else "Nobody answered in time: the default holds"

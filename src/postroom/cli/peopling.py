@@ -121,9 +121,16 @@ def ask(args: Arguments) -> Outcome:
     else:
         with interruptible():
             answer = wait_answer(store, entry_id, **inputs.given(args, "timeout_seconds"))
-    data = {"entry_id": entry_id, "answer": answer.plain()}
+    data = {"entry": entry_of(store, entry_id), "answer": answer.plain()}
     waited = answer.state == "open" and not args.no_wait
     return Outcome(data, human="people answer", exit_code=NOTHING if waited else 0)
+
+
+def entry_of(store: Store, entry_id: str) -> dict[str, Any]:
+    from postroom.people.ledger import found
+
+    with store.read() as tx:
+        return found(tx, entry_id).plain()
 
 
 def _asked(args: Arguments, store: Store) -> str:

@@ -78,7 +78,7 @@ class _Walk:
         self._names = path.split("/")
         self._links = 0
         try:
-            self._folders = [os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
+            self._folders = [os.open(root, _FOLDER)]
         except OSError:
             raise NotFound("the workspace's folder is not there any more", hint="Add it again, or restore it.", path=path) from None
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from postroom.store.port import Store
+    from postroom.store.port import Store, Transaction
 
 _BATCH = 500
 _PATIENCE = 5.0  # behind a writer that was stopped; then whoever comes next writes what is missing
@@ -59,95 +59,107 @@ class Twin:
         try:
             with open(self._notes, "rb") as file:
                 note = _numbers(file.read())
-            return self._state() != note[:3]
+            return self.state() != note[:3]
         except OSError:
             return os.path.exists(self.path)
 
-    def sync(self) -> bool:
-        """Make the file and the store agree. False if that has to wait for the next time."""
+    def sync(self, *, briefly: bool = False) -> bool:
+        """Make the file and the store agree. False if that has to wait for the next time.
+
+        `briefly`: only append, and only if nobody else is at it; what takes longer is left to a call that has time.
+        """
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             notes = os.open(self._notes, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                if not _lock(notes):
+                if not _lock(notes, 0 if briefly else _PATIENCE):
                     return False
-                self._sync(notes)
+                return self._sync(notes, briefly=briefly)
             finally:
                 os.close(notes)
         except (OSError, Refusal):
             return False
-        return True
 
-    def _sync(self, notes: int) -> None:
+    def _sync(self, notes: int, *, briefly: bool) -> bool:
         note = _numbers(os.pread(notes, 8 * _NOTE, 0))
         inode, size, _, cursor = note
-        state = self._state()
+        state = self.state()
+        as_left = state == note[:3]
+        if briefly and not as_left:
+            return False
         # Appended to, by others or by one of us who was killed: only the tail is news. Anything else: all of it is.
-        whole = state != note[:3] and (state[0] != inode or state[1] <= size)
-        tail = _Lines(self.path, 0 if whole else size if state != note[:3] else state[1])
-        if whole:
-            cursor = 0
-        tail.read(self._store, cursor)
-        gone, newest = self._gone(cursor)
-        if tail.wrong:
-            self._rewrite(tail.right(self._store))
-        elif gone:
-            self._rewrite(line for line in _lines(self.path, 0) if not _holds(line, gone))
-        elif tail.torn:
-            self._append(b"\n")
-        latest = self._write_new(cursor, tail.ids)
-        fields = (*self._state(), max(latest, newest, cursor))
-        os.pwrite(notes, b"".join(field.to_bytes(8, "little", signed=True) for field in fields), 0)
+        whole = not as_left and (state[0] != inode or state[1] <= size)
+        cursor = 0 if whole else cursor
+        lines = _Lines(self.path, 0 if whole else size)
+        if not as_left:
+            lines.read(self._store, cursor)
+        with self._store.read() as tx:  # one view: what is deleted after it is news to the next
+            latest = tx.one(tx.sql.event_latest)
+            gone = _gone(tx, cursor)
+            if briefly and gone:
+                return False
+            if lines.wrong or gone:
+                expected = self._rewrite(lines.right(tx) if lines.wrong else lines.without(gone))
+            else:
+                expected = state[1] + self._append(b"\n" if lines.torn else b"")
+            expected += self._write_new(tx, cursor, lines.ids)
+        found = self.state()
+        if found[1] == expected and latest is not None:  # else somebody wrote at the same time: the next look finds it
+            os.pwrite(notes, b"".join(field.to_bytes(8, "little", signed=True) for field in (*found, latest[0])), 0)
+        return True
 
-    def _state(self) -> tuple[int, int, int]:
+    def state(self) -> tuple[int, int, int]:
+        """What tells that somebody wrote into it."""
         try:
             found = os.stat(self.path)
         except FileNotFoundError:
             return 0, 0, 0
         return found.st_ino, found.st_size, found.st_mtime_ns
 
-    def _gone(self, cursor: int) -> tuple[set[str], int]:
-        """The entries that were deleted since, and the newest event that said so."""
-        gone: set[str] = set()
+    def _write_new(self, tx: Transaction, cursor: int, there: set[str]) -> int:
+        """Append the entries that the file lacks; how many bytes."""
+        written = 0
         while True:
-            with self._store.read() as tx:
-                rows = tx.all(tx.sql.gone_after, after=cursor, limit=_BATCH)
-            gone.update(row[1] for row in rows)
-            cursor = rows[-1][0] if rows else cursor
-            if len(rows) < _BATCH:
-                return gone, cursor
-
-    def _write_new(self, cursor: int, there: set[str]) -> int:
-        """Append the entries that the file lacks."""
-        while True:
-            with self._store.read() as tx:
-                entries = [entry_of(row) for row in tx.all(tx.sql.entries_after, after=cursor, limit=_BATCH)]
+            entries = [entry_of(row) for row in tx.all(tx.sql.entries_after, after=cursor, limit=_BATCH)]
             wanted = [entry for entry in entries if entry.section == INBOX and entry.id not in there]
-            self._append("".join(f"{entry.line()}\n" for entry in wanted).encode())
-            cursor = entries[-1].seq if entries else cursor
+            written += self._append("".join(f"{entry.line()}\n" for entry in wanted).encode())
             if len(entries) < _BATCH:
-                return cursor
+                return written
+            cursor = entries[-1].seq
 
-    def _append(self, data: bytes) -> None:
-        if not data and os.path.exists(self.path):
-            return
-        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            while data:
-                data = data[os.write(file, data) :]
-        finally:
-            os.close(file)
+    def _append(self, data: bytes) -> int:
+        length = len(data)
+        if data or not os.path.exists(self.path):
+            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                while data:
+                    data = data[os.write(file, data) :]
+            finally:
+                os.close(file)
+        return length
 
-    def _rewrite(self, lines: Iterable[bytes]) -> None:
-        """These lines, in a new file that takes the old one's place."""
-        draft = f"{self.path}.new"
+    def _rewrite(self, lines: Iterable[bytes]) -> int:
+        """These lines, in a new file that takes the old one's place; how many bytes."""
+        draft, written = f"{self.path}.new", 0
         file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(file, "wb") as target:
             for line in lines:
-                target.write(line if line.endswith(b"\n") else line + b"\n")
+                written += target.write(line if line.endswith(b"\n") else line + b"\n")
             target.flush()
             os.fsync(target.fileno())
         os.rename(draft, self.path)
+        return written
+
+
+def _gone(tx: Transaction, cursor: int) -> set[str]:
+    """The entries that were deleted since."""
+    gone: set[str] = set()
+    while True:
+        rows = tx.all(tx.sql.gone_after, after=cursor, limit=_BATCH)
+        gone.update(row[1] for row in rows)
+        if len(rows) < _BATCH:
+            return gone
+        cursor = rows[-1][0]
 
 
 class _Lines:
@@ -172,49 +184,46 @@ class _Lines:
             self.wrong = self.wrong or entry is None or again or line.rstrip(b"\n") != entry.line().encode()
             self.ids.add(str(found["id"]))
 
-    def right(self, store: Store) -> Iterator[bytes]:
+    def right(self, tx: Transaction) -> Iterator[bytes]:
         """Every line of the file as it should be: none that was deleted, none twice, each as the store has it."""
         seen: set[str] = set()
         for line in _lines(self._path, 0):
             found = _parsed(line)
-            if found is None:
+            row = None if found is None else tx.one(tx.sql.entry_find, id=found["id"])
+            if found is None or (row is None and tx.one(tx.sql.gone_find, id=found["id"]) is None):
+                yield line  # not ours, or not yet
+            elif row is not None and found["id"] not in seen:
+                seen.add(found["id"])
+                yield f"{entry_of(row).line()}\n".encode()
+
+    def without(self, gone: set[str]) -> Iterator[bytes]:
+        """Every line of the file but those of these entries."""
+        for line in _lines(self._path, 0):
+            if not any(entry_id.encode() in line for entry_id in gone) or (_parsed(line) or {"id": ""})["id"] not in gone:
                 yield line
-                continue
-            entry = _taken(store, found)
-            if entry is not None and entry.id not in seen:
-                seen.add(entry.id)
-                yield f"{entry.line()}\n".encode()
 
 
 def _taken(store: Store, found: dict[str, Any]) -> Entry | None:
     """The entry that a line stands for, made if the store does not know it; None if it was deleted, and the line is to go."""
     with store.read() as tx:
         row, gone = tx.one(tx.sql.entry_find, id=found["id"]), tx.one(tx.sql.gone_find, id=found["id"])
-    if row is None and gone is None:
-        with store.write() as tx:  # nobody else takes lines in: the file is locked
-            known = tx.one(tx.sql.workspace_find, workspace_id=found["workspaceId"])
-            return ledger.insert(
-                tx,
-                kind=PUSH,
-                entry_id=found["id"],
-                ts=found["ts"],
-                workspace_id=found["workspaceId"],
-                label=found["workspaceLabel"],
-                agent="" if known is None else known[3],
-                docs=found["docs"],
-                comments=found["comments"],
-                door="file",
-                extra_json=found["extra"],
-            )
-    return None if row is None else entry_of(row)
-
-
-def _holds(line: bytes, gone: set[str]) -> bool:
-    """Whether a line is of one of these entries."""
-    if not any(entry_id.encode() in line for entry_id in gone):
-        return False
-    found = _parsed(line)
-    return found is not None and found["id"] in gone
+    if row is not None or gone is not None:
+        return None if row is None else entry_of(row)
+    with store.write() as tx:  # nobody else takes lines in: the file is locked
+        known = tx.one(tx.sql.workspace_find, workspace_id=found["workspaceId"])
+        return ledger.insert(
+            tx,
+            kind=PUSH,
+            entry_id=found["id"],
+            ts=found["ts"],
+            workspace_id=found["workspaceId"],
+            label=found["workspaceLabel"],
+            agent="" if known is None else known[3],
+            docs=found["docs"],
+            comments=found["comments"],
+            door="file",
+            extra_json=found["extra"],
+        )
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
@@ -251,9 +260,9 @@ def _numbers(data: bytes) -> tuple[int, ...]:
     return tuple(int.from_bytes(padded[at : at + 8], "little", signed=True) for at in range(0, 8 * _NOTE, 8))
 
 
-def _lock(notes: int) -> bool:
+def _lock(notes: int, patience: float) -> bool:
     """Alone from here on, unless somebody is stopped in the middle of it."""
-    deadline = monotonic() + _PATIENCE
+    deadline = monotonic() + patience
     while True:
         try:
             fcntl.flock(notes, fcntl.LOCK_EX | fcntl.LOCK_NB)

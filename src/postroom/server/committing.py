@@ -43,8 +43,9 @@ class Committer:
             jobs = self._gather()
             work = [job for job in jobs if job is not None]
             if work:
-                self._loop.call_soon_threadsafe(_tell, [job[2] for job in work], self._commit(work))
+                results = self._commit(work)
                 self._written()
+                self._loop.call_soon_threadsafe(_tell, [job[2] for job in work], results)
             if len(work) < len(jobs):
                 return
 

@@ -32,8 +32,8 @@ class Desk:
         self._reading = Lock()
         self._waits, self._most_waits = 0, most_waits
         self.follower = Follower(self._opened(place), data)
-        self._committer = Committer(self._opened(place), self.follower.wake)
-        self.hub = Hub(self._opened(place), most=most_listeners + most_waits)
+        self._committer = Committer(self._opened(place), self.follower.follow)
+        self.hub = Hub(self._opened(place), most=most_listeners)
         self._chores = asyncio.create_task(self._keep_up())
 
     def _opened(self, place: str) -> Store:
@@ -51,7 +51,9 @@ class Desk:
             return look(tx)
 
     async def fresh(self, look: Callable[[Transaction], T]) -> T:
-        """The same, of a room that has folded in what others wrote."""
+        """The same, of a room that has folded in what others wrote, in the store and in the twin."""
+        if self.follower.changed():
+            await asyncio.to_thread(self.follower.catch_up)
         if await self.read(folding.is_behind):
             await self.write(folding.fold)
         return await self.read(look)
@@ -111,31 +113,45 @@ class Desk:
 
 
 class Follower:
-    """Keeps the twin up to date, in a thread of its own: nobody waits for it."""
+    """Keeps the twin up to date. What takes long is done in a thread of its own: nobody waits for it."""
 
     def __init__(self, store: Store, data: str | None) -> None:
         folder = data or store.data
         self._twin = None if folder is None else Twin(store, folder)
         self._wake, self._stop = Flag(), False
+        self._one, self._seen = Lock(), None if self._twin is None else self._twin.state()
         self._thread = Thread(target=self._work, name="twin", daemon=True)
         self._thread.start()
 
-    def wake(self) -> None:
-        self._wake.set()
+    def follow(self) -> None:
+        """After a commit: append what is new, if that is quickly done; else as soon as there is time."""
+        if self._twin is not None and not self._one.locked() and self._twin.sync(briefly=True):
+            self._seen = self._twin.state()
+        else:
+            self._wake.set()
 
     def _work(self) -> None:
         while not self._stop:
             woken = self._wake.wait(FOREIGN)
             self._wake.clear()
-            if self._twin is not None and (woken or self._twin.changed()):
+            if woken or self.changed():
+                self.catch_up()
+
+    def changed(self) -> bool:
+        """Whether somebody else wrote into it since we looked. One look at the file system."""
+        return self._twin is not None and not self._one.locked() and self._twin.state() != self._seen
+
+    def catch_up(self) -> None:
+        if self._twin is not None:
+            with self._one:
                 self._twin.sync()
+                self._seen = self._twin.state()
 
     def close(self) -> None:
         self._stop = True
         self._wake.set()
         self._thread.join()
-        if self._twin is not None:
-            self._twin.sync()
+        self.catch_up()
 
 
 def of_entry(entry_id: str) -> Wanted:

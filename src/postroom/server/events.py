@@ -29,7 +29,7 @@ async def events(request: Request, office: Office, caller: Caller) -> Response:
 
 
 async def _stream(desk: Desk, wanted: Wanted, after: int | None) -> AsyncIterator[bytes]:
-    with desk.hub.listen(wanted) as ear:  # before the past is read, so that nothing falls between
+    with desk.hub.listen(wanted, stream=True) as ear:  # before the past is read, so that nothing falls between
         yield b": connected\n\n"
         last = after or 0
         async for heard in _past(desk, after):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from postroom.core.errors import TooLarge
 from postroom.server.answers import Json, said
 
 MOST_BYTES = 1024 * 1024
+LARGE, SMALLER = f"a request may bring at most {MOST_BYTES // 1024} KiB", "Send less, or push a document instead."
 MOST_AT_ONCE = 5000
 LOCAL = ("127.0.0.1", "localhost", "::1")
 HEADERS = (
@@ -44,8 +46,6 @@ class Guard:
         self._at_once += 1
         try:
             await self._app(scope, _Bounded(receive), _dressed(send))
-        except _TooLarge:
-            await _too_large()(scope, receive, _dressed(send))
         finally:
             self._at_once -= 1
 
@@ -71,11 +71,7 @@ def _navigation(scope: Scope, headers: dict[bytes, bytes]) -> bool:
 
 
 def _too_large() -> Json:
-    return said("too_large", f"a request may bring at most {MOST_BYTES // 1024} KiB", "Send less, or push a document instead.", 413)
-
-
-class _TooLarge(Exception):
-    pass
+    return said(TooLarge.code, LARGE, SMALLER, 413)
 
 
 class _Bounded:
@@ -90,7 +86,7 @@ class _Bounded:
         if message["type"] == "http.request":
             self._bytes += len(message.get("body", b""))
             if self._bytes > MOST_BYTES:
-                raise _TooLarge
+                raise TooLarge(LARGE, hint=SMALLER)
         return message
 
 

@@ -40,8 +40,9 @@ Wanted = Callable[[Heard], bool]
 class Ear:
     """One who waits. Level-triggered: look, wait, look again."""
 
-    def __init__(self, hub: Hub, wanted: Wanted) -> None:
+    def __init__(self, hub: Hub, wanted: Wanted, *, stream: bool) -> None:
         self._hub = hub
+        self.stream = stream
         self._wanted = wanted
         self._rung = asyncio.Event()
         self.heard: deque[Heard] = deque()
@@ -86,6 +87,7 @@ class Hub:
         self._most = most
         self._loop = asyncio.get_running_loop()
         self._ears: set[Ear] = set()
+        self._streams = 0
         self._stop_reading, self._stop_writing = os.pipe()
         self.stopping = False
         with store.read() as tx:
@@ -94,20 +96,21 @@ class Hub:
         self._thread = Thread(target=self._listen, args=(self.latest,), name="hub", daemon=True)
         self._thread.start()
 
-    def listen(self, wanted: Wanted) -> Ear:
-        return Ear(self, wanted)
+    def listen(self, wanted: Wanted, *, stream: bool = False) -> Ear:
+        return Ear(self, wanted, stream=stream)
 
     def check(self) -> None:
-        """Whether one more may wait."""
-        if len(self._ears) >= self._most:
-            raise TooMany("too many are waiting already", hint="Come back in a few seconds.", retry_after=5)
+        """Whether one more stream may be opened."""
+        if self._streams >= self._most:
+            raise TooMany("too many are listening already", hint="Come back in a few seconds.", retry_after=5)
 
     def add(self, ear: Ear) -> None:
-        self.check()
         self._ears.add(ear)
+        self._streams += ear.stream
 
     def drop(self, ear: Ear) -> None:
         self._ears.discard(ear)
+        self._streams -= ear.stream
 
     def stop(self) -> None:
         """Everybody who waits is told, and goes."""

@@ -63,6 +63,7 @@ async def read(request: Request, office: Office, caller: Caller) -> Response:
 
 async def delete(request: Request, office: Office, caller: Caller) -> Response:
     await office.desk.write(lambda store: entries.delete_entry(store, request.path_params["id"], person=caller.name), caller.door)
+    await asyncio.to_thread(office.desk.follower.catch_up)  # gone is gone from the file too
     return Response(status_code=204)
 
 

@@ -15,7 +15,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, Streamable
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from postroom import __version__
 from postroom.core.entries import Workspace
@@ -103,10 +103,29 @@ class Door:
         try:
             caller = await office.caller(request.headers, request.client.host if request.client else "")
             scope["postroom.workspace"] = await _entered(office, caller, request.path_params["workspace_id"])
+            receive = await _whole(receive)
         except Refusal as refusal:
             await refused(refusal)(scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+
+async def _whole(receive: Receive) -> Receive:
+    """The body, read before the SDK does, so that one that is too large is refused in our shape."""
+    parts: list[bytes] = []
+    while True:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        if message["type"] != "http.request" or not message.get("more_body"):
+            break
+    first: Message | None = message if message["type"] != "http.request" else {"type": "http.request", "body": b"".join(parts)}
+
+    async def again() -> Message:
+        nonlocal first
+        given, first = first, None
+        return await receive() if given is None else given
+
+    return again
 
 
 async def _entered(office: Office, caller: Caller, workspace_id: str) -> Workspace:

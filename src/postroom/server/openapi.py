@@ -289,6 +289,7 @@ PATHS: dict[str, dict[str, Schema]] = {
     },
     "/api/agents": {"get": _operation("Everybody who was ever seen", "200", _object("agents", agents=_list(_ref("Agent"))))},
     "/api/events": {"get": _EVENTS},
+    "/api/openapi.json": {"get": _operation("This description", "200", {"type": "object"})},
     "/api/sign-out": {"post": _operation("Void the session, or the token, that comes with this", "204", None)},
 }
 

@@ -76,6 +76,9 @@ def check(settings: Settings) -> None:
     """What would put people's words on a network in the clear is refused."""
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise InvalidInput("TLS needs a certificate and its key", field="tls-cert", hint="Give --tls-cert and --tls-key.")
+    for path in (settings.tls_cert, settings.tls_key):
+        if path is not None and not os.access(path, os.R_OK):
+            raise InvalidInput(f"{path} cannot be read", field="tls-cert", hint="Check the path and its permissions.")
     if is_loopback(settings.host):
         return
     if settings.dev:
