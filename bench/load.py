@@ -157,10 +157,11 @@ def tell(crowds: list[Crowd], line: Line, data: bytes) -> None:
 
 
 class Driven(NamedTuple):
-    """What came of one round: requests a second, and how many this client could have sent in a second of its own CPU."""
+    """What came of one round: requests a second, how many this client could have sent in a second of its own CPU, and all there were."""
 
     rate: float
     capacity: float
+    total: int
 
 
 def drive(port: int, data: bytes, *, connections: int, seconds: float) -> Driven:
@@ -178,11 +179,11 @@ def _drive(port: int, data: bytes, connections: int, seconds: float) -> Driven:
         poll.register(number, select.EPOLLIN)
         line.send(data)
     parts: dict[int, bytes] = {}
-    done, cpu, began = 0, process_time(), monotonic()
+    done, warm, cpu, began = 0, 0, process_time(), monotonic()
     counting, until = False, began + WARM
     while (now := monotonic()) < until or not counting:
         if now >= until:
-            counting, done, cpu, began, until = True, 0, process_time(), now, now + seconds
+            counting, warm, done, cpu, began, until = True, done, 0, process_time(), now, now + seconds
         for number, _ in poll.poll(1):
             came = parts.pop(number, b"") + (piece := lines[number].recv(262144))
             found = answered(came)
@@ -195,7 +196,7 @@ def _drive(port: int, data: bytes, connections: int, seconds: float) -> Driven:
                 raise ValueError(f"{found[0]}: {found[1][:300]!r}")
             done += 1
             lines[number].send(data)
-    return Driven(done / (now - began), done / (process_time() - cpu))
+    return Driven(done / (now - began), done / (process_time() - cpu), warm + done)
 
 
 if __name__ == "__main__":

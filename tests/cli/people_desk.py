@@ -91,7 +91,7 @@ class Desk:
     def refusal(self, *argv: str | bytes, stdin: bytes = b"", **environment: str) -> dict[str, Any]:
         """How it is refused, for programs, with nothing changed."""
         with self.unchanged():
-            finished = self.inbox.run(*argv, "--json", stdin=stdin, **environment)
+            finished = self.inbox.execute([*argv, "--json"], environment, stdin=stdin)
         code, _, _ = finished.error
         assert "fault of ours" not in finished.stdout, finished
         error: dict[str, Any] = finished.json["error"]

@@ -16,7 +16,7 @@ ASK = ("ask", "--from", "builder", "--question", "Ship it?")
 CHOICES = ("--choice", "yes", "--choice", "no")
 SOON = ("--deadline-seconds", "0.05")  # real, and short
 NUMBERS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-ANSWER = {"entry_id", "state", "answer", "choice", "answered_by", "answered_at", "door", "deadline", "to"}
+ANSWER = {"entry_id", "verified", "state", "answer", "choice", "answered_by", "answered_at", "door", "deadline", "to"}
 QUESTION = {
     *("state", "to", "choices", "deadline", "onSilence", "default", "escalateTo", "escalatedAt"),
     *("answer", "choice", "answeredBy", "answeredAt"),
@@ -54,7 +54,7 @@ def test_a_sleeping_question_is_woken_by_a_reply(desk: Desk) -> None:
     assert (finished.json["ok"], finished.json["schema_version"], finished.json["command"]) == (True, 1, "ask")
     assert STAMP.fullmatch(answer["answered_at"])
     answer.pop("answered_at")
-    fixed = {"entry_id": identity, "door": "cli", "deadline": None, "to": "user"}
+    fixed = {"entry_id": identity, "door": "cli", "deadline": None, "to": "user", "verified": False}
     assert answer == {**fixed, "state": "answered", "answer": "yes", "choice": "yes", "answered_by": "user"}
 
 

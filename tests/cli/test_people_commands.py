@@ -190,11 +190,12 @@ def test_entries_are_listed_newest_first_as_they_were_pushed(desk: Desk) -> None
 
 def test_pages_hold_every_entry_once(desk: Desk) -> None:
     ids = [desk.push(str(number)) for number in range(5)]
-    seen, before, more = [], (), True
+    seen: list[str] = []
+    more = True
     while more:
-        page = desk.inbox.ok("entries", "--limit", "2", *before)
+        page = desk.inbox.ok("entries", "--limit", "2", *(("--before", seen[-1]) if seen else ()))
         seen += [entry["id"] for entry in page["entries"]]
-        more, before = page["hasMore"], ("--before", seen[-1])
+        more = page["hasMore"]
     assert seen == ids[::-1]
     assert desk.inbox.says("entries", "--limit", "4").count("\n") == 4 + 1
 
@@ -360,7 +361,6 @@ def test_what_others_append_to_the_twin_is_listed(desk: Desk) -> None:
 
 def test_a_link_to_sign_in_is_printed_for_a_person(desk: Desk) -> None:
     answer = _answer(desk.inbox, "sign-in", "--person", "maria", "--url", "https://inbox.example")
-    assert set(answer) == {"sign_in_url"}
     assert re.fullmatch(r"https://inbox\.example/sign-in\?token=\w+", answer["sign_in_url"])
     said = desk.inbox.says("sign-in")
     assert re.search(r"^ *http://127\.0\.0\.1:8420/sign-in\?token=\w+$", said, re.MULTILINE)

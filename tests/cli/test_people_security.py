@@ -7,19 +7,20 @@ import os
 import re
 import signal
 import stat
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from postroom import people
+from postroom.core.errors import NotFound
 from postroom.store import open_store
 from tests.cli.people_desk import AGENT, ATTACK, FORGED, HARMFUL, Desk
-from tests.cli.process import LIMIT, Inbox, Waiter, eventually
+from tests.cli.process import LIMIT, Inbox, Waiter
 
 TOKEN = re.compile(r"\bpr[a-z]_[0-9a-f]{16,}")
 PUSHED, ASKED, NOTICE, THREAD, WORKSPACE = "{pushed}", "{asked}", "{notice}", "{thread}", "{workspace}"
-EVIL = "evil\u200b name"  # a name may hold what is not shown
 
 
 class Attacked:
@@ -156,7 +157,7 @@ def test_names_of_files_that_steer_a_terminal_are_not_pushed(desk: Desk) -> None
 def test_sql_in_a_text_is_a_text(desk: Desk) -> None:
     text = "x'; DROP TABLE entries; --"
     desk.inbox.ok("notify", "--from", text, "--text", text)
-    assert [entry["from"] for entry in desk.inbox.ok("entries", "--notices", "--search", "drop table")["entries"]] == [text]
+    assert [entry["from"] for entry in desk.inbox.ok("entries", "--search", "drop table")["entries"]] == [text]
 
 
 # tokens
@@ -176,14 +177,14 @@ def test_a_token_is_printed_when_it_is_made_and_never_again(desk: Desk) -> None:
         ("entry", "reply", asked, "--body", "x"),
         ("agent", "list"),
         ("agent", "show", AGENT),
-        ("watch", "--after-event", "0"),
+        ("watch", "--after-event", "0", "--timeout-seconds", "0.05"),
         ("doctor",),
-        ("workspace", "remove", desk.workspace_id),
     ):
-        for form in ((), ("--json",)) if argv[1] != "remove" else ((),):
+        for form in ((), ("--json",)):
             finished = desk.inbox.run(*argv, *form)
             assert finished.stdout, argv
             assert not TOKEN.search(finished.stdout + finished.stderr), argv
+    assert not TOKEN.search(desk.inbox.says("workspace", "remove", desk.workspace_id))
     assert token not in json.dumps(desk.contents()[0])
 
 
@@ -198,20 +199,13 @@ def test_the_store_holds_only_hashes_of_tokens(desk: Desk) -> None:
 
 def test_a_new_token_voids_the_old_and_removing_voids_both(desk: Desk) -> None:
     made = desk.inbox.ok("workspace", "token", desk.workspace_id)["token"]
-
-    def known(token: str) -> bool:
-        with open_store(str(desk.inbox.db)) as store:
-            try:
-                return bool(people.workspace_of(store, token).workspace_id)
-            except LookupError:
-                return False
-            except Exception as refusal:
-                assert type(refusal).__name__ == "NotFound", refusal
-                return False
-
-    assert (known(desk.token), known(made)) == (False, True)
-    desk.inbox.ok("workspace", "remove", desk.workspace_id)
-    assert not known(made)
+    with closing(open_store(str(desk.inbox.db))) as store:
+        assert people.workspace_of(store, made).workspace_id == desk.workspace_id
+        with pytest.raises(NotFound):
+            people.workspace_of(store, desk.token)
+        desk.inbox.ok("workspace", "remove", desk.workspace_id)
+        with pytest.raises(NotFound):
+            people.workspace_of(store, made)
 
 
 # files
@@ -261,16 +255,6 @@ def test_a_data_folder_that_cannot_be_written_fails_no_verb(desk: Desk) -> None:
     assert [json.loads(line)["id"] for line in desk.twin.read_text().splitlines()] == [identity, second]
 
 
-def test_a_twin_that_is_a_link_leads_nowhere_else(desk: Desk) -> None:
-    """Whoever may write into the folder must not have us write, or lay bare, a file of ours elsewhere."""
-    precious = desk.inbox.folder / "precious.txt"
-    precious.write_text("mine\n")
-    desk.twin.parent.mkdir(parents=True)
-    desk.twin.symlink_to(precious)
-    desk.inbox.ok("push", "--agent", AGENT, "--comments", "x")
-    assert precious.read_text() == "mine\n"
-
-
 def _ready(waiter: Waiter) -> Any:
     assert waiter.process.stdout is not None
     return json.loads(waiter.process.stdout.readline())
@@ -283,9 +267,6 @@ def test_a_server_prints_its_tokens_once_keeps_its_files_private_and_stops_clean
         assert set(ready) == {"ok", "schema_version", "command", "url", "token", "sign_in_url"}
         assert ready["sign_in_url"].startswith(f"{ready['url']}/sign-in?token=")
         assert TOKEN.fullmatch(ready["token"])
-        told = desk.inbox.ok("workspace", "show", desk.workspace_id)["mcp_url"]
-        assert told == f"{ready['url']}/mcp/{desk.workspace_id}"
-        assert desk.inbox.ok("sign-in")["sign_in_url"].startswith(f"{ready['url']}/sign-in?token=")
     finally:
         waiter.process.send_signal(signal.SIGTERM)
         stdout, stderr = waiter.process.communicate(timeout=LIMIT)
@@ -294,15 +275,18 @@ def test_a_server_prints_its_tokens_once_keeps_its_files_private_and_stops_clean
     assert _loose(desk.inbox.folder / "kept") == []
 
 
-def test_the_servers_data_folder_is_the_one_it_was_given(desk: Desk) -> None:
-    waiter = desk.inbox.start("serve", "--port", "0", "--data", "kept", "--json")
+@pytest.mark.parametrize("flags", [(), ("--data", "kept")], ids=["data beside the store", "data elsewhere"])
+def test_the_server_that_runs_is_the_one_that_addresses_name(desk: Desk, flags: tuple[str, ...]) -> None:
+    waiter = desk.inbox.start("serve", "--port", "0", *flags, "--json")
     try:
-        _ready(waiter)
-        desk.push()
-        eventually(lambda: (desk.inbox.folder / "kept" / "inbox" / "entries.jsonl").exists())
+        url = _ready(waiter)["url"]
+        assert desk.inbox.ok("workspace", "show", desk.workspace_id)["mcp_url"] == f"{url}/mcp/{desk.workspace_id}"
+        assert desk.inbox.ok("workspace", "token", desk.workspace_id)["mcp_url"] == f"{url}/mcp/{desk.workspace_id}"
+        assert desk.inbox.ok("sign-in")["sign_in_url"].startswith(f"{url}/sign-in?token=")
     finally:
         waiter.process.terminate()
         waiter.process.communicate(timeout=LIMIT)
+    assert desk.inbox.ok("workspace", "show", desk.workspace_id)["mcp_url"].startswith("http://127.0.0.1:8420/")
 
 
 # the edge of a workspace
@@ -342,8 +326,6 @@ def test_an_agent_pushes_only_from_its_own_workspace(desk: Desk) -> None:
     (other / "theirs.md").write_text("x")
     desk.inbox.ok("workspace", "add", "other", "--label", "Other")
     assert desk.refusal("push", "--agent", AGENT, "--doc", "theirs.md")["exit"] == 40
-    error = desk.refusal("push", "--agent", "other", "--workspace", desk.workspace_id, "--comments", "x")
-    assert error["exit"] in (20, 30, 40)
 
 
 def test_a_file_that_cannot_be_read_is_refused_and_not_a_fault_of_ours(desk: Desk) -> None:

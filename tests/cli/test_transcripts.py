@@ -13,7 +13,8 @@ from postroom.cli.thread_table import THREAD
 from tests.cli.transcript import Scene, every_scene
 
 SCENES = every_scene()
-ELSEWHERE = {"inbox": {"work", "doctor", "demo", "copy"}}  # have tests of their own: they run for long, or say what this machine is like
+# These have tests of their own: they run for long, or say what this machine is like.
+ELSEWHERE = {"inbox": {"work", "doctor", "demo", "copy", "serve", "mcp"}}
 TRANSCRIBED = [
     (program, name) for program in (INBOX, THREAD, NOTIFIER) for name in sorted(set(program.commands) - ELSEWHERE.get(program.name, set()))
 ]

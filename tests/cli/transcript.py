@@ -9,8 +9,9 @@
     $ INBOX_AGENT=other inbox take                      with a variable in its environment
     $ thread push --batch <<< '{…}' '{…}'               with lines on its standard input
 
-Ids, times and the folder differ from run to run: they are written thr_1, <time>, <ago>, <ahead>, <tmp>, <pid>. JSON is printed on one line
-(that is checked) and written here on several. `python -m tests.cli.transcript FILE…` writes the outputs anew: read the difference.
+Ids, times, secrets and the folder differ from run to run: they are written thr_1, <time>, <ago>, <ahead>, <token>, <tmp>, <pid>. JSON is
+printed on one line (that is checked) and written here on several. `python -m tests.cli.transcript FILE…` writes the outputs anew: read the
+difference.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ TRANSCRIPTS = Path(__file__).parent / "transcripts"
 PATIENCE = 10.0
 WIDTH = 120
 PROGRAMS = ("inbox", "mailbox", "thread", "notifier")
-_ID = re.compile(r"\b(thr|msg|lse|art)_[0-9a-hjkmnp-tv-z]{17}\b")
+_ID = re.compile(r"\b(thr|msg|lse|art|ws|rep)_[0-9a-hjkmnp-tv-z]{17}\b")
 _TASK = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b")
-_SAID = re.compile(r"\b(?:thr|msg|lse|art|tsk)_[0-9]+\b")
+_SAID = re.compile(r"\b(?:thr|msg|lse|art|tsk|ws|rep)_[0-9]+\b")
 
 
 class Names:
@@ -47,11 +48,13 @@ class Names:
     def shorten(self, text: str) -> str:
         text = _ID.sub(lambda match: self._name(match[0]), text.replace(self._folder, "<tmp>"))
         text = _TASK.sub(lambda match: self._name(match[0], "tsk"), text)
-        text = re.sub(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3,6}Z", "<time>", text)
+        text = re.sub(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3,6}Z?", "<time>", text)
+        text = re.sub(r"\bpr[a-z]_[0-9a-f]{64}\b", "<token>", re.sub(r'"ts": \d+', '"ts": 1', text))
         text = re.sub(r"\bprocess \d+", "process <pid>", re.sub(r'"pid": \d+', '"pid": 1', text))
         text = re.sub(r"\b\d+\.\d+ s,", "<seconds>", re.sub(r'"seconds": [\d.]+', '"seconds": 0.1', text))
         text = re.sub(r"\bin \d+ (?:s|min|h|d)\b", "<ahead>", text)
         text = re.sub(r"\bjust now\b|\b\d+ (?:s|min|h|d) ago\b", "<ago>", text)
+        text = re.sub(r"^ {2,}<ago>", "  <ago>", text, flags=re.MULTILINE)
         return re.sub(r"(<ago>|SENT|UPDATED|THREAD) {2,}", r"\1  ", text)  # columns are as wide as what was replaced
 
     def lengthen(self, text: str) -> str:
@@ -59,7 +62,7 @@ class Names:
 
     def _name(self, identity: str, kind: str = "") -> str:
         if identity not in self._short:
-            kind = kind or identity[:3]
+            kind = kind or identity.partition("_")[0]
             short = f"{kind}_{1 + sum(name.startswith(kind) for name in self._long)}"
             self._short[identity], self._long[short] = short, identity
         return self._short[identity]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Self
 
 from postroom.store.port import Store, Transaction, Watch
@@ -20,6 +21,16 @@ class Sleeper:
         self.sleeps: list[float | None] = []  # how long each was to last at most
         self._acts = list(acts)
         self._threads: list[threading.Thread] = []
+
+    @property
+    def data(self) -> str | None:
+        return self.store.data
+
+    def through(self, door: str) -> Store:
+        return self.store.through(door)
+
+    def together(self, *, careful: bool = False) -> AbstractContextManager[Store]:
+        return self.store.together(careful=careful)
 
     def read(self) -> Transaction:
         return self.store.read()

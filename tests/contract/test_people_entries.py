@@ -309,10 +309,10 @@ def test_what_is_not_there_or_was_deleted_is_not_found(store: Store, desk: str, 
 
 
 @each_verb
-def test_nobody_can_do_nothing(store: Store, desk: str, act: Callable[..., Any]) -> None:
+def test_only_people_act_as_people(store: Store, desk: str, act: Callable[..., Any]) -> None:
     entry_id = pushed(store, desk)
     before = settled(store)
-    for nobody in ("", "  ", "two\nlines"):
+    for nobody in ("", "  ", "two\nlines", "zoe", AGENT):
         with pytest.raises(InvalidInput) as refused:
             act(store, entry_id, person=nobody)
         assert field(refused.value) == "person"

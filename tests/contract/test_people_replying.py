@@ -276,6 +276,8 @@ def test_an_agent_reads_only_what_is_its_own(store: Store, desk: str) -> None:
 
 
 def test_what_another_receiver_holds_is_not_read_twice(store: Store, clock: Clock, desk: str) -> None:
+    persons(store)
+    persons(store)
     entry_id = pushed(store, desk)
     people.reply(store, entry_id, person=USER, body="Held")
     delivery = mail.dequeue(store, AGENT)

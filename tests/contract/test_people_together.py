@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
 from postroom import people, work
-from postroom.core.errors import InvalidInput, InvalidState
+from postroom.core.errors import Contended, InvalidInput, InvalidState
 from postroom.store.port import Store
 from tests.contract.people_scenes import USER
 
@@ -52,3 +53,27 @@ def test_a_store_knows_where_its_files_are(store: Store, engine: str, tmp_path: 
     assert store.data == str(tmp_path / "elsewhere")
     people.seed(store, comments="kept in both")
     assert '"kept in both"' in (tmp_path / "elsewhere" / "inbox" / "entries.jsonl").read_text()
+
+
+def _write_and_refuse(store: Store) -> None:
+    with store.write() as tx:
+        tx.run(tx.sql.agent_put, name="half", kind="agent", now="2026")
+        raise InvalidState("on second thoughts")
+
+
+def test_what_a_verb_wrote_before_it_refused_is_not_kept(store: Store, engine: str) -> None:
+    with contextlib.suppress(Contended), store.together() as batch:
+        with pytest.raises(InvalidState):
+            _write_and_refuse(batch)
+        people.notify(batch, sender="backup", text="beside it")
+    beside = len(people.history(store, section="notices").entries)
+    assert (beside, "half" in {agent.name for agent in work.list_agents(store)}) == (0 if engine == "sqlite" else 1, False)
+
+
+def test_with_care_only_the_verb_that_refused_is_undone(store: Store) -> None:
+    with store.together(careful=True) as batch:
+        with pytest.raises(InvalidState):
+            _write_and_refuse(batch)
+        people.notify(batch, sender="backup", text="beside it")
+    assert len(people.history(store, section="notices").entries) == 1
+    assert "half" not in {agent.name for agent in work.list_agents(store)}

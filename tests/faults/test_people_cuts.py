@@ -149,6 +149,7 @@ def assert_usable(room: Room) -> None:
     told = [event.message_id for event in entry_events(room.store) if event.event_type == "entry.created"]
     assert len(told) == len(set(told))
     assert set(ids(room.store)) <= set(told)
+    room.clock.advance(5)
     entry_id = pushed(room.store, room.desk, "afterwards")
     people.reply(room.store, entry_id, person=USER, body="still here")
     assert people.read_messages(room.store, agent=AGENT, limit=100)[-1].body == "still here"

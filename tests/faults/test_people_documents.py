@@ -80,8 +80,8 @@ def test_whatever_is_swapped_during_a_push_only_what_is_inside_is_ever_read(stor
 def test_the_size_and_the_hash_of_a_file_that_grows_meanwhile_are_of_the_same_bytes(store: Store, tmp_path: Path) -> None:
     desk = office(store, tmp_path)
     file = tmp_path / "macro" / "log"
-    file.write_bytes(b"")
-    grower = 'file = open(sys.argv[1], "ab", buffering=0)\nsay("READY")\nfor _ in range(20000):\n    file.write(b"x")\n'
+    file.write_bytes(b"x" * 2_000_000)
+    grower = 'file = open(sys.argv[1], "ab", buffering=0)\nsay("READY")\nwhile True:\n    file.write(b"x")\n'
     with Child(grower, file) as child:
         child.ready()
         for _ in range(20):

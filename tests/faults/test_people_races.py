@@ -177,6 +177,7 @@ def test_a_reply_that_races_the_end_of_its_thread_is_in_it_or_is_refused(store: 
 def test_a_reply_that_races_the_delete_of_its_entry_is_said_or_refused_and_the_entry_is_gone(
     store: Store, place: str, tmp_path: Path
 ) -> None:
+    persons(store)
     desk = office(store, tmp_path)
     with racers(place, [USER, ADA]) as children:
         for _ in range(10):

@@ -17,7 +17,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent, Tool
 
-from tests.cli.process import LIMIT, SCRIPT
+from tests.cli.process import LIMIT, SCRIPT, eventually
 from tests.server.office import Desk
 
 LEGACY, MODERN = "legacy", "auto"
@@ -46,6 +46,15 @@ class Agent:
     def begin(self, tool: str, **arguments: Any) -> Future[CallToolResult]:
         """A call that goes on while the test does something else."""
         return self.portal.start_task_soon(partial(self.client.call_tool, tool, arguments))
+
+    def waiting(self, tool: str) -> Future[CallToolResult]:
+        """A call that is known to wait, where only one may: it is the reason why another is refused."""
+        call = self.begin(tool, waitSeconds=50)
+        eventually(lambda: call.done() or self.call(tool, waitSeconds=0.01).is_error)
+        if not call.done():
+            return call
+        assert call.result().is_error, call.result()  # the other came first
+        return self.waiting(tool)
 
     def call(self, tool: str, **arguments: Any) -> CallToolResult:
         result = self.begin(tool, **arguments).result(LIMIT)

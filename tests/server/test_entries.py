@@ -166,6 +166,19 @@ def test_a_line_that_another_program_appended_becomes_an_entry(office: Office) -
     assert office.get("/api/inbox/history", workspaceId="ws-abc123")["entries"] == []
 
 
+def test_lines_that_come_one_after_another_are_all_taken_in(office: Office) -> None:
+    """However the server tidies its twin meanwhile."""
+    written = [str(uuid.uuid4()) for _ in range(8)]
+    with office.listen(types="entry.created", workspaceId="ws-one-by-one") as listener:
+        for number, identity in enumerate(written):
+            with office.twin.open("a") as twin:
+                twin.write(json.dumps({"id": identity, "ts": 1715789012345 + number, "workspaceId": "ws-one-by-one"}) + "\n")
+            office.get("/api/inbox/history", limit="1")
+            assert listener.next().data["message_id"] == identity
+    found = office.get("/api/inbox/history", workspaceId="ws-one-by-one")["entries"]
+    assert [entry["id"] for entry in found] == written[::-1]
+
+
 def test_entries_are_seeded_under_development_only(office: Office, dev_office: Office) -> None:
     body = {"workspaceId": "ws-abc123", "workspaceLabel": "Macro", "docs": [{"path": "x.md"}], "comments": "Seeded"}
     refusal(office.person.post("/api/inbox/seed", json=body), 404)

@@ -83,7 +83,7 @@ def test_after_a_disconnect_nothing_is_lost_and_nothing_repeated(office: Office,
     pushed = [desk.push(comments="Zero")]
     with office.listen(workspaceId=desk.workspace_id) as listener:
         pushed.append(desk.push(comments="One"))
-        last = listener.next().id
+        last = listener.until("entry.created", message_id=pushed[-1]).id
     pushed += [desk.push(comments=f"Missed {number}") for number in range(3)]
     resumed = office.listen(last=last, workspaceId=desk.workspace_id) if how == "header" else None
     with resumed or office.listen(workspaceId=desk.workspace_id, after=last) as listener:

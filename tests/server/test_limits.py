@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.cli.process import LIMIT, eventually
-from tests.server.agents import at
+from tests.server.agents import answered, at
 from tests.server.office import JSON, Desk, Office, refusal
 
 Found = Callable[..., Office]
@@ -71,14 +71,6 @@ def test_a_head_that_is_too_large_is_refused(office: Office) -> None:
     assert office.stranger.get("/health").status_code == 200
 
 
-@pytest.fixture
-def slow(found: Found) -> Iterator[Office]:
-    """A server that answers few requests a second."""
-    office = found("--rate", "5").open()
-    yield office
-    assert office.close() == 0
-
-
 def _hurried(ask: Callable[[], httpx.Response]) -> httpx.Response:
     """Ask until it is too much."""
     for _ in range(500):
@@ -88,15 +80,9 @@ def _hurried(ask: Callable[[], httpx.Response]) -> httpx.Response:
     raise AssertionError("five hundred requests were not too many")
 
 
-def test_who_asks_too_often_is_told_when_to_come_back(slow: Office) -> None:
-    answer = _hurried(lambda: slow.person.get("/api/inbox/history"))
-    refusal(answer, 429, "too_many")
-    assert int(answer.headers["retry-after"]) >= 1
-    eventually(lambda: slow.person.get("/api/inbox/history").status_code == 200)
-
-
-def test_an_agent_that_pushes_too_often_is_told_and_nothing_accepted_is_lost(slow: Office) -> None:
-    desk = slow.desk()
+def test_who_asks_too_often_is_told_when_to_come_back(found: Found) -> None:
+    office = found("--rate", "5").open()
+    desk = office.desk()
     accepted = []
 
     def push() -> httpx.Response:
@@ -106,29 +92,58 @@ def test_an_agent_that_pushes_too_often_is_told_and_nothing_accepted_is_lost(slo
         return answer
 
     refusal(_hurried(push), 429, "too_many")
-    entries = slow.inbox.ok("entries", "--limit", "500")["entries"]
+    assert office.person.get("/api/inbox/history").status_code == 200, "one agent's haste holds up the person"
+    answer = _hurried(lambda: office.person.get("/api/inbox/history"))
+    refusal(answer, 429, "too_many")
+    assert int(answer.headers["retry-after"]) >= 1
+    refusal(_hurried(lambda: office.client("prw_guess").get("/api/inbox/history")), 429)  # guesses are slowed down
+    eventually(lambda: office.person.get("/api/inbox/history").status_code == 200)
+    entries = office.inbox.ok("entries", "--limit", "500")["entries"]
     assert sorted(entry["id"] for entry in entries) == sorted(accepted)
+    assert office.close() == 0
 
 
-def test_guesses_of_a_token_are_slowed_down(slow: Office) -> None:
-    refusal(_hurried(lambda: slow.client("prw_guess").get("/api/inbox/history")), 429)
+def test_only_so_many_may_listen_at_once(found: Found) -> None:
+    office = found("--max-listeners", "2").open()
+    with office.listen(), office.listen() as second, office.person.stream("GET", "/api/events") as third:
+        assert third.status_code == 429, "a third one was let in"
+        third.read()
+        refusal(third, 429, "too_many")
+        assert int(third.headers["retry-after"]) >= 1
+        office.desk().push(comments="Meanwhile")
+        second.until("entry.created")
+    eventually(lambda: _may_listen(office))
+    assert office.close() == 0
 
 
-def test_one_agent_s_haste_does_not_hold_up_the_person(slow: Office) -> None:
-    desk = slow.desk()
-    _hurried(lambda: desk.try_push(comments="Again"))
-    assert slow.person.get("/api/inbox/history").status_code == 200
+def _may_listen(office: Office) -> bool:
+    with office.person.stream("GET", "/api/events") as response:
+        return response.status_code == 200
 
 
-def test_waiting_calls_leave_room_for_others(office: Office, desk: Desk, other: Desk) -> None:
+def test_only_so_many_calls_may_wait_at_once(found: Found) -> None:
+    office = found("--max-waits", "1").open()
+    desk = office.desk()
     with at(desk) as agent:
-        waiting = [agent.begin("inbox_read", waitSeconds=50) for _ in range(60)]
+        waiting = agent.waiting("inbox_read")
+        for tool in ("inbox_read", "work_fetch"):
+            assert agent.refused(tool, waitSeconds=5)["code"] == "too_many"
+        assert agent.ok("inbox_read")["messages"] == []
+        identity = agent.ok("inbox_push", comments="Talk to me")["entryId"]
+        office.reply(identity, "Here I am")
+        assert [message["body"] for message in answered(waiting.result(LIMIT))["messages"]] == ["Here I am"]
+        assert agent.ok("inbox_read", waitSeconds=0.01)["messages"] == []
+    assert office.close() == 0
+
+
+def test_many_waiting_calls_leave_room_for_others_and_share_what_comes(office: Office, desk: Desk, other: Desk) -> None:
+    with at(desk) as agent:
+        waiting = [agent.begin("inbox_read", waitSeconds=2, limit=1) for _ in range(40)]
         identity = other.push(comments="Meanwhile")
         assert office.entry(identity)["comments"] == "Meanwhile"
-        told = desk.push(comments="Wake")
-        for _ in range(5):
-            office.reply(told, "Wake up")
-        eventually(lambda: sum(call.done() for call in waiting) >= 1)
-        for call in waiting:
-            call.cancel()
-    assert office.stranger.get("/health").status_code == 200
+        told = desk.push(comments="Talk to me")
+        for number in range(5):
+            office.reply(told, f"Number {number}")
+        results = [answered(call.result(LIMIT)) for call in waiting] + [agent.ok("inbox_read")]
+    bodies = [message["body"] for result in results for message in result["messages"]]
+    assert sorted(bodies) == [f"Number {number}" for number in range(5)]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from mcp import MCPError
+from mcp_types import Tool
 
 from tests.server.agents import VERSIONS, Agent, at, knock, words
 from tests.server.office import Desk, Office
@@ -14,14 +15,6 @@ from tests.server.office import Desk, Office
 TOOLS = ["inbox_ask", "inbox_push", "inbox_read", "work_claim", "work_done", "work_fetch", "work_update"]
 WAYS = [(door, mode) for door in ("http", "stdio") for mode in VERSIONS]
 OWN = ("workspace", "workspaceId", "workspace_id", "agent", "from", "sender", "name", "token")
-
-
-@pytest.fixture(params=WAYS, ids="-".join)
-def agent(request: pytest.FixtureRequest, desk: Desk) -> Iterator[Agent]:
-    """The agent of `desk`, in every way that it may come."""
-    door, mode = request.param
-    with at(desk, door, mode) as session:
-        yield session
 
 
 @pytest.fixture
@@ -36,9 +29,30 @@ def _send(office: Office, desk: Desk, subject: str = "Build") -> str:
     return thread
 
 
-def test_an_agent_works_and_never_learns_its_name(office: Office, desk: Desk, agent: Agent) -> None:
-    assert agent.client.protocol_version in VERSIONS.values()
-    assert sorted(tool.name for tool in agent.tools()) == TOOLS
+def _are_few_and_short(tools: list[Tool], instructions: str) -> bool:
+    for tool in tools:
+        assert 0 < len((tool.description or "").encode()) < 2048
+        assert tool.input_schema["type"] == "object"
+        assert not set(OWN) & set(tool.input_schema.get("properties", {})), tool.name
+    return len(tools) <= 8 and 0 < len(instructions.encode()) < 2048
+
+
+@pytest.mark.parametrize(("door", "mode"), WAYS)
+def test_an_agent_works_and_never_learns_its_name(office: Office, desk: Desk, door: str, mode: str) -> None:
+    with at(desk, door, mode) as agent:
+        assert agent.client.protocol_version == VERSIONS[mode]
+        tools = agent.tools()
+        assert sorted(tool.name for tool in tools) == TOOLS
+        assert _are_few_and_short(tools, agent.client.instructions or "")
+        _work(office, desk, agent)
+    said = "\n".join(agent.heard)
+    for secret in (desk.agent, desk.workspace_id, desk.token, str(desk.path)):
+        assert secret not in said
+    assert {(entry["door"], entry["from"]) for entry in desk.entries()} == {("mcp", desk.agent)}
+
+
+def _work(office: Office, desk: Desk, agent: Agent) -> None:
+    """Everything that an agent does in a day."""
     desk.write("a.md", "# A\n")
     pushed = agent.ok("inbox_push", docs=[{"path": "a.md"}], comments="Look")
     assert set(pushed) == {"ok", "entryId", "ts"}
@@ -59,38 +73,10 @@ def test_an_agent_works_and_never_learns_its_name(office: Office, desk: Desk, ag
     assert agent.ok("work_done", threadId=thread, outcome="failed", summary="Could not")["thread"]["status"] == "failed"
     assert agent.refused("work_done", threadId=thread, outcome="done", summary="Again")["code"] == "invalid_state"
     agent.ok("inbox_read", old=True, entries=True)
-    said = "\n".join(agent.heard)
-    assert desk.agent not in said
-    assert desk.workspace_id not in said
-    assert desk.token not in said
-    assert str(desk.path) not in said
-
-
-def test_the_tools_are_few_and_their_words_are_short(agent: Agent) -> None:
-    tools = agent.tools()
-    assert len(tools) <= 8
-    for tool in tools:
-        assert 0 < len((tool.description or "").encode()) < 2048
-        assert tool.input_schema["type"] == "object"
-        assert not set(OWN) & set(tool.input_schema.get("properties", {})), tool.name
-    assert len((agent.client.instructions or "").encode()) < 2048
-
-
-@pytest.mark.parametrize(("door", "mode"), WAYS)
-def test_both_protocols_are_spoken(desk: Desk, door: str, mode: str) -> None:
-    with at(desk, door, mode) as agent:
-        assert agent.client.protocol_version == VERSIONS[mode]
 
 
 def test_the_door_is_recorded_by_us(desk: Desk, here: Agent) -> None:
     here.ok("inbox_push", comments="Over MCP")
-    (entry,) = desk.entries()
-    assert (entry["door"], entry["from"], entry["workspaceId"]) == ("mcp", desk.agent, desk.workspace_id)
-
-
-def test_over_stdio_the_door_is_the_same(desk: Desk) -> None:
-    with at(desk, "stdio") as agent:
-        agent.ok("inbox_push", comments="Over stdio")
     (entry,) = desk.entries()
     assert (entry["door"], entry["from"], entry["workspaceId"]) == ("mcp", desk.agent, desk.workspace_id)
 

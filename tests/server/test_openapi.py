@@ -91,7 +91,7 @@ def _run(office: Office, token: str, folder: Path, *flags: str) -> subprocess.Co
 def test_no_answer_to_a_person_is_without_its_description(described: tuple[Office, Desk], tmp_path: Path) -> None:
     office, _ = described
     excluded = ["--exclude-path", "/api/events", "--exclude-path", "/api/sign-out", "--exclude-path", "/api/inbox/push"]
-    flags = ["--checks", f"{CHECKS},{UNTOLD}", "--phases", "examples,coverage,fuzzing", "--max-examples", "15"]
+    flags = ["--checks", f"{CHECKS},{UNTOLD}", "--phases", "examples,coverage,fuzzing", "--max-examples", "10"]
     done = _run(office, office.ready["token"], tmp_path, *excluded, *flags)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -100,13 +100,6 @@ def test_no_answer_to_an_agent_is_without_its_description(described: tuple[Offic
     office, desk = described
     flags = ["--checks", CHECKS, "--phases", "examples,coverage,fuzzing", "--max-examples", "30"]
     done = _run(office, desk.token, tmp_path, "--include-path", "/api/inbox/push", *flags)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_no_answer_to_a_stranger_is_without_its_description(described: tuple[Office, Desk], tmp_path: Path) -> None:
-    office, _ = described
-    flags = ["--checks", CHECKS, "--phases", "fuzzing", "--max-examples", "2"]
-    done = _run(office, "made-up", tmp_path, *flags)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -219,7 +219,7 @@ def _said(message: Data, humans: Any) -> str:
     text = f"\n{paint('bold', head)}{paint('dim', ago(message['created_at']))}\n"
     if message["summary"]:
         text += lines(message["summary"], "  ")
-    if message["body"]:
+    if message["body"] and message["body"].strip() != message["summary"].strip():
         text += lines(message["body"], "  ")
     if message["payload_json"] != "{}":
         text += paint("dim", f"+ payload: {line(message['payload_json'])}") + "\n"

@@ -31,7 +31,7 @@ def _workspaces(data: Data) -> str:
     if not data["workspaces"]:
         return "No workspaces. Add one with `inbox workspace add PATH --label TEXT`.\n"
     rows = [(found["workspace_id"], line(found["label"]), line(found["agent"]), line(found["path"])) for found in data["workspaces"]]
-    return table(("workspace", "label", "agent", "path"), rows)
+    return table(("WORKSPACE", "LABEL", "AGENT", "PATH"), rows)
 
 
 def _workspace(data: Data) -> str:
@@ -65,7 +65,7 @@ def _entries(data: Data) -> str:
     for entry in data["entries"]:
         state = entry["question"]["state"] if "question" in entry else "read" if entry["readAt"] else "unread"
         rows.append(f"{paint('dim', f'{_when(entry):>10}')}  {state:8}  {_summary(entry)}\n")
-    return "".join(rows) + ("There are more: --limit, --before.\n" if data["hasMore"] else "")
+    return "".join(rows) + (f"There are more: --before {data['entries'][-1]['id']}\n" if data["hasMore"] else "")
 
 
 def _entry(data: Data) -> str:
@@ -76,10 +76,20 @@ def _entry(data: Data) -> str:
     if "question" in entry:
         text += _question(entry["question"])
     for reply in data["replies"]:
-        text += f"{paint('dim', ago(reply['at']))}  {line(reply['from'])} replied ({reply['via']})\n" + lines(reply["body"], "    ")
+        way = f"{reply['via']}{_doubt(reply)}"
+        text += f"{paint('dim', ago(reply['at']))}  {line(reply['from'])} replied ({way})\n" + lines(reply["body"], "    ")
+    for stamp in data["receipts"]:
+        facts = f"{stamp['step']:13}  {line(stamp['by'])}  {stamp['door']}"
+        text += f"  {paint('dim', stamp['at'])}  {facts.rstrip()}\n"
     return text + "".join(
-        f"  {paint('dim', stamp['at'][:23])}  {stamp['step']:13}  {line(stamp['by'])}  {stamp['door']}\n" for stamp in data["receipts"]
+        f"  {paint('dim', stamp['at'])}  {stamp['step']:13}  {line(stamp['by'])}  {stamp['door']}".rstrip() + "\n"
+        for stamp in data["receipts"]
     )
+
+
+def _doubt(said: Data) -> str:
+    """Whoever can write the file can write any name."""
+    return "" if said["verified"] else ", unverified"
 
 
 def _question(question: Data) -> str:
@@ -95,7 +105,8 @@ def _answer(data: Data) -> str:
         return f"Nobody has answered yet. Go on waiting: inbox ask --entry {data['entry']['id']}\n"
     if answer["state"] == "refused":
         return "Nobody answered in time: take it as refused.\n"
-    by = f"{line(answer['answered_by'])} answered" if answer["answered_by"] else "Nobody answered in time: the default holds"
+    doubt = "" if answer["verified"] else " (unverified)"
+    by = f"{line(answer['answered_by'])} answered{doubt}" if answer["answered_by"] else "Nobody answered in time: the default holds"
     return f"{by}\n" + lines(answer["answer"] or "", "  ")
 
 
@@ -111,7 +122,9 @@ PICTURES: dict[str, Callable[[Data], str]] = {
     "people removed": _removed,
     "people pushed": _told("Pushed"),
     "people notified": _told("Noted"),
-    "people marked": _told("Marked"),
+    "people read": _told("Read"),
+    "people unread": _told("Unread"),
+    "people asked": _told("Asked"),
     "people deleted": lambda data: f"Deleted {line(data['deleted'])}.\n",
     "people entries": _entries,
     "people entry": _entry,

@@ -6,7 +6,9 @@ import os
 
 from postroom.cli import inputs
 from postroom.cli.envelope import NOTHING, Outcome
-from postroom.core.errors import InvalidInput, NotFound
+from postroom.core import checks
+from postroom.core.errors import Interrupted, InvalidInput, NotFound
+from postroom.core.words import quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from postroom.store.port import Store
 
 USUAL = "http://127.0.0.1:8420"
+_ASKED = ("question", "question_file", "to", "choice", "deadline_seconds", "on_silence", "default", "escalate_to")
 
 
 def workspace_add(args: Arguments) -> Outcome:
@@ -26,31 +29,32 @@ def workspace_add(args: Arguments) -> Outcome:
     if not args.label:
         raise InvalidInput("'label' is missing", field="label", hint="Say what people should call it, with --label.")
     # INBOX_AGENT says who we are, not whose workspace it is: only an --agent on this line names its agent.
-    return _registered(add_workspace(store, args.words[0], label=args.label, agent=args.values["agent"]), store, args)
+    url = server_url(store, args.url)
+    return _registered(add_workspace(store, args.words[0], label=args.label, agent=args.values["agent"]), url)
 
 
 def workspace_token(args: Arguments) -> Outcome:
     from postroom.people.workspaces import rotate_token
 
     store = inputs.store(args)
-    return _registered(rotate_token(store, args.words[0]), store, args)
+    url = server_url(store, args.url)
+    return _registered(rotate_token(store, args.words[0]), url)
 
 
-def _registered(registered: Registered, store: Store, args: Arguments) -> Outcome:
-    url = mcp_url(registered.workspace.workspace_id, store, args.url)
+def _registered(registered: Registered, server: str) -> Outcome:
+    url = f"{server}/mcp/{registered.workspace.workspace_id}"
     header = {"Authorization": "Bearer ${INBOX_TOKEN}"}
     connection = {"mcpServers": {"inbox": {"type": "http", "url": url, "headers": header}}}
     data = {"workspace": _plain(registered.workspace), "token": registered.token, "mcp_url": url, "mcp_json": connection}
     return Outcome(data, human="people registered")
 
 
-def mcp_url(workspace_id: str, store: Store, url: str | None) -> str:
-    return f"{server_url(store, url)}/mcp/{workspace_id}"
-
-
 def server_url(store: Store, url: str | None) -> str:
     """The server as named, the one that runs, or where one usually is."""
-    if url:
+    if url is not None:
+        scheme, _, rest = url.partition("://")
+        if scheme not in ("http", "https") or not rest.strip("/") or not url.isprintable() or " " in url:
+            raise InvalidInput(f"{shown(url)} is not the address of a server", field="url", hint=f"Write it as {USUAL}.")
         return url.rstrip("/")
     try:
         with open(os.path.join(store.data or "", "server"), encoding="ascii") as note:
@@ -74,7 +78,9 @@ def workspace_show(args: Arguments) -> Outcome:
 
     store = inputs.store(args)
     found = show_workspace(store, args.words[0])
-    return Outcome({"workspace": _plain(found), "mcp_url": mcp_url(found.workspace_id, store, args.url)}, human="people workspace")
+    return Outcome(
+        {"workspace": _plain(found), "mcp_url": f"{server_url(store, args.url)}/mcp/{found.workspace_id}"}, human="people workspace"
+    )
 
 
 def workspace_remove(args: Arguments) -> Outcome:
@@ -88,13 +94,18 @@ def push(args: Arguments) -> Outcome:
 
     comments = _text(args, "comments") if args.comments is not None or args.comments_file is not None else None
     store = inputs.store(args)
-    entry = verb(store, args.workspace or _workspace_of(store, inputs.agent(args)), docs=args.doc, comments=comments)
+    workspace = args.workspace
+    if workspace is None or args.values["agent"] is not None:
+        workspace = _workspace_of(store, inputs.agent(args))
+    if args.workspace not in (None, workspace):
+        raise InvalidInput("that is another agent's workspace", field="workspace", hint="Leave --agent or --workspace out.")
+    entry = verb(store, workspace, docs=args.doc, comments=comments)
     return Outcome({"entry": entry.plain()}, human="people pushed")
 
 
 def _workspace_of(store: Store, agent: str) -> str:
     with store.read() as tx:
-        row = tx.one(tx.sql.workspace_of_agent, agent=agent)
+        row = tx.one(tx.sql.workspace_of_agent, agent=checks.name("agent", agent))
     if row is None:
         hint = "Add one with `inbox workspace add`; without a workspace there is `inbox notify`."
         raise NotFound(f"{agent} is no workspace's agent", hint=hint, agent=agent)
@@ -112,18 +123,25 @@ def ask(args: Arguments) -> Outcome:
     from postroom.cli.waiting import interruptible
     from postroom.people.asking import answer_of, wait_answer
 
-    if args.entry is not None and (args.question is not None or args.question_file is not None):
-        raise InvalidInput("question and entry exclude each other", field="entry", hint="Leave one of them out.")
+    alone = [key for key in _ASKED if args.values[key]] if args.entry is not None else []
+    if alone:
+        name = alone[0].replace("_", "-")
+        raise InvalidInput(f"{name} and entry exclude each other", field="entry", hint="--entry only waits: leave one of them out.")
     store = inputs.store(args, solitary=True)
-    entry_id = args.entry or _asked(args, store)
+    entry_id = _asked(args, store) if args.entry is None else args.entry
+    who = args.values["from"] if args.values["from"] is not None else args.agent
     if args.no_wait:
-        answer = answer_of(store, entry_id)
-    else:
+        answer = answer_of(store, entry_id, agent=who or None)
+        return Outcome({"entry": entry_of(store, entry_id), "answer": answer.plain()}, human="people asked")
+    try:
         with interruptible():
-            answer = wait_answer(store, entry_id, **inputs.given(args, "timeout_seconds"))
+            answer = wait_answer(store, entry_id, agent=who or None, **inputs.given(args, "timeout_seconds"))
+    except Interrupted as stop:
+        stop.facts["entry_id"] = entry_id
+        stop.hint = f"Go on waiting with `inbox ask --entry {quoted(entry_id)}`; nothing was lost."
+        raise
     data = {"entry": entry_of(store, entry_id), "answer": answer.plain()}
-    waited = answer.state == "open" and not args.no_wait
-    return Outcome(data, human="people answer", exit_code=NOTHING if waited else 0)
+    return Outcome(data, human="people answer", exit_code=NOTHING if answer.state == "open" else 0)
 
 
 def entry_of(store: Store, entry_id: str) -> dict[str, Any]:
@@ -145,10 +163,20 @@ def entries(args: Arguments) -> Outcome:
 
     store, limit = inputs.store(args), inputs.given(args, "limit")
     if args.search is not None:
-        return Outcome(search(store, args.search, **limit).plain(), human="people entries")
+        if args.before is not None or args.workspace is not None or args.unread or args.questions or args.notices:
+            raise InvalidInput("search looks everywhere, and cannot be combined", field="search", hint="Leave the other filters out.")
+        return Outcome(search(store, _words(args.search), **limit).plain(), human="people entries")
     chosen = {"before": args.before, "workspace_id": args.workspace, "unread": args.unread, "open_only": args.questions}
     page = history(store, section="notices" if args.notices else "inbox", **chosen, **limit)
     return Outcome(page.plain(), human="people entries")
+
+
+def _words(given: str) -> str:
+    from postroom.people.words import words
+
+    if not words(checks.text("search", given)):
+        raise InvalidInput("there is no word to look for", field="search", hint="Write a word or the beginning of one.")
+    return given
 
 
 def entry_show(args: Arguments) -> Outcome:
@@ -167,13 +195,13 @@ def entry_reply(args: Arguments) -> Outcome:
 def entry_read(args: Arguments) -> Outcome:
     from postroom.people.entries import mark_read
 
-    return Outcome({"entry": mark_read(inputs.store(args), args.words[0], person=_person(args)).plain()}, human="people marked")
+    return Outcome({"entry": mark_read(inputs.store(args), args.words[0], person=_person(args)).plain()}, human="people read")
 
 
 def entry_unread(args: Arguments) -> Outcome:
     from postroom.people.entries import mark_unread
 
-    return Outcome({"entry": mark_unread(inputs.store(args), args.words[0], person=_person(args)).plain()}, human="people marked")
+    return Outcome({"entry": mark_unread(inputs.store(args), args.words[0], person=_person(args)).plain()}, human="people unread")
 
 
 def entry_delete(args: Arguments) -> Outcome:
@@ -184,8 +212,9 @@ def entry_delete(args: Arguments) -> Outcome:
 
 
 def _person(args: Arguments) -> str:
-    """Who acts: named on this line, else the user. INBOX_AGENT is a program's name."""
-    return str(args.values["agent"] or "user")
+    """Who acts: named on this line, or by INBOX_AGENT, else the user. Of an agent's name the verb wants nothing."""
+    named = args.values["agent"]
+    return str(args.agent or "user") if named is None else str(named)
 
 
 def _text(args: Arguments, field: str) -> str:

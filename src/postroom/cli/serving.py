@@ -29,8 +29,8 @@ def serve(args: Arguments) -> Outcome:
     place = team.place if team is not None else None
     store = inputs.store(args) if place is None else open_store(place, door="cli")
     given = inputs.given(args, "host", "port", "data", "person", "tls_cert", "tls_key", "rate")
-    limits = {"most_listeners": args.max_listeners, "most_waits": args.max_waits}
-    given |= {key: _positive(key, value) for key, value in limits.items() if value is not None}
+    limits = {"most_listeners": "max_listeners", "most_waits": "max_waits"}
+    given |= {key: _positive(flag, args.values[flag]) for key, flag in limits.items() if args.values[flag] is not None}
     if "rate" in given:
         _positive("rate", given["rate"])
     if not 0 <= given.get("port", 0) <= 65535:
@@ -52,7 +52,7 @@ def serve(args: Arguments) -> Outcome:
 
 def _positive(field: str, value: float) -> float:
     if not value > 0:
-        raise InvalidInput(f"{field.replace('_', '-')} must be more than 0, not {value:g}", field=field)
+        raise InvalidInput(f"{field.replace('_', '-')} must be more than 0, not {value:g}", field=field.replace("_", "-"))
     return value
 
 
@@ -79,8 +79,9 @@ def sign_in(args: Arguments) -> Outcome:
     from postroom.people.passes import issue_link
 
     store = inputs.store(args)
-    token = issue_link(store, person=args.person or "user")
-    url = f"{server_url(store, args.url)}/sign-in?token={token}"
+    server = server_url(store, args.url)
+    token = issue_link(store, person="user" if args.person is None else args.person)
+    url = f"{server}/sign-in?token={token}"
     return Outcome({"sign_in_url": url, "text": f"Open this, within the hour; it works once:\n  {url}\n"}, human="text")
 
 

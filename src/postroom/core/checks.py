@@ -41,7 +41,7 @@ def name(field: str, value: str | None, *, hint: str = "", longest: int = NAME_L
 def path(field: str, value: str) -> str:
     """A reference to a file, as its sender names it."""
     if not text(field, value).strip():
-        raise InvalidInput(f"{field} is empty", field=field)
+        raise InvalidInput(f"{field} is empty", field=field, hint="Name a file.")
     if len(value) > PATH_LENGTH or not value.isprintable():
         raise InvalidInput(f"{field} must be one line of at most {PATH_LENGTH} characters, without control characters", field=field)
     return value

@@ -15,6 +15,7 @@ SECTIONS = (INBOX, NOTICES)
 OPEN, ANSWERED, DEFAULT, REFUSED, ENDED = "open", "answered", "default", "refused", "ended"
 WAIT, REFUSE, ESCALATE = "wait", "refuse", "escalate"
 ON_SILENCE = (WAIT, DEFAULT, REFUSE, ESCALATE)
+UNVERIFIED = ("cli", "library", "file")  # doors at which nobody vouched for who speaks
 
 
 class Workspace(Record):
@@ -156,7 +157,7 @@ ENTRY_FIELDS = len(Entry.__fields__) - 1
 def entry_of(row: tuple[Any, ...]) -> Entry:
     """What the statements that list entries return: an entry, and what it asks."""
     ask = None if row[ENTRY_FIELDS] is None else Ask(*row[ENTRY_FIELDS:])
-    return Entry(*row[:ENTRY_FIELDS]).replace(ask=ask)
+    return Entry(*row[:ENTRY_FIELDS], ask)  # type: ignore[call-arg] # a row is as long as the statement says
 
 
 class Page(Record):
@@ -191,6 +192,7 @@ class PersonReply(Record):
             "door": self.door,
             "at": self.created_at,
             "via": self.via,
+            "verified": self.door not in UNVERIFIED,
         }
 
 
@@ -231,11 +233,13 @@ class Answer(Record):
     deadline: str | None
     to: str
 
+    def plain(self) -> dict[str, Any]:
+        return {**super().plain(), "verified": self.door not in UNVERIFIED}
+
     @classmethod
     def of(cls, ask: Ask) -> Answer:
-        deadline = ask.deadline if ask.due_at is not None else None
         by, at, door = ask.answered_by, ask.answered_at, ask.answered_door
-        return cls(ask.entry_id, ask.state, ask.answer, ask.choice, by, at, door, deadline, ask.addressee)
+        return cls(ask.entry_id, ask.state, ask.answer, ask.choice, by, at, door, None if ask.escalated_at else ask.deadline, ask.addressee)
 
 
 class Received(Record):

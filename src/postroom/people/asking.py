@@ -91,9 +91,9 @@ def _ask(
     facts: dict[str, Any],
 ) -> Entry:
     with store.write() as tx:
-        _human(tx, "to", to)
+        ledger.human(tx, "to", to)
         if facts["escalate_to"] is not None:
-            _human(tx, "escalate_to", facts["escalate_to"])
+            ledger.human(tx, "escalate_to", facts["escalate_to"])
         due = None if seconds is None else tx.now() + int(seconds * clock.SECOND)
         asked = {"addressee": to, "deadline": None if due is None else clock.stamp(due), **facts}
         asked["due_at"] = None if facts["on_silence"] == WAIT else due
@@ -118,11 +118,12 @@ def wait_answer(store: Store, entry_id: str, *, timeout_seconds: float = 0, agen
     Whoever is handed the answer here does not find it among its messages again.
     """
     checks.seconds("timeout_seconds", timeout_seconds, zero=True)
+    checks.name("entry", entry_id)
     deadline = _Deadline(store, entry_id)
 
     def look() -> Answer | None:
         answer = answer_of(store, entry_id, agent=agent)
-        deadline.at = None if answer.deadline is None else clock.instant(answer.deadline)
+        deadline.at = clock.instant(answer.deadline) if answer.deadline is not None and answer.state == OPEN else None
         return None if answer.state == OPEN else answer
 
     found = until(store, look, timeout_seconds, topics=(ledger.of_entry(entry_id),), chore=deadline)
@@ -198,9 +199,13 @@ def _question(question: str) -> str:
 def _choices(choices: Sequence[str]) -> list[str]:
     if isinstance(choices, str) or not isinstance(choices, list | tuple):
         raise InvalidInput("choices must be a list", field="choices")
-    given = [checks.name("choices", choice) for choice in choices]
-    if given and (not 2 <= len(given) <= MOST_CHOICES or len(set(given)) != len(given)):
-        raise InvalidInput(f"choices must be 2 to {MOST_CHOICES} different ones, not {len(set(given))}", field="choices")
+    given = [checks.name("choices", choice, hint="Each choice is a short text.") for choice in choices]
+    if len(set(given)) != len(given):
+        raise InvalidInput(
+            f"there must be 2 to {MOST_CHOICES} different choices, and one is given twice", field="choices", hint="Leave one out."
+        )
+    if given and not 2 <= len(given) <= MOST_CHOICES:
+        raise InvalidInput(f"there must be 2 to {MOST_CHOICES} choices, not {len(given)}", field="choices", hint="Or none, for any answer.")
     return given
 
 
@@ -235,10 +240,3 @@ def _workspace(store: Store, agent: str | None, workspace_id: str | None) -> Wor
             return workspaces.found(tx, workspace_id)
         row = tx.one(tx.sql.workspace_of_agent, agent=checks.name("agent", agent))
     return None if row is None else Workspace(*row)
-
-
-def _human(tx: Transaction, field: str, name: str) -> None:
-    row = tx.one(tx.sql.agent_find, name=checks.name(field, name))
-    if row is None or row[1] != "human":
-        hint = f"Make one known with `inbox agent add {name} --kind human`."
-        raise InvalidInput(f"{name} is not a person that this store knows", field=field, hint=hint)

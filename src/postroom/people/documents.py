@@ -54,7 +54,7 @@ class Document:
         from hashlib import sha256
 
         digest, at = sha256(), 0
-        while at <= HASHED_BYTES and (part := self.block(at)):
+        while at < self.size and (part := self.block(at)[: self.size - at]):  # it may be growing
             digest.update(part)
             at += len(part)
         return digest.hexdigest()

@@ -100,6 +100,8 @@ def history(
 ) -> Page:
     """Entries, newest first, after the one named by `before`. A page costs the same however many there are."""
     check_page(limit, section)
+    if workspace_id is not None:
+        checks.name("workspace", workspace_id)
     twin.take_in(store)
     folding.fold(store)
     with store.read() as tx:
@@ -166,7 +168,7 @@ def mark_read(store: Store, entry_id: str, *, person: str) -> Entry:
     checks.name("person", person)
     folding.fold(store)
     with store.write() as tx:
-        return ledger.see(tx, ledger.locked(tx, entry_id), person)
+        return ledger.see(tx, ledger.locked(tx, entry_id), ledger.human(tx, "person", person))
 
 
 @retried
@@ -175,6 +177,7 @@ def mark_unread(store: Store, entry_id: str, *, person: str) -> Entry:
     folding.fold(store)
     with store.write() as tx:
         entry = ledger.locked(tx, entry_id)
+        ledger.human(tx, "person", person)
         if entry.read_at is None:
             return entry
         ledger.announce(tx, "unread", entry_id, source=person, **ledger.facts(entry))
@@ -202,6 +205,7 @@ def delete_entry(store: Store, entry_id: str, *, person: str) -> None:
 def _delete(store: Store, entry_id: str, person: str) -> None:
     with store.write() as tx:
         entry = ledger.locked(tx, entry_id)
+        ledger.human(tx, "person", person)
         seq = ledger.announce(tx, "deleted", entry_id, source=person, **ledger.facts(entry))
         tx.run(tx.sql.words_delete, seq=entry.seq, words=entry.words)
         for statement in (tx.sql.replies_delete, tx.sql.ask_delete):

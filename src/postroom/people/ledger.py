@@ -5,6 +5,7 @@ from __future__ import annotations
 from postroom.core import checks, clock, ids, jsontext
 from postroom.core.entries import INBOX, Ask, Entry, Workspace, entry_of, milliseconds
 from postroom.core.errors import InvalidInput, NotFound
+from postroom.core.words import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,6 +90,17 @@ def found(tx: Transaction, entry_id: str) -> Entry:
     if row is None:
         raise unknown(entry_id)
     return entry_of(row)
+
+
+def human(tx: Transaction, field: str, name: str) -> str:
+    """A person that the store knows: nobody else is asked, and nobody else answers."""
+    row = tx.one(tx.sql.agent_find, name=checks.name(field, name))
+    if row is not None and row[1] != "human":
+        raise InvalidInput(f"{name} is an agent, not a person", field=field, hint="Name a person; `inbox agent list` shows them.")
+    if row is None:
+        hint = f"Make them known with `inbox agent add {quoted(name)} --kind human`."
+        raise InvalidInput(f"{name} is not a person that this store knows", field=field, hint=hint)
+    return name
 
 
 def text(field: str, value: str) -> str:

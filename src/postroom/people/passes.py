@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from postroom.core import checks, clock
 from postroom.core.entries import Session
-from postroom.core.errors import InvalidInput, NotFound
-from postroom.people import tokens
+from postroom.core.errors import NotFound
+from postroom.people import ledger, tokens
 from postroom.store.attempts import retried
 
 TYPE_CHECKING = False
@@ -64,9 +64,7 @@ def revoke(store: Store, token: str) -> None:
 
 
 def _issue(tx: Transaction, kind: str, person: str, seconds: float | None) -> tuple[str, str | None]:
-    row = tx.one(tx.sql.agent_find, name=checks.name("person", person))
-    if row is None or row[1] != "human":
-        raise InvalidInput(f"{person} is not a person", field="person", hint=f"Make one with `inbox agent add {person} --kind human`.")
+    ledger.human(tx, "person", person)
     token = tokens.fresh(_PREFIXES[kind])
     expires_at = None if seconds is None else clock.stamp(tx.now() + int(seconds * clock.SECOND))
     facts = {"kind": kind, "person": person, "created_at": clock.stamp(tx.now()), "expires_at": expires_at}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.core import checks, clock, jsontext
-from postroom.core.entries import Entry, PersonReply, Received, entry_of
+from postroom.core.entries import UNVERIFIED, Entry, PersonReply, Received, entry_of
 from postroom.mail import mailbox
 from postroom.people import asking, folding, ledger
 from postroom.store.attempts import retried
@@ -12,8 +12,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.core.letters import MailMessage, Parcel
     from postroom.store.port import Store, Transaction
-
-UNVERIFIED = ("cli", "library")
 
 
 def read_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[Received, ...]:
@@ -33,8 +31,10 @@ def _read(store: Store, agent: str, limit: int) -> tuple[Received, ...]:
             found += _mail(tx, agent, limit - len(found), upto=clock.instant(answer.at))
             if len(found) == limit:
                 break
-            asking.hand_over(tx, ledger.locked(tx, answer.id))
-            found.append(answer)
+            entry = ledger.locked_or_none(tx, answer.id)
+            if entry is not None and entry.ask is not None and entry.ask.collected_at is None:  # nobody was faster
+                asking.hand_over(tx, entry)
+                found.append(answer)
         found += _mail(tx, agent, limit - len(found))
         tx.run(tx.sql.agent_seen, name=agent, now=clock.stamp(tx.now()))
     return tuple(found)

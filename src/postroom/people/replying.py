@@ -5,6 +5,7 @@ from __future__ import annotations
 from postroom.core import checks, clock
 from postroom.core.entries import ANSWERED, Entry, PersonReply, Replied
 from postroom.core.errors import InvalidState
+from postroom.core.states import TERMINAL
 from postroom.mail import drafts, mailbox
 from postroom.people import asking, folding, ledger
 from postroom.store.attempts import retried
@@ -30,6 +31,7 @@ def reply(store: Store, entry_id: str, *, person: str, body: str) -> Replied:
 def _reply(store: Store, entry_id: str, person: str, body: str) -> Replied:
     with store.write() as tx:
         entry = ledger.locked(tx, entry_id)
+        ledger.human(tx, "person", person)
         reply_id = tx.fresh("rep")
         via, message_id = _send(tx, entry, reply_id, person, body)
         if entry.ask is not None and entry.is_open:
@@ -45,6 +47,9 @@ def _send(tx: Transaction, entry: Entry, reply_id: str, person: str, body: str) 
     """The way that a reply goes, and the id of the message that carries it."""
     if entry.ask is not None and entry.ask.thread_id is not None:
         thread, lease = messages.locked(tx, entry.ask.thread_id)
+        if thread.status in TERMINAL:
+            hint = "Nobody waits for this answer any more; for anything new, send a thread."
+            raise InvalidState(f"the thread has ended: it is {thread.status}", hint=hint, status=thread.status)
         said = messages.content(body.strip().partition("\n")[0][:SUMMARY], body, "{}", ())
         posted = threads.say(tx, thread, lease, said, sender=person, to=entry.agent, kind="answer", event_type="thread.replied")
         return THREAD, posted.message.message_id

@@ -69,7 +69,8 @@ class Twin:
         `briefly`: only append, and only if nobody else is at it; what takes longer is left to a call that has time.
         """
         try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            for folder in (os.path.dirname(self._folder), self._folder):
+                os.makedirs(folder, mode=0o700, exist_ok=True)
             notes = os.open(self._notes, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 if not _lock(notes, 0 if briefly else _PATIENCE):

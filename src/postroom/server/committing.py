@@ -8,7 +8,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
-from postroom.core.errors import Refusal
+from postroom.core.errors import Contended, Refusal
 from postroom.store.port import Store
 
 T = TypeVar("T")
@@ -58,10 +58,16 @@ class Committer:
 
     def _commit(self, jobs: list[Job]) -> list[Any]:
         try:
-            with self._store.together() as batch:
-                return [_attempt(verb, batch.through(door)) for verb, door, _ in jobs]
+            try:
+                return self._together(jobs)
+            except Contended:  # one of them refused after it had written: now each can be undone by itself
+                return self._together(jobs, careful=True)
         except Exception as error:  # noqa: BLE001: whatever it was, each of those who wait must hear of it
             return [error] * len(jobs)
+
+    def _together(self, jobs: list[Job], *, careful: bool = False) -> list[Any]:
+        with self._store.together(careful=careful) as batch:
+            return [_attempt(verb, batch.through(door)) for verb, door, _ in jobs]
 
 
 def _attempt(verb: Callable[[Store], Any], store: Store) -> Any:

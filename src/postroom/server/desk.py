@@ -18,6 +18,7 @@ from postroom.store import open_store
 from postroom.store.port import Store, Transaction
 
 T = TypeVar("T")
+PAGES = 256  # kept at once
 FOREIGN = 2.0  # seconds between looks at what others wrote into the twin
 LONGEST_WAIT = 50.0  # clients give a call a minute
 
@@ -31,6 +32,8 @@ class Desk:
         self._reader = self._opened(place)
         self._reading = Lock()
         self._waits, self._most_waits = 0, most_waits
+        self._pages: dict[tuple[object, ...], tuple[float, bytes]] = {}
+        self._pages_of: int | None = None
         self.follower = Follower(self._opened(place), data)
         self._committer = Committer(self._opened(place), self.follower.follow)
         self.hub = Hub(self._opened(place), most=most_listeners)
@@ -57,6 +60,26 @@ class Desk:
         if await self.read(folding.is_behind):
             await self.write(folding.fold)
         return await self.read(look)
+
+    async def page(self, key: tuple[object, ...], make: Callable[[], Awaitable[bytes]]) -> bytes:
+        """An answer that is made once, and given again until anything was committed or fell due."""
+        version = self._version()
+        if version is None or self.follower.changed():
+            return await make()
+        if version != self._pages_of:
+            self._pages.clear()
+            self._pages_of = version
+        kept = self._pages.get(key)
+        if kept is not None and monotonic() < kept[0]:
+            return kept[1]
+        made, due = await make(), await self.read(folding.next_due)
+        if len(self._pages) < PAGES and self._version() == version:
+            self._pages[key] = (float("inf") if due is None else monotonic() + due, made)
+        return made
+
+    def _version(self) -> int | None:
+        """A number that changes with every commit of another connection, where there is one; ours only reads."""
+        return self._reader.data_version() if self._local else None  # type: ignore[attr-defined]
 
     async def ask(self, verb: Callable[[Store], T]) -> T:
         """A verb that only reads, and opens its own views."""
@@ -120,6 +143,7 @@ class Follower:
         self._twin = None if folder is None else Twin(store, folder)
         self._wake, self._stop = Flag(), False
         self._one, self._seen = Lock(), None if self._twin is None else self._twin.state()
+        self.follow()  # what somebody who was killed left undone
         self._thread = Thread(target=self._work, name="twin", daemon=True)
         self._thread.start()
 

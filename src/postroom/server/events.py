@@ -7,13 +7,14 @@ from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from postroom.core.errors import InvalidInput
 from postroom.core.records import Event
 from postroom.core.words import shown
 from postroom.server.callers import Caller
 from postroom.server.desk import Desk
-from postroom.server.hub import AT_ONCE, Heard, Wanted
+from postroom.server.hub import AT_ONCE, Ear, Heard, Wanted
 from postroom.server.requests import Office
 from postroom.store.port import Row, Transaction
 
@@ -24,27 +25,38 @@ async def events(request: Request, office: Office, caller: Caller) -> Response:
     wanted = _wanted(request)
     after = await _after(request, office.desk)
     office.desk.hub.check()
-    headers = {"X-Accel-Buffering": "no"}
-    return StreamingResponse(_stream(office.desk, wanted, after), media_type="text/event-stream", headers=headers)
+    return _Stream(office.desk, wanted, after)
 
 
-async def _stream(desk: Desk, wanted: Wanted, after: int | None) -> AsyncIterator[bytes]:
-    with desk.hub.listen(wanted, stream=True) as ear:  # before the past is read, so that nothing falls between
-        yield b": connected\n\n"
-        last = after or 0
-        async for heard in _past(desk, after):
-            last = heard.event.event_id
-            if wanted(heard):
+class _Stream(StreamingResponse):
+    """Listens from the moment at which it was let in, and until it ended, however that was."""
+
+    def __init__(self, desk: Desk, wanted: Wanted, after: int | None) -> None:
+        self._ear = desk.hub.listen(wanted, stream=True).__enter__()  # before the past is read, so that nothing falls between
+        headers = {"X-Accel-Buffering": "no"}
+        super().__init__(_frames(desk, self._ear, wanted, after), media_type="text/event-stream", headers=headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._ear:
+            await super().__call__(scope, receive, send)
+
+
+async def _frames(desk: Desk, ear: Ear, wanted: Wanted, after: int | None) -> AsyncIterator[bytes]:
+    yield b": connected\n\n"
+    last = after or 0
+    async for heard in _past(desk, after):
+        last = heard.event.event_id
+        if wanted(heard):
+            yield heard.frame
+    while not desk.hub.stopping and not ear.overrun:
+        while ear.heard:
+            heard = ear.heard.popleft()
+            if heard.event.event_id > last:
                 yield heard.frame
-        while not desk.hub.stopping and not ear.overrun:
-            while ear.heard:
-                heard = ear.heard.popleft()
-                if heard.event.event_id > last:
-                    yield heard.frame
-            if not desk.hub.stopping and not ear.overrun and not await ear.wait(PING):
-                yield b": ping\n\n"
-        if desk.hub.stopping:
-            yield b"event: goodbye\ndata: {}\n\n"
+        if not desk.hub.stopping and not ear.overrun and not await ear.wait(PING):
+            yield b": ping\n\n"
+    if desk.hub.stopping:
+        yield b"event: goodbye\ndata: {}\n\n"
 
 
 async def _past(desk: Desk, after: int | None) -> AsyncIterator[Heard]:

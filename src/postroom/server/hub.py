@@ -105,12 +105,14 @@ class Hub:
             raise TooMany("too many are listening already", hint="Come back in a few seconds.", retry_after=5)
 
     def add(self, ear: Ear) -> None:
-        self._ears.add(ear)
-        self._streams += ear.stream
+        if ear not in self._ears:
+            self._ears.add(ear)
+            self._streams += ear.stream
 
     def drop(self, ear: Ear) -> None:
-        self._ears.discard(ear)
-        self._streams -= ear.stream
+        if ear in self._ears:
+            self._ears.remove(ear)
+            self._streams -= ear.stream
 
     def stop(self) -> None:
         """Everybody who waits is told, and goes."""

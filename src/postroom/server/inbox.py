@@ -6,6 +6,7 @@ import asyncio
 from functools import partial
 from typing import Any
 
+import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -32,20 +33,25 @@ async def history(request: Request, office: Office, caller: Caller) -> Response:
         unread=unread,
         open_only=is_open,
     )
-    return _listed(await office.desk.fresh(look), office, caller)
+
+    async def make() -> bytes:
+        return _listed(await office.desk.fresh(look), office, caller)
+
+    key = (limit, query.get("before"), query.get("workspaceId"), section, unread, is_open)
+    return Json(await office.desk.page(key, make))
 
 
 async def search(request: Request, office: Office, caller: Caller) -> Response:
     look = partial(entries.find, q=request.query_params.get("q", ""), limit=whole(request, "limit", 50))
-    return _listed(await office.desk.fresh(look), office, caller)
+    return Json(_listed(await office.desk.fresh(look), office, caller))
 
 
-def _listed(page: Page, office: Office, caller: Caller) -> Json:
+def _listed(page: Page, office: Office, caller: Caller) -> bytes:
     """What was put before a person for the first time is noted, after it was."""
     new = [entry.id for entry in page.entries if entry.offered_at is None]
     if new:
         office.later(office.desk.write(partial(entries.note_offered, entry_ids=new, person=caller.name), caller.door))
-    return Json(page.plain())
+    return orjson.dumps(page.plain())
 
 
 async def show(request: Request, office: Office, caller: Caller) -> Response:

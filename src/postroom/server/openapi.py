@@ -66,7 +66,10 @@ _ENTRY = _object(
 ) | {"description": "What a person sees"}
 _ENTRY["properties"]["from"] = _TEXT
 _REPLY = _object(
-    "id entryId body door at via", id=_TEXT, entryId=_TEXT, body=_TEXT, door=_TEXT, at=_TEXT, via={"enum": ["thread", "answer", "mailbox"]}
+    "id entryId body door at via verified",
+    **dict.fromkeys(("id", "entryId", "from", "body", "door", "at"), _TEXT),
+    via={"enum": ["thread", "answer", "mailbox"]},
+    verified=_TRUTH,
 )
 _THREAD = _object(
     "thread_id subject created_by assigned_to status priority created_at updated_at",

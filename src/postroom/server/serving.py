@@ -7,6 +7,7 @@ import ipaddress
 import os
 import signal
 import socket
+import ssl
 from collections.abc import Callable
 from types import FrameType
 
@@ -65,7 +66,8 @@ def serve(settings: Settings, store: Store, ready: Callable[[Ready], None]) -> N
     told = Ready(url, bearer(store, settings), f"{url}/sign-in?token={passes.issue_link(store, person=settings.person)}")
     note = noted(settings, store, url)
     try:
-        asyncio.run(_serve(settings, bound, port, lambda: ready(told)))
+        with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:  # uvloop, where it is
+            runner.run(_serve(settings, bound, port, lambda: ready(told)))
     finally:
         bound.close()
         if note is not None and os.path.exists(note):
@@ -76,9 +78,16 @@ def check(settings: Settings) -> None:
     """What would put people's words on a network in the clear is refused."""
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise InvalidInput("TLS needs a certificate and its key", field="tls-cert", hint="Give --tls-cert and --tls-key.")
-    for path in (settings.tls_cert, settings.tls_key):
-        if path is not None and not os.access(path, os.R_OK):
-            raise InvalidInput(f"{path} cannot be read", field="tls-cert", hint="Check the path and its permissions.")
+    if settings.tls_cert is not None:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            raise InvalidInput(f"the certificate cannot be used: {error}", field="tls-cert", hint="Check both files.") from None
+    if settings.data is not None:
+        try:
+            os.makedirs(settings.data, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise InvalidInput(f"{settings.data} cannot be used: {error.strerror}", field="data", hint="Name a folder.") from None
     if is_loopback(settings.host):
         return
     if settings.dev:
@@ -106,6 +115,11 @@ def _bound(settings: Settings) -> socket.socket:
     """A socket that listens. `IPPROTO_TCP` is said, or asyncio leaves Nagle on, and each small answer takes 40 ms."""
     try:
         family, _, _, _, where = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError):
+        raise InvalidInput(
+            f"there is no address {settings.host}", field="host", hint="Write 127.0.0.1, or a name of this machine."
+        ) from None
+    try:
         bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(where)
@@ -187,7 +201,7 @@ def bearer(store: Store, settings: Settings) -> str:
 
 def noted(settings: Settings, store: Store, url: str) -> str | None:
     """A note of where the server is, for the commands that print links to it."""
-    folder = settings.data or store.data
+    folder = store.data or settings.data  # beside the store, where commands look
     if folder is None:
         return None
     path = os.path.join(folder, "server")

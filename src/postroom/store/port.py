@@ -242,8 +242,11 @@ class Store(Protocol):
     def through(self, door: str) -> Store:
         """The same store, for what comes in by another door."""
 
-    def together(self) -> AbstractContextManager[Store]:
-        """Many verbs in one transaction: each of them all or nothing, and all of them on disk when it ends."""
+    def together(self, *, careful: bool = False) -> AbstractContextManager[Store]:
+        """Many verbs in one transaction: each of them all or nothing, and all of them on disk when it ends.
+
+        Raises `Contended`, with nothing kept, if a verb refused after it had written: then run them all again, `careful`, which costs more.
+        """
 
     def read(self) -> Transaction: ...
 

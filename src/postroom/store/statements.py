@@ -355,8 +355,9 @@ entry_place = "SELECT ts, seq FROM entries WHERE id = :id"
 entry_of_message = "SELECT id FROM entries WHERE message_id = :message_id"
 _OLDER = "(e.ts, e.seq) < (:ts, :seq)"
 _NEWEST = "ORDER BY e.ts DESC, e.seq DESC LIMIT :limit"
-entries_page = f"{ENTRIES} WHERE e.section = :section AND {_OLDER} {_NEWEST}"
-entries_page_unread = f"{ENTRIES} WHERE e.section = :section AND e.read_at IS NULL AND {_OLDER} {_NEWEST}"
+# CAST: SQLite prepares a statement anew at each call, if a bind is compared with what a partial index asks for.
+entries_page = f"{ENTRIES} WHERE e.section = CAST(:section AS text) AND {_OLDER} {_NEWEST}"
+entries_page_unread = f"{ENTRIES} WHERE e.section = CAST(:section AS text) AND e.read_at IS NULL AND {_OLDER} {_NEWEST}"
 # Two filters at once are rare: one of them leads through its index, the other is compared row by row.
 entries_page_open = f"{ENTRIES} WHERE e.is_open = 1 AND {_OLDER} AND (:unread = 0 OR e.read_at IS NULL) {_NEWEST}"
 entries_page_workspace = f"""

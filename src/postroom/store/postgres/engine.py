@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 VERSION = 4  # of the schema: the number of the newest migration
 CHANNELS = 1009
+FORGOTTEN = "26000"  # invalid_sql_statement_name
 NOW = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
 RING = "SELECT pg_notify(channel, '') FROM unnest(CAST(:channels AS text[])) AS channel"
 
@@ -66,7 +67,7 @@ class PostgresStore:
         other.__dict__.update(self.__dict__, door=door)
         return other
 
-    def together(self) -> AbstractContextManager[PostgresStore]:
+    def together(self, *, careful: bool = False) -> AbstractContextManager[PostgresStore]:
         """Differs from SQLite: each verb keeps a transaction of its own; the server itself flushes commits together."""
         return nullcontext(self)
 
@@ -152,7 +153,7 @@ class Transaction(Turn):
         try:
             rows: list[Row] = sent.fetchall()
         except Error as error:
-            raise refusal(error, self.store.address.shown) from error
+            raise self._refusal(error) from error
         self._check_guards()
         return rows
 
@@ -171,7 +172,14 @@ class Transaction(Turn):
         try:
             return self.store.connection.execute(written(statement), binds)
         except Error as error:
-            raise refusal(error, self.store.address.shown) from error
+            raise self._refusal(error) from error
+
+    def _refusal(self, error: Error) -> Refusal:
+        """What an error means. A pipeline that failed may leave the driver with a prepared statement that the server never got:
+        then the connection is given up, and the verb is run again on a new one."""
+        if error.sqlstate == FORGOTTEN:
+            self.store.connection.close()
+        return refusal(error, self.store.address.shown)
 
     def _check_guards(self) -> None:
         """Answers come in the order of the questions: whatever was sent before one that is here is answered too."""
@@ -197,7 +205,7 @@ class Transaction(Turn):
             row = cursor.fetchone()
             self._now = row[0] if row else 0
         except Error as error:
-            raise refusal(error, self.store.address.shown) from error
+            raise self._refusal(error) from error
         if self.store.clock is not None:
             self._now = self.store.clock()
 
@@ -239,7 +247,7 @@ class WriteTransaction(Transaction):
             self._sending.close()
         except Error as error:
             self._roll_back()
-            raise refusal(error, self.store.address.shown) from error
+            raise self._refusal(error) from error
         except BaseException:
             self._roll_back()
             raise

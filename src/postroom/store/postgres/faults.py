@@ -16,7 +16,7 @@ from postroom.core.errors import (
 )
 
 AWAY = ("08", "57P01", "57P02", "57P03", "57P05")
-CONTENDED = ("40001", "40P01", "23505")
+CONTENDED = ("40001", "40P01", "23505", "26000")
 FORBIDDEN = ("28", "42501")
 
 

@@ -74,10 +74,10 @@ class SqliteStore:
         other.__dict__.update(self.__dict__, door=door)
         return other
 
-    def together(self) -> Batch:
+    def together(self, *, careful: bool = False) -> Batch:
         from postroom.store.sqlite.together import Batch
 
-        return Batch(self)
+        return Batch(self, careful=careful)
 
     def read(self) -> Transaction:
         return Transaction(self)
