@@ -60,8 +60,10 @@ def test_only_the_thread_that_was_asked_for_is_heard(office: Office, desk: Desk)
     with office.listen(thread=thread) as listener:
         office.inbox.ok(*send, "Two")
         office.inbox.ok("claim", "--agent", desk.agent, "--thread", thread)
-        heard = listener.next()
-    assert (heard.type, heard.data["thread_id"]) == ("thread.claimed", thread)
+        heard = [listener.next()]
+        while heard[-1].type != "thread.claimed":
+            heard.append(listener.next())
+    assert {each.data["thread_id"] for each in heard} == {thread}
 
 
 def test_only_the_workspace_that_was_asked_for_is_heard(office: Office, desk: Desk, other: Desk) -> None:
@@ -72,10 +74,11 @@ def test_only_the_workspace_that_was_asked_for_is_heard(office: Office, desk: De
 
 
 def test_without_a_cursor_listening_starts_now(office: Office, desk: Desk) -> None:
-    desk.push(comments="Before")
-    with office.listen(workspaceId=desk.workspace_id) as listener:
-        after = desk.push(comments="After")
-        assert listener.next().data["message_id"] == after
+    for _ in range(20):  # what was accepted a moment ago is the past, however busy the server is
+        desk.push(comments="Before")
+        with office.listen(workspaceId=desk.workspace_id) as listener:
+            after = desk.push(comments="After")
+            assert listener.next().data["message_id"] == after
 
 
 @pytest.mark.parametrize("how", ["header", "query"])
