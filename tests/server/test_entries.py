@@ -174,7 +174,7 @@ def test_lines_that_come_one_after_another_are_all_taken_in(office: Office) -> N
             with office.twin.open("a") as twin:
                 twin.write(json.dumps({"id": identity, "ts": 1715789012345 + number, "workspaceId": "ws-one-by-one"}) + "\n")
             office.get("/api/inbox/history", workspaceId="ws-one-by-one", limit="1")
-        lines = {json.loads(line).get("id") for line in office.twin.read_text().splitlines() if line.startswith('{"')}
+        lines = {json.loads(line).get("id") for line in office.twin.read_text().split("\n") if line.startswith('{"')}
         assert [identity for identity in written if identity not in lines] == []
         heard = {each.data["message_id"] for each in listener.take(40)}
     assert heard == set(written)

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 
 def serve(args: Arguments) -> Outcome:
-    _need_server()
-    from postroom.server.serving import Settings
-    from postroom.server.serving import serve as run
+    from postroom.server.settings import Settings, check
 
     if args.demo and args.db is not None:
         raise InvalidInput("the demonstration wants a store of its own", field="db", hint="Leave --db or --demo out.")
@@ -36,6 +34,9 @@ def serve(args: Arguments) -> Outcome:
     if not 0 <= given.get("port", 0) <= 65535:
         raise InvalidInput(f"port must be from 0 to 65535, not {given['port']}", field="port")
     settings = Settings(store.place, dev=args.dev, behind_proxy=args.behind_proxy, allow_hosts=tuple(args.allow_host), **given)
+    check(settings)
+    _need_server()
+    from postroom.server.serving import serve as run
 
     def ready(told: Ready) -> None:
         write(1, success("serve", told.plain()) if args.json else _welcome(told, store.place))
@@ -97,8 +98,7 @@ def mcp(args: Arguments) -> Outcome:
 
 
 def _need_server() -> None:
-    try:
-        import mcp  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError:
-        raise StorageFailure("the server needs more libraries", hint="Install them: pip install 'postroom[server]'") from None
+    from importlib.util import find_spec
+
+    if any(find_spec(name) is None for name in ("mcp", "uvicorn", "starlette", "nh3", "orjson")):
+        raise StorageFailure("the server needs more libraries", hint="Install them: pip install 'postroom[server]'")

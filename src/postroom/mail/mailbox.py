@@ -153,7 +153,7 @@ def _offer(tx: Transaction, box: Box, receiver: str) -> Delivery | None:
     token = tx.fresh("dlv")
     until = box.in_flight_until()
     taken = boxes.move(tx, box, offered, IN_FLIGHT, at=tx.now(), move_at=until, delivery_token=token)
-    boxes.tell(tx, taken, "offered", source=receiver, receiver=receiver)
+    boxes.tell(tx, taken, "offered", source=receiver, receiver=receiver, door=tx.door)
     return Delivery(message_of(taken, *row[PARCEL_FIELDS:]), token, clock.stamp(taken.due_at or until))
 
 
@@ -213,7 +213,7 @@ def _ack(tx: Transaction, box: Box, parcel: Parcel) -> Acked:
     if parcel.state == ACKED:
         return Acked(parcel.msg_id, ACKED, False)
     _in_flight(parcel)
-    boxes.tell(tx, boxes.move(tx, box, parcel, ACKED, at=tx.now()), "acked")
+    boxes.tell(tx, boxes.move(tx, box, parcel, ACKED, at=tx.now()), "acked", door=tx.door)
     return Acked(parcel.msg_id, ACKED, True)
 
 

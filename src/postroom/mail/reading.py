@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.store.port import Store
 
-_SUBJECT = ("session", "from", "state", "at")
+_SUBJECT = ("session", "from", "state", "at", "door")
 
 
 def peek(store: Store, session: str, *, limit: int = 100) -> Peeked:

@@ -58,8 +58,8 @@ def _of_reply(tx: Transaction, entry: Entry, reply: PersonReply) -> Iterator[Sta
             event = Event(*row)
             step = {"mail.offered": "reply_offered", "mail.acked": "reply_seen"}.get(event.event_type)
             if step is not None:
-                receiver = jsontext.loads(event.payload_json).get("receiver", event.source)
-                yield Stamp(step, event.created_at, receiver, "mailbox")
+                facts = jsontext.loads(event.payload_json)
+                yield Stamp(step, event.created_at, facts.get("receiver", event.source), facts.get("door", ""))
     elif reply.via == "answer" and entry.ask is not None and entry.ask.collected_at is not None:
         yield Stamp("reply_seen", entry.ask.collected_at, entry.agent, entry.ask.collected_door or "")
     elif reply.via == "thread" and entry.ask is not None:

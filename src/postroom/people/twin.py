@@ -20,7 +20,7 @@ from postroom.people import ledger
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
+    from typing import IO, Any
 
     from postroom.store.port import Store, Transaction
 
@@ -53,6 +53,7 @@ class Twin:
         self._folder = os.path.join(folder, "inbox")
         self.path = os.path.join(self._folder, "entries.jsonl")
         self._notes = os.path.join(self._folder, ".entries")
+        self.noted: tuple[int, int, int] | None = None  # how it was when we last agreed with it
 
     def changed(self) -> bool:
         """Whether somebody else wrote into it. Two looks at the file system, no lock."""
@@ -100,12 +101,13 @@ class Twin:
             if briefly and gone:
                 return False
             if lines.wrong or gone:
-                expected = self._rewrite(lines.right(tx) if lines.wrong else lines.without(gone))
+                expected = self._rewrite(lines, lines.right(tx) if lines.wrong else lines.without(gone))
             else:
                 expected = state[1] + self._append(b"\n" if lines.torn else b"")
             expected += self._write_new(tx, cursor, lines.ids)
         found = self.state()
         if found[1] == expected and latest is not None:  # else somebody wrote at the same time: the next look finds it
+            self.noted = found
             os.pwrite(notes, b"".join(field.to_bytes(8, "little", signed=True) for field in (*found, latest[0])), 0)
         return True
 
@@ -139,16 +141,21 @@ class Twin:
                 os.close(file)
         return length
 
-    def _rewrite(self, lines: Iterable[bytes]) -> int:
-        """These lines, in a new file that takes the old one's place; how many bytes."""
+    def _rewrite(self, source: _Lines, lines: Iterable[bytes]) -> int:
+        """These lines, in a new file that takes the old one's place; how many bytes. What others wrote meanwhile comes after them."""
         draft, written = f"{self.path}.new", 0
         file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(file, "wb") as target:
+            before = source.open()
             for line in lines:
                 written += target.write(line if line.endswith(b"\n") else line + b"\n")
             target.flush()
             os.fsync(target.fileno())
-        os.rename(draft, self.path)
+            os.rename(draft, self.path)
+        if before is not None:
+            with before:
+                before.seek(source.consumed)
+                self._append(before.read())  # not counted: so the next look finds it
         return written
 
 
@@ -172,34 +179,52 @@ class _Lines:
         self.ids: set[str] = set()
         self.torn = False
         self.wrong = False
+        self.consumed = 0  # bytes of the file that were read for a new one
 
     def read(self, store: Store, cursor: int) -> None:
         """Look at every line, and take in what the store does not know. What is in the file up to `cursor` is not news."""
+        upto = self._start
         for line in _lines(self._path, self._start):
+            upto += len(line)
             self.torn = not line.endswith(b"\n")
             found = _parsed(line)
             if found is None:
                 continue
             entry = _taken(store, found)
             again = found["id"] in self.ids or (entry is not None and entry.seq <= cursor)
-            self.wrong = self.wrong or entry is None or again or line.rstrip(b"\n") != entry.line().encode()
+            self.wrong = self.wrong or entry is None or again or found != _parsed(entry.line().encode())
             self.ids.add(str(found["id"]))
+        if self.torn and os.path.getsize(self._path) != upto:
+            raise BlockingIOError("somebody is in the middle of a line")
 
     def right(self, tx: Transaction) -> Iterator[bytes]:
         """Every line of the file as it should be: none that was deleted, none twice, each as the store has it."""
         seen: set[str] = set()
-        for line in _lines(self._path, 0):
+        for line in self._all():
             found = _parsed(line)
             row = None if found is None else tx.one(tx.sql.entry_find, id=found["id"])
             if found is None or (row is None and tx.one(tx.sql.gone_find, id=found["id"]) is None):
                 yield line  # not ours, or not yet
             elif row is not None and found["id"] not in seen:
                 seen.add(found["id"])
-                yield f"{entry_of(row).line()}\n".encode()
+                written = entry_of(row).line().encode()
+                yield line if found == _parsed(written) else written
+
+    def open(self) -> IO[bytes] | None:
+        try:
+            return open(self._path, "rb")
+        except FileNotFoundError:
+            return None
+
+    def _all(self) -> Iterator[bytes]:
+        for line in _lines(self._path, 0):
+            if line.endswith(b"\n") or self.torn:  # else it is being written: it comes after the others
+                self.consumed += len(line)
+                yield line
 
     def without(self, gone: set[str]) -> Iterator[bytes]:
         """Every line of the file but those of these entries."""
-        for line in _lines(self._path, 0):
+        for line in self._all():
             if not any(entry_id.encode() in line for entry_id in gone) or (_parsed(line) or {"id": ""})["id"] not in gone:
                 yield line
 

@@ -20,6 +20,7 @@ from postroom.store.port import Store, Transaction
 T = TypeVar("T")
 PAGES = 256  # kept at once
 FOREIGN = 2.0  # seconds between looks at what others wrote into the twin
+_NO_FILE = (0, 0, 0)
 LONGEST_WAIT = 50.0  # clients give a call a minute
 
 
@@ -142,16 +143,14 @@ class Follower:
         folder = data or store.data
         self._twin = None if folder is None else Twin(store, folder)
         self._wake, self._stop = Flag(), False
-        self._one, self._seen = Lock(), None if self._twin is None else self._twin.state()
+        self._one = Lock()
         self.follow()  # what somebody who was killed left undone
         self._thread = Thread(target=self._work, name="twin", daemon=True)
         self._thread.start()
 
     def follow(self) -> None:
         """After a commit: append what is new, if that is quickly done; else as soon as there is time."""
-        if self._twin is not None and not self._one.locked() and self._twin.sync(briefly=True):
-            self._seen = self._twin.state()
-        else:
+        if self._twin is None or self._one.locked() or not self._twin.sync(briefly=True):
             self._wake.set()
 
     def _work(self) -> None:
@@ -163,13 +162,12 @@ class Follower:
 
     def changed(self) -> bool:
         """Whether somebody else wrote into it since we looked. One look at the file system."""
-        return self._twin is not None and not self._one.locked() and self._twin.state() != self._seen
+        return self._twin is not None and not self._one.locked() and self._twin.state() != (self._twin.noted or _NO_FILE)
 
     def catch_up(self) -> None:
         if self._twin is not None:
             with self._one:
                 self._twin.sync()
-                self._seen = self._twin.state()
 
     def close(self) -> None:
         self._stop = True

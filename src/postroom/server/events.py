@@ -25,25 +25,26 @@ async def events(request: Request, office: Office, caller: Caller) -> Response:
     wanted = _wanted(request)
     after = await _after(request, office.desk)
     office.desk.hub.check()
-    return _Stream(office.desk, wanted, after)
+    now = await office.desk.read(lambda tx: tx.one(tx.sql.event_latest))  # the hub may not have told of all yet
+    return _Stream(office.desk, wanted, after, now[0] if now else 0)
 
 
 class _Stream(StreamingResponse):
     """Listens from the moment at which it was let in, and until it ended, however that was."""
 
-    def __init__(self, desk: Desk, wanted: Wanted, after: int | None) -> None:
+    def __init__(self, desk: Desk, wanted: Wanted, after: int | None, now: int) -> None:
         self._ear = desk.hub.listen(wanted, stream=True).__enter__()  # before the past is read, so that nothing falls between
         headers = {"X-Accel-Buffering": "no"}
-        super().__init__(_frames(desk, self._ear, wanted, after), media_type="text/event-stream", headers=headers)
+        super().__init__(_frames(desk, self._ear, wanted, after, now), media_type="text/event-stream", headers=headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._ear:
             await super().__call__(scope, receive, send)
 
 
-async def _frames(desk: Desk, ear: Ear, wanted: Wanted, after: int | None) -> AsyncIterator[bytes]:
+async def _frames(desk: Desk, ear: Ear, wanted: Wanted, after: int | None, now: int) -> AsyncIterator[bytes]:
     yield b": connected\n\n"
-    last = after or 0
+    last = now if after is None else after
     async for heard in _past(desk, after):
         last = heard.event.event_id
         if wanted(heard):

@@ -7,7 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 from threading import Thread
-from typing import Self
+from typing import Any, Self
 
 import orjson
 
@@ -28,10 +28,19 @@ class Heard:
 
     def __init__(self, event: Event) -> None:
         self.event = event
-        self.facts = jsontext.loads(event.payload_json)
+        self.facts = _object(event.payload_json)
         data = {**event.plain(), "payload": self.facts}
         del data["payload_json"]
         self.frame = b"id: %d\nevent: %b\ndata: %b\n\n" % (event.event_id, event.event_type.encode(), orjson.dumps(data))
+
+
+def _object(text: str) -> dict[str, Any]:
+    """What an event says; of one that another program wrote, and that makes no sense, nothing."""
+    try:
+        found = jsontext.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 Wanted = Callable[[Heard], bool]

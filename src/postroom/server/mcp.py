@@ -32,6 +32,7 @@ from postroom.server.tools import Tools
 Context = ServerRequestContext[Any, Any]
 _CHECKS = {name: Draft202012Validator(schema) for name, schema in SCHEMAS.items()}
 _log = logging.getLogger("postroom.mcp")
+logging.getLogger("mcp").setLevel(logging.CRITICAL)  # a client that goes away is no failure of ours
 
 
 def build(desk: Desk, workspace_of: Callable[[Context], Workspace]) -> Server[Any]:

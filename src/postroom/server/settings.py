@@ -1,0 +1,65 @@
+"""Settings: how the server is to run, checked before its libraries are loaded."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+
+from postroom.core.errors import InvalidInput
+from postroom.core.records import Record
+
+
+class Settings(Record):
+    """How the server is to run."""
+
+    place: str
+    host: str = "127.0.0.1"
+    port: int = 8420
+    data: str | None = None
+    dev: bool = False
+    person: str = "user"
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    behind_proxy: bool = False
+    allow_hosts: tuple[str, ...] = ()
+    rate: float = 500.0
+    most_listeners: int = 2000
+    most_waits: int = 500
+
+    @property
+    def secure(self) -> bool:
+        return self.tls_cert is not None or self.behind_proxy
+
+
+def check(settings: Settings) -> None:
+    """What would put people's words on a network in the clear is refused."""
+    if (settings.tls_cert is None) != (settings.tls_key is None):
+        raise InvalidInput("TLS needs a certificate and its key", field="tls-cert", hint="Give --tls-cert and --tls-key.")
+    if settings.tls_cert is not None:
+        import ssl
+
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            raise InvalidInput(f"the certificate cannot be used: {error}", field="tls-cert", hint="Check both files.") from None
+    if settings.data is not None:
+        try:
+            os.makedirs(settings.data, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise InvalidInput(f"{settings.data} cannot be used: {error.strerror}", field="data", hint="Name a folder.") from None
+    if is_loopback(settings.host):
+        return
+    if settings.dev:
+        raise InvalidInput(f"--dev lets everybody in, and {settings.host} is not this machine alone", field="dev", hint="Leave one out.")
+    if not settings.secure:
+        hint = "Give --tls-cert and --tls-key, or --behind-proxy if a proxy in front speaks TLS."
+        raise InvalidInput(f"{settings.host} can be reached from elsewhere, and there is no TLS", field="host", hint=hint)
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
