@@ -97,6 +97,11 @@ def serve_alone(place: str) -> Served:
     return Served(sys.executable, "-m", "bench.serving", "alone", *_settings(place))
 
 
+def serve_forgetful(place: str) -> Served:
+    """The same program, which makes every page anew, as it must after each commit."""
+    return Served(sys.executable, "-m", "bench.serving", "forgetful", *_settings(place))
+
+
 def serve_constant(body: Path) -> Served:
     return Served(sys.executable, "-m", "bench.serving", "constant", str(body))
 
@@ -185,6 +190,14 @@ def _alone(argv: list[str]) -> int:
     return inbox.run(argv)
 
 
+def _forgetful(argv: list[str]) -> int:
+    from postroom.cli import inbox
+    from postroom.server import desk
+
+    desk.PAGES = 0
+    return inbox.run(argv)
+
+
 def _constant(body: bytes) -> int:
     """Starlette and uvicorn as the real server has them, and nothing else."""
     import uvicorn
@@ -209,4 +222,5 @@ def _constant(body: bytes) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_alone(sys.argv[2:]) if sys.argv[1] == "alone" else _constant(Path(sys.argv[2]).read_bytes()))
+    programs = {"alone": _alone, "forgetful": _forgetful}
+    sys.exit(programs[sys.argv[1]](sys.argv[2:]) if sys.argv[1] in programs else _constant(Path(sys.argv[2]).read_bytes()))
