@@ -207,10 +207,15 @@ def test_a_page_of_no_sensible_size_is_refused(store: Store) -> None:
         assert field(refused.value) == "limit"
 
 
-def test_a_page_before_an_unknown_entry_is_not_found(store: Store) -> None:
-    gone = seeded(store)
+def test_a_page_goes_on_from_where_a_deleted_entry_was(store: Store) -> None:
+    older, gone, newer = seeded(store), seeded(store), seeded(store)
     people.delete_entry(store, gone, person=USER)
-    for unknown in (NOWHERE, "", "no id", gone):
+    assert [entry.id for entry in people.history(store, before=gone).entries] == [older]
+    assert [entry.id for entry in people.history(store, before=newer).entries] == [older]
+
+
+def test_a_page_before_an_unknown_entry_is_not_found(store: Store) -> None:
+    for unknown in (NOWHERE, "", "no id"):
         with pytest.raises((NotFound, InvalidInput)) as refused:
             people.history(store, before=unknown)
         assert unknown == "" or isinstance(refused.value, NotFound)

@@ -72,19 +72,16 @@ def _entry(data: Data) -> str:
     entry = data["entry"]
     text = f"{paint('bold', line(entry['workspaceLabel']))}  {entry['id']}  {_when(entry)}\n"
     text += "".join(f"  document {line(doc['path'])}\n" for doc in entry.get("docs", []))
-    text += lines(entry["comments"], "  ") if "comments" in entry else ""
+    text += lines(entry["comments"], "  │ ") if "comments" in entry else ""
     if "question" in entry:
         text += _question(entry["question"])
     for reply in data["replies"]:
         way = f"{reply['via']}{_doubt(reply)}"
-        text += f"{paint('dim', ago(reply['at']))}  {line(reply['from'])} replied ({way})\n" + lines(reply["body"], "    ")
+        text += f"{paint('dim', ago(reply['at']))}  {line(reply['from'])} replied ({way})\n" + lines(reply["body"], "  │ ")
     for stamp in data["receipts"]:
         facts = f"{stamp['step']:13}  {line(stamp['by'])}  {stamp['door']}"
         text += f"  {paint('dim', stamp['at'])}  {facts.rstrip()}\n"
-    return text + "".join(
-        f"  {paint('dim', stamp['at'])}  {stamp['step']:13}  {line(stamp['by'])}  {stamp['door']}".rstrip() + "\n"
-        for stamp in data["receipts"]
-    )
+    return text
 
 
 def _doubt(said: Data) -> str:

@@ -8,6 +8,7 @@ from postroom.cli import inputs
 from postroom.cli.envelope import Outcome, success, write
 from postroom.cli.peopling import server_url
 from postroom.core.errors import InvalidInput, StorageFailure
+from postroom.core.words import quoted
 from postroom.store import open_store
 from postroom.store.location import find
 
@@ -39,9 +40,9 @@ def serve(args: Arguments) -> Outcome:
     from postroom.server.serving import serve as run
 
     def ready(told: Ready) -> None:
-        write(1, success("serve", told.plain()) if args.json else _welcome(told, store.place))
+        write(1, success("serve", told.plain()) if args.json else _welcome(told, store.place, demo=team is not None))
         if team is not None:
-            team.start(told.url)
+            team.start()
 
     try:
         run(settings, store, ready)
@@ -57,16 +58,20 @@ def _positive(field: str, value: float) -> float:
     return value
 
 
-def _welcome(told: Ready, place: str) -> str:
+def _welcome(told: Ready, place: str, *, demo: bool) -> str:
     from postroom.cli.human import paint
 
+    end = (
+        "A team is at work on a store of its own. Ctrl-C ends it, and takes the store away." if demo else "Ctrl-C ends it. Nothing is lost."
+    )
     return (
         f"\n  {paint('bold', 'Postroom')} is open at {told.url}\n\n"
         f"  Open your inbox:      {told.sign_in_url}\n"
-        f"                        (works once; `inbox sign-in` makes another)\n"
+        f"                        (works once; `inbox sign-in --db {quoted(place)}` makes another)\n"
         f"  For scripts:          curl -H 'Authorization: Bearer {told.token}' {told.url}/api/inbox/history\n"
-        f"  Connect an agent:     inbox workspace add PATH --label TEXT --db {place}\n\n"
-        f"  Store {place}\n  Ctrl-C ends it. Nothing is lost.\n\n"
+        f"  Connect an agent:     inbox workspace add PATH --label TEXT --db {quoted(place)}\n"
+        f"  Look around:          inbox entries --db {quoted(place)}\n\n"
+        f"  {end}\n\n"
     )
 
 

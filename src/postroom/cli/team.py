@@ -7,13 +7,15 @@ a nightly job leaves notices. Each waits for the person in the browser, as long 
 from __future__ import annotations
 
 import os
-import subprocess
+import shutil
 import sys
 import tempfile
 from time import sleep
 
 import postroom
 from postroom import people, work
+from postroom.core.words import quoted
+from postroom.leash import spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,16 +46,20 @@ class Team:
         self.folder = tempfile.mkdtemp(prefix="postroom-demo-")
         self.place = os.path.join(self.folder, "coord.db")
         postroom.init(self.place)
-        self._actors: list[subprocess.Popen[bytes]] = []
+        self._actors: list[tuple[int, int]] = []
 
-    def start(self, url: str) -> None:
-        for role in ROLES:
-            self._actors.append(subprocess.Popen([sys.executable, "-m", "postroom.cli.team", role, self.place]))
+    def start(self) -> None:
+        """Each dies with us, however that comes."""
+        with open(os.devnull, "rb") as nothing:
+            for role in ROLES:
+                line = " ".join(map(quoted, (sys.executable, "-m", "postroom.cli.team", role, self.place)))
+                self._actors.append(spawn(line, dict(os.environ), (nothing.fileno(), 1, 2)))
 
     def stop(self) -> None:
-        for actor in self._actors:
-            actor.kill()
-            actor.wait()
+        for process, leash in self._actors:
+            os.close(leash)  # without a word: the whole group goes
+            os.waitpid(process, 0)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def analyst(store: Store) -> None:

@@ -64,7 +64,7 @@ def seconds(field: str, value: float, *, zero: bool = False) -> float:
     """A duration; `zero` where nothing, or for ever, is a sensible one."""
     if not isinstance(value, int | float) or not 0 <= value <= LONGEST_WAIT or (value == 0 and not zero):  # "not": NaN is refused too
         bound = "0" if zero else "more than 0"
-        said = f"{value:g}" if isinstance(value, int | float) else shown(value)
+        said = f"{value:g}" if isinstance(value, float) else shown(value)
         raise InvalidInput(f"{field} must be from {bound} to {LONGEST_WAIT:.0f} seconds, not {said}", field=field)
     return float(value)
 

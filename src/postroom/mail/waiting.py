@@ -10,7 +10,7 @@ from postroom.store.waking import until
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.core.letters import Delivery
-    from postroom.store.port import Store
+    from postroom.store.port import Store, Transaction
 
 
 def wait(store: Store, session: str, *, timeout_seconds: float = 0, receiver: str | None = None) -> Delivery | None:
@@ -35,11 +35,7 @@ class Tide:
     def ready(self) -> bool:
         """Whether there may be something to take. Looking costs nobody a turn; taking does."""
         with self._store.read() as tx:
-            box = tx.one(tx.sql.mailbox_find, session=self._session)
-            if box is None:
-                return False
-            due = box[-1] is not None and box[-1] <= tx.now()
-            return due or tx.one(tx.sql.delivery_offered, session=self._session) is not None
+            return is_ready(tx, self._session)
 
     def due(self) -> float | None:
         with self._store.read() as tx:
@@ -48,3 +44,15 @@ class Tide:
 
     def perform(self) -> None:
         pass
+
+    @classmethod
+    def of(cls, store: Store, *, session: str) -> float | None:
+        return cls(store, session).due()
+
+
+def is_ready(tx: Transaction, session: str) -> bool:
+    box = tx.one(tx.sql.mailbox_find, session=session)
+    if box is None:
+        return False
+    due = box[-1] is not None and box[-1] <= tx.now()
+    return due or tx.one(tx.sql.delivery_offered, session=session) is not None

@@ -119,7 +119,7 @@ def wait_answer(store: Store, entry_id: str, *, timeout_seconds: float = 0, agen
     """
     checks.seconds("timeout_seconds", timeout_seconds, zero=True)
     checks.name("entry", entry_id)
-    deadline = _Deadline(store, entry_id)
+    deadline = _Deadline(store)
 
     def look() -> Answer | None:
         answer = answer_of(store, entry_id, agent=agent)
@@ -167,7 +167,7 @@ def hand_over(tx: Transaction, entry: Entry) -> None:
 class _Deadline:
     """Wakes a waiter when the time of its question is over: nobody rings a bell for that."""
 
-    def __init__(self, store: Store, entry_id: str) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self.at: int | None = None
 

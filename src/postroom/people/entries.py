@@ -211,7 +211,7 @@ def _delete(store: Store, entry_id: str, person: str) -> None:
         for statement in (tx.sql.replies_delete, tx.sql.ask_delete):
             tx.run(statement, entry_id=entry_id)
         tx.run(tx.sql.entry_delete, id=entry_id)
-        tx.run(tx.sql.gone_insert, id=entry_id, seq=seq)
+        tx.run(tx.sql.gone_insert, id=entry_id, seq=seq, ts=entry.ts, entry_seq=entry.seq)
 
 
 def something(docs: Sequence[object], comments: str) -> None:
@@ -227,7 +227,7 @@ def check_page(limit: int, section: str = INBOX) -> None:
 
 
 def _place(tx: Transaction, entry_id: str) -> tuple[int, int]:
-    row = tx.one(tx.sql.entry_place, id=checks.name("before", entry_id))
+    row = tx.one(tx.sql.entry_place, id=checks.name("before", entry_id)) or tx.one(tx.sql.gone_find, id=entry_id)
     if row is None:
         raise ledger.unknown(entry_id)
     return row[0], row[1]

@@ -38,7 +38,7 @@ def redeem(store: Store, token: str) -> Session:
     """Exchange a link for a session. Of any number who try, one gets in."""
     gone = NotFound("this link was used already, or is too old", hint="Make a new one with `inbox sign-in`.")
     with store.write() as tx:
-        person = _person(tx, token, (LINK,))
+        person = person_by(tx, token, (LINK,))
         if person is None:
             raise gone
         tx.must(gone, tx.sql.pass_delete, token_hash=tokens.hashed(token), kind=LINK)
@@ -49,7 +49,7 @@ def redeem(store: Store, token: str) -> Session:
 def person_of(store: Store, token: str) -> str:
     """Who comes in with a session or a bearer token."""
     with store.read() as tx:
-        person = _person(tx, token, (SESSION, BEARER))
+        person = person_by(tx, token)
     if person is None:
         raise NotFound("nobody has this token", hint="Sign in again: `inbox sign-in` makes a link.")
     return person
@@ -65,6 +65,7 @@ def revoke(store: Store, token: str) -> None:
 
 def _issue(tx: Transaction, kind: str, person: str, seconds: float | None) -> tuple[str, str | None]:
     ledger.human(tx, "person", person)
+    tx.run(tx.sql.pass_expire, now=clock.stamp(tx.now()))
     token = tokens.fresh(_PREFIXES[kind])
     expires_at = None if seconds is None else clock.stamp(tx.now() + int(seconds * clock.SECOND))
     facts = {"kind": kind, "person": person, "created_at": clock.stamp(tx.now()), "expires_at": expires_at}
@@ -72,7 +73,8 @@ def _issue(tx: Transaction, kind: str, person: str, seconds: float | None) -> tu
     return token, expires_at
 
 
-def _person(tx: Transaction, token: str, kinds: tuple[str, ...]) -> str | None:
+def person_by(tx: Transaction, token: str, kinds: tuple[str, ...] = (SESSION, BEARER)) -> str | None:
+    """Whose pass it is, if it is one, of these kinds, and not too old."""
     row = tx.one(tx.sql.pass_find, token_hash=tokens.hashed(token))
     if row is None or row[0] not in kinds or (row[3] is not None and row[3] <= clock.stamp(tx.now())):
         return None

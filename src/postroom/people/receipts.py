@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.core import jsontext
-from postroom.core.entries import ANSWERED, OPEN, Ask, Detail, Entry, PersonReply, Stamp
+from postroom.core.entries import OPEN, Ask, Detail, Entry, PersonReply, Stamp
 from postroom.core.records import Event
 from postroom.people import folding, ledger
 
@@ -46,9 +46,7 @@ def _of_ask(ask: Ask | None) -> Iterator[Stamp]:
     if ask.escalated_at is not None:
         yield Stamp("escalated", ask.escalated_at, "", "")
     if ask.state != OPEN:
-        yield Stamp(
-            ask.state if ask.state != ANSWERED else "answered", ask.answered_at or "", ask.answered_by or "", ask.answered_door or ""
-        )
+        yield Stamp(ask.state, ask.answered_at or "", ask.answered_by or "", ask.answered_door or "")
 
 
 def _of_reply(tx: Transaction, entry: Entry, reply: PersonReply) -> Iterator[Stamp]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from postroom.core import checks, clock, jsontext
 from postroom.core.entries import UNVERIFIED, Entry, PersonReply, Received, entry_of
+from postroom.core.letters import Parcel
 from postroom.mail import mailbox
+from postroom.mail.boxes import PARCEL_FIELDS
+from postroom.mail.mailbox import message_of
 from postroom.people import asking, folding, ledger
 from postroom.store.attempts import retried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from postroom.core.letters import MailMessage, Parcel
+    from postroom.core.letters import MailMessage
     from postroom.store.port import Store, Transaction
 
 
@@ -46,25 +49,24 @@ def _mail(tx: Transaction, agent: str, limit: int, *, upto: int | None = None) -
     return [_letter(message, parcel) for message, parcel in taken]
 
 
-def waiting(store: Store, *, agent: str) -> bool:
+def is_waiting(tx: Transaction, *, agent: str) -> bool:
     """Whether there is something to receive. Looking costs nobody a turn; taking does."""
-    from postroom.mail.waiting import Tide
+    from postroom.mail.waiting import is_ready
 
-    folding.fold(store)
-    with store.read() as tx:
-        if tx.all(tx.sql.asks_uncollected, agent=agent, limit=1):
-            return True
-    return Tide(store, agent).ready()
+    return bool(tx.all(tx.sql.asks_uncollected, agent=agent, limit=1)) or is_ready(tx, agent)
 
 
 def old_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[Received, ...]:
-    """The replies to an agent's entries again, newest first. Changes nothing."""
+    """What an agent was told already, newest first: for one that lost the answer in which it came. Changes nothing."""
     checks.name("agent", agent)
     checks.limit("limit", limit)
     with store.read() as tx:
-        rows = tx.all(tx.sql.replies_of_agent, agent=agent, limit=limit)
-    replies = [PersonReply(*row) for row in rows]
-    return tuple(Received("reply", it.reply_id, it.person, it.body, it.entry_id, it.created_at, _verified(it.door)) for it in replies)
+        replies = [PersonReply(*row) for row in tx.all(tx.sql.replies_of_agent, agent=agent, limit=limit)]
+        acked = tx.all(tx.sql.deliveries_acked, session=agent, limit=limit)
+    mail = [(message_of(Parcel(*row[:PARCEL_FIELDS]), *row[PARCEL_FIELDS:]), Parcel(*row[:PARCEL_FIELDS])) for row in acked]
+    told = [Received("reply", it.reply_id, it.person, it.body, it.entry_id, it.created_at, _verified(it.door)) for it in replies]
+    told += [letter for letter in (_letter(*each) for each in mail) if letter.kind == "mail"]
+    return tuple(sorted(told, key=lambda received: received.at, reverse=True)[:limit])
 
 
 def _answer(entry: Entry) -> Received:

@@ -50,7 +50,7 @@ def _send(tx: Transaction, entry: Entry, reply_id: str, person: str, body: str) 
         if thread.status in TERMINAL:
             hint = "Nobody waits for this answer any more; for anything new, send a thread."
             raise InvalidState(f"the thread has ended: it is {thread.status}", hint=hint, status=thread.status)
-        said = messages.content(body.strip().partition("\n")[0][:SUMMARY], body, "{}", ())
+        said = messages.content(summary_of(body), body, "{}", ())
         posted = threads.say(tx, thread, lease, said, sender=person, to=entry.agent, kind="answer", event_type="thread.replied")
         return THREAD, posted.message.message_id
     if entry.ask is not None and entry.is_open:
@@ -60,6 +60,11 @@ def _send(tx: Transaction, entry: Entry, reply_id: str, person: str, body: str) 
     letter = {"msg_id": f"reply:{reply_id}", "from": person, "to": entry.agent, "payload": body}
     draft = drafts.read({**letter, "entry_id": entry.id, "reply_id": reply_id})
     return MAILBOX, mailbox.put_all(tx, [draft])[0].msg_id
+
+
+def summary_of(body: str) -> str:
+    """The first line of what a person said, for where there is room for one."""
+    return body.strip().partition("\n")[0][:SUMMARY]
 
 
 def _find_by(tx: Transaction, entry: Entry, body: str) -> Entry:

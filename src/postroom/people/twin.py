@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from postroom.store.port import Store, Transaction
 
 _BATCH = 500
+FEW = 8  # ids that are looked for in a line more quickly than the line is read
 _PATIENCE = 5.0  # behind a writer that was stopped; then whoever comes next writes what is missing
 _NOTE = 4  # numbers in the note: inode, size, time, newest event
 _KNOWN = ("id", "ts", "workspaceId", "workspaceLabel", "docs", "comments", "kind")
@@ -79,7 +80,7 @@ class Twin:
                 return self._sync(notes, briefly=briefly)
             finally:
                 os.close(notes)
-        except (OSError, Refusal):
+        except (OSError, Refusal, ValueError):
             return False
 
     def _sync(self, notes: int, *, briefly: bool) -> bool:
@@ -97,7 +98,7 @@ class Twin:
             lines.read(self._store, cursor)
         with self._store.read() as tx:  # one view: what is deleted after it is news to the next
             latest = tx.one(tx.sql.event_latest)
-            gone = _gone(tx, cursor)
+            gone = set() if whole else _gone(tx, cursor)  # of a whole file each line was looked up
             if briefly and gone:
                 return False
             if lines.wrong or gone:
@@ -225,7 +226,8 @@ class _Lines:
     def without(self, gone: set[str]) -> Iterator[bytes]:
         """Every line of the file but those of these entries."""
         for line in self._all():
-            if not any(entry_id.encode() in line for entry_id in gone) or (_parsed(line) or {"id": ""})["id"] not in gone:
+            suspect = len(gone) > FEW or any(entry_id.encode() in line for entry_id in gone)
+            if not suspect or (_parsed(line) or {"id": ""})["id"] not in gone:
                 yield line
 
 
@@ -252,6 +254,14 @@ def _taken(store: Store, found: dict[str, Any]) -> Entry | None:
         )
 
 
+def _is_doc(doc: object) -> bool:
+    """A document as an entry has it: a path, and perhaps what it was when it was pushed."""
+    if not isinstance(doc, dict) or not isinstance(doc.get("path"), str) or not set(doc) <= {"path", "sha256", "size"}:
+        return False
+    size, sha256 = doc.get("size"), doc.get("sha256")
+    return isinstance(sha256, str | None) and (size is None or (isinstance(size, int) and 0 <= size < 2**63))
+
+
 def _parsed(line: bytes) -> dict[str, Any] | None:
     """A line as an entry, or None if it is not one."""
     try:
@@ -263,7 +273,7 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
         sound = isinstance(entry_id, str) and 0 < len(entry_id) <= 200 and entry_id.isprintable() and entry_id == entry_id.strip()
         sound = sound and isinstance(ts, int) and not isinstance(ts, bool) and 0 <= ts <= LATEST
         sound = sound and all(isinstance(text, str) and "\0" not in text and text.encode() is not None for text in texts)
-        sound = sound and isinstance(docs, list) and all(isinstance(doc, dict) and isinstance(doc.get("path"), str) for doc in docs)
+        sound = sound and isinstance(docs, list) and all(_is_doc(doc) for doc in docs) and bool(jsontext.dumps(docs).encode())
         sound = sound and "\\u0000" not in extra + jsontext.dumps(docs)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

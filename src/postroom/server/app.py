@@ -49,9 +49,12 @@ def build(open_desk: Callable[[], Desk], office_of: Callable[[Desk], Office], *,
         app.state.office = office_of(desk)
         sessions = mcp.manager(mcp.build(desk, mcp.workspace_of))
         app.state.door = mcp.Door(sessions)
-        async with sessions.run():
-            yield
-        await desk.close()
+        try:
+            async with sessions.run():
+                yield
+        finally:
+            await app.state.office.painter.close()
+            await desk.close()
 
     routes = [
         Route("/api/inbox/push", Endpoint(inbox.push, agents=True), methods=["POST"]),

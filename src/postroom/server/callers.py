@@ -8,11 +8,9 @@ from time import monotonic
 
 from starlette.datastructures import Headers
 
-from postroom.core import clock
 from postroom.core.entries import Workspace
 from postroom.core.errors import Forbidden, TooMany, Unauthenticated
-from postroom.people import tokens
-from postroom.people.passes import BEARER, SESSION
+from postroom.people import passes, tokens
 from postroom.store.port import Transaction
 
 COOKIE = "postroom_session"
@@ -50,11 +48,10 @@ def token_of(headers: Headers) -> tuple[str, str] | None:
 
 def identify(tx: Transaction, token: str, door: str) -> Caller:
     """Whose token it is. Looked up each time, so that one that was revoked is void at once."""
-    known = tokens.hashed(token)
-    row = tx.one(tx.sql.pass_find, token_hash=known)
-    if row is not None and row[0] in (SESSION, BEARER) and (row[3] is None or row[3] > clock.stamp(tx.now())):
-        return Caller(row[1], door)
-    found = None if door == "web" else tx.one(tx.sql.workspace_of_token, token_hash=known)
+    person = passes.person_by(tx, token)
+    if person is not None:
+        return Caller(person, door)
+    found = None if door == "web" else tx.one(tx.sql.workspace_of_token, token_hash=tokens.hashed(token))
     if found is None:
         raise Unauthenticated("this token is not valid", hint="Sign in again, or ask for a new token.")
     workspace = Workspace(*found)

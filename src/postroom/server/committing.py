@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
-from postroom.core.errors import Contended, Refusal
+from postroom.core.errors import Contended
 from postroom.store.port import Store
 
 T = TypeVar("T")
 Job = tuple[Callable[[Store], Any], str, "asyncio.Future[Any]"]
 MOST_TOGETHER = 128
+_log = logging.getLogger("postroom.server")
 
 
 class Committer:
@@ -36,7 +38,7 @@ class Committer:
     async def close(self) -> None:
         """Everything that was asked for is done first."""
         self._jobs.put(None)
-        await asyncio.to_thread(self._thread.join)
+        await ended(self._thread)
 
     def _work(self) -> None:
         while True:
@@ -44,7 +46,10 @@ class Committer:
             work = [job for job in jobs if job is not None]
             if work:
                 results = self._commit(work)
-                self._written()
+                try:
+                    self._written()
+                except Exception:  # what follows a commit must not keep anybody from hearing of it
+                    _log.exception("what follows a commit failed")
                 self._loop.call_soon_threadsafe(_tell, [job[2] for job in work], results)
             if len(work) < len(jobs):
                 return
@@ -73,8 +78,8 @@ class Committer:
 def _attempt(verb: Callable[[Store], Any], store: Store) -> Any:
     try:
         return verb(store)
-    except Refusal as refusal:
-        return refusal
+    except Exception as error:  # noqa: BLE001: its own affair; the batch knows whether it had written
+        return error
 
 
 def _tell(futures: Iterable[asyncio.Future[Any]], results: Iterable[Any]) -> None:
@@ -85,3 +90,9 @@ def _tell(futures: Iterable[asyncio.Future[Any]], results: Iterable[Any]) -> Non
             future.set_exception(result)
         else:
             future.set_result(result)
+
+
+async def ended(thread: Thread) -> None:
+    """When a thread has ended. Nobody's thread is used to wait for it: others may keep all of them."""
+    while thread.is_alive():
+        await asyncio.sleep(0.01)

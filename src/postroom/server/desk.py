@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from threading import Event as Flag
 from threading import Lock, Thread
@@ -12,13 +13,15 @@ from typing import Any, TypeVar
 from postroom.core.errors import Refusal, TooMany
 from postroom.people import folding
 from postroom.people.twin import Twin
-from postroom.server.committing import Committer
+from postroom.server.committing import Committer, ended
 from postroom.server.hub import Heard, Hub, Wanted
 from postroom.store import open_store
 from postroom.store.port import Store, Transaction
 
 T = TypeVar("T")
 PAGES = 256  # kept at once
+TRY_AGAIN = 5.0  # seconds after a twin could not be written
+_log = logging.getLogger("postroom.server")
 FOREIGN = 2.0  # seconds between looks at what others wrote into the twin
 _NO_FILE = (0, 0, 0)
 LONGEST_WAIT = 50.0  # clients give a call a minute
@@ -91,8 +94,10 @@ class Desk:
     async def write(self, verb: Callable[[Store], T], door: str = "http") -> T:
         return await self._committer.run(verb, door)
 
-    async def wait(self, look: Callable[[], Awaitable[T | None]], wanted: Wanted, seconds: float) -> T | None:
-        """Look until something is found, the time is over, or the server stops."""
+    async def wait(
+        self, look: Callable[[], Awaitable[T | None]], wanted: Wanted, seconds: float, due: Callable[[Store], float | None] | None = None
+    ) -> T | None:
+        """Look until something is found, the time is over, or the server stops. `due`: in how many seconds time alone may bring it."""
         if self._waits >= self._most_waits:
             raise TooMany("too many calls are waiting already", hint="Ask without waiting, or come back in a few seconds.", retry_after=5)
         until = monotonic() + min(seconds, LONGEST_WAIT)
@@ -102,7 +107,8 @@ class Desk:
                 while (found := await look()) is None and not self.hub.stopping:
                     ear.heard.clear()
                     ear.overrun = False
-                    if not await ear.wait(until - monotonic()):
+                    left, soon = until - monotonic(), None if due is None else await self.ask(due)
+                    if not await ear.wait(left if soon is None else min(left, soon)) and monotonic() >= until:
                         return await look()
                 return found
         finally:
@@ -119,8 +125,10 @@ class Desk:
                     if await self.read(folding.is_behind):
                         await self.write(folding.fold)
                     pause = await self.read(folding.next_due)
-                except Refusal:
-                    pause = 1.0  # a store that is away or busy is asked again
+                except Exception as error:  # a store that is away or busy is asked again; nothing ends the chores
+                    pause = 1.0
+                    if not isinstance(error, Refusal):
+                        _log.exception("a chore failed")
                 await ear.wait(60.0 if pause is None else min(pause, 60.0))
 
     def stop(self) -> None:
@@ -128,10 +136,11 @@ class Desk:
 
     async def close(self) -> None:
         self.stop()
-        await self._chores
-        await self._committer.close()
-        await self.hub.close()
-        await asyncio.to_thread(self.follower.close)
+        for end in (lambda: self._chores, self._committer.close, self.hub.close, self.follower.close):
+            try:
+                await end()
+            except Exception:  # the others are to end too
+                _log.exception("the server did not end cleanly")
         for store in self._open:
             store.close()
 
@@ -143,7 +152,7 @@ class Follower:
         folder = data or store.data
         self._twin = None if folder is None else Twin(store, folder)
         self._wake, self._stop = Flag(), False
-        self._one = Lock()
+        self._one, self._not_before = Lock(), 0.0
         self.follow()  # what somebody who was killed left undone
         self._thread = Thread(target=self._work, name="twin", daemon=True)
         self._thread.start()
@@ -159,21 +168,24 @@ class Follower:
             self._wake.clear()
             if woken or self.changed():
                 self.catch_up()
+        self.catch_up()
 
     def changed(self) -> bool:
         """Whether somebody else wrote into it since we looked. One look at the file system."""
-        return self._twin is not None and not self._one.locked() and self._twin.state() != (self._twin.noted or _NO_FILE)
+        if self._twin is None or self._one.locked() or monotonic() < self._not_before:
+            return False
+        return self._twin.state() != (self._twin.noted or _NO_FILE)
 
     def catch_up(self) -> None:
         if self._twin is not None:
             with self._one:
-                self._twin.sync()
+                if not self._twin.sync():
+                    self._not_before = monotonic() + TRY_AGAIN
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._stop = True
         self._wake.set()
-        self._thread.join()
-        self.catch_up()
+        await ended(self._thread)
 
 
 def of_entry(entry_id: str) -> Wanted:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
+from time import monotonic
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from postroom.core.errors import InvalidInput
+from postroom.core.errors import InvalidInput, Refusal
 from postroom.core.records import Event
 from postroom.core.words import shown
 from postroom.server.callers import Caller
@@ -19,6 +20,8 @@ from postroom.server.requests import Office
 from postroom.store.port import Row, Transaction
 
 PING = 15.0
+LOOK_AGAIN = 1.0  # seconds after which a pass is looked at once more, before anything is told
+Allowed = Callable[[], Awaitable[bool]]
 
 
 async def events(request: Request, office: Office, caller: Caller) -> Response:
@@ -26,30 +29,44 @@ async def events(request: Request, office: Office, caller: Caller) -> Response:
     after = await _after(request, office.desk)
     office.desk.hub.check()
     now = await office.desk.read(lambda tx: tx.one(tx.sql.event_latest))  # the hub may not have told of all yet
-    return _Stream(office.desk, wanted, after, now[0] if now else 0)
+
+    async def allowed() -> bool:
+        """Whether the pass that it came with is still good."""
+        try:
+            await office.caller(request.headers, office.address(request), again=True)
+        except Refusal:
+            return False
+        return True
+
+    return _Stream(office.desk, wanted, after, now[0] if now else 0, allowed)
 
 
 class _Stream(StreamingResponse):
     """Listens from the moment at which it was let in, and until it ended, however that was."""
 
-    def __init__(self, desk: Desk, wanted: Wanted, after: int | None, now: int) -> None:
+    def __init__(self, desk: Desk, wanted: Wanted, after: int | None, now: int, allowed: Allowed) -> None:
         self._ear = desk.hub.listen(wanted, stream=True).__enter__()  # before the past is read, so that nothing falls between
         headers = {"X-Accel-Buffering": "no"}
-        super().__init__(_frames(desk, self._ear, wanted, after, now), media_type="text/event-stream", headers=headers)
+        frames = _frames(desk, self._ear, wanted, after, now, allowed)
+        super().__init__(frames, media_type="text/event-stream", headers=headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._ear:
             await super().__call__(scope, receive, send)
 
 
-async def _frames(desk: Desk, ear: Ear, wanted: Wanted, after: int | None, now: int) -> AsyncIterator[bytes]:
+async def _frames(desk: Desk, ear: Ear, wanted: Wanted, after: int | None, now: int, allowed: Allowed) -> AsyncIterator[bytes]:
     yield b": connected\n\n"
-    last = now if after is None else after
+    last, looked = now if after is None else after, monotonic()
     async for heard in _past(desk, after):
         last = heard.event.event_id
         if wanted(heard):
             yield heard.frame
     while not desk.hub.stopping and not ear.overrun:
+        if monotonic() - looked > LOOK_AGAIN:
+            if not await allowed():
+                return
+            looked = monotonic()
         while ear.heard:
             heard = ear.heard.popleft()
             if heard.event.event_id > last:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from postroom.core.entries import Entry, Workspace
 from postroom.core.errors import InvalidInput, NotFound
@@ -16,7 +17,7 @@ from postroom.people import documents, ledger, workspaces
 from postroom.people.documents import Document
 from postroom.server.answers import Json
 from postroom.server.callers import Caller
-from postroom.server.rendering import IMAGES, SHOWN_BYTES, rendered
+from postroom.server.rendering import IMAGES, SHOWN_BYTES
 from postroom.server.requests import Office, flag
 
 
@@ -32,12 +33,17 @@ async def file(request: Request, office: Office, caller: Caller) -> Response:
     pushed = await _pushed(request, office, path)
     link = f"/api/workspaces/{quote(workspace.workspace_id)}/file?path={quote(path, safe='')}&download=1"
     try:
-        return Json(await asyncio.to_thread(_shown, workspace, path, pushed, link))
+        data, sha256, size = await asyncio.to_thread(_read, workspace, path)
     except NotFound:
         if pushed is None:
             raise
         gone = {"kind": None, "html": None, "size": None, "sha256": None, "truncated": False, "download": None}
         return Json({"path": path, **gone, "pushedSha256": pushed["sha256"], "changed": True, "gone": True})
+    truncated = size > len(data)
+    painted = await office.painter.rendered(path, data, whole=not truncated)
+    facts: dict[str, Any] = {"size": size, "sha256": sha256, "truncated": truncated, "download": link, "gone": False}
+    facts |= {"pushedSha256": pushed and pushed["sha256"], "changed": _changed(pushed, sha256, size)}
+    return Json({"path": path, "text": None, **painted, **facts})
 
 
 async def _pushed(request: Request, office: Office, path: str) -> dict[str, Any] | None:
@@ -52,14 +58,9 @@ async def _pushed(request: Request, office: Office, path: str) -> dict[str, Any]
     return {"sha256": found[0].get("sha256"), "size": found[0].get("size")}
 
 
-def _shown(workspace: Workspace, path: str, pushed: dict[str, Any] | None, link: str) -> dict[str, Any]:
+def _read(workspace: Workspace, path: str) -> tuple[bytes, str | None, int]:
     with Document(workspace.path, path) as document:
-        data = document.read(SHOWN_BYTES)
-        sha256, size = document.sha256(), document.size
-    truncated = size > len(data)
-    facts: dict[str, Any] = {"size": size, "sha256": sha256, "truncated": truncated, "download": link, "gone": False}
-    facts |= {"pushedSha256": pushed and pushed["sha256"], "changed": _changed(pushed, sha256, size)}
-    return {"path": path, "text": None, **rendered(path, data, whole=not truncated), **facts}
+        return document.read(SHOWN_BYTES), document.sha256(), document.size
 
 
 def _changed(pushed: dict[str, Any] | None, sha256: str | None, size: int) -> bool | None:
@@ -81,13 +82,24 @@ def _download(workspace: Workspace, path: str) -> Response:
         "Content-Security-Policy": "default-src 'none'; sandbox",
         "Content-Length": str(document.size),
     }
-    return StreamingResponse(_blocks(document), headers=headers, media_type=IMAGES.get(suffix, "application/octet-stream"))
+    return _Download(document, headers, IMAGES.get(suffix, "application/octet-stream"))
+
+
+class _Download(StreamingResponse):
+    """Closes its file however it ends, also before it began."""
+
+    def __init__(self, document: Document, headers: dict[str, str], media_type: str) -> None:
+        self._document = document
+        super().__init__(_blocks(document), headers=headers, media_type=media_type)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._document:
+            await super().__call__(scope, receive, send)
 
 
 def _blocks(document: Document) -> Iterator[bytes]:
     """As many bytes as were promised, even if the file grows meanwhile."""
-    with document:
-        at = 0
-        while at < document.size and (block := document.block(at)):
-            yield block[: document.size - at]
-            at += len(block)
+    at = 0
+    while at < document.size and (block := document.block(at)):
+        yield block[: document.size - at]
+        at += len(block)

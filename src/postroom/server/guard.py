@@ -10,6 +10,7 @@ from postroom.server.answers import Json, said
 MOST_BYTES = 1024 * 1024
 LARGE, SMALLER = f"a request may bring at most {MOST_BYTES // 1024} KiB", "Send less, or push a document instead."
 MOST_AT_ONCE = 5000
+ONCE = ("/sign-in", "/api/events")  # where looking ahead uses something up, or never ends
 LOCAL = ("127.0.0.1", "localhost", "::1")
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -57,6 +58,8 @@ class Guard:
             return said("forbidden", "requests of other sites are refused", "Open the page of this server itself.", 403)
         if headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site") and not _navigation(scope, headers):
             return said("forbidden", "requests of other sites are refused", "Open the page of this server itself.", 403)
+        if scope["method"] == "HEAD" and scope["path"] in ONCE:
+            return said("wrong_method", "HEAD is not for this address", "Use GET.", 405, Allow="GET")
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > MOST_BYTES:
             return _too_large()

@@ -14,6 +14,7 @@ import orjson
 from postroom.core import jsontext
 from postroom.core.errors import Refusal, TooMany
 from postroom.core.records import Event
+from postroom.server.committing import ended
 from postroom.store.port import Store
 
 AT_ONCE = 500
@@ -132,7 +133,7 @@ class Hub:
     async def close(self) -> None:
         self.stop()
         os.write(self._stop_writing, b".")
-        await asyncio.to_thread(self._thread.join)
+        await ended(self._thread)
         os.close(self._stop_reading)
         os.close(self._stop_writing)
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Any
 
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from postroom.core.entries import Entry, Page
+from postroom.core.entries import Page
 from postroom.core.errors import Forbidden, InvalidInput, NotFound
-from postroom.people import documents, entries, ledger, receipts, replying
+from postroom.people import entries, receipts, replying
 from postroom.server.answers import Json
 from postroom.server.callers import Caller
 from postroom.server.requests import Office, body, flag, whole
+from postroom.server.tools import Tools
 
 Docs = (list,)
 
@@ -97,15 +97,4 @@ async def push(request: Request, office: Office, caller: Caller) -> Response:
     given = await body(request, docs=Docs, comments=str)
     if caller.workspace is None:
         raise Forbidden("a person does not push; a workspace does", hint="Use a workspace's token.")
-    entry = await push_as(office, caller, given)
-    return Json({"ok": True, "entryId": entry.id, "ts": entry.ts}, 201)
-
-
-async def push_as(office: Office, caller: Caller, given: dict[str, Any]) -> Entry:
-    """What a workspace shows a person. Files are read before anything is locked."""
-    workspace = caller.workspace
-    assert workspace is not None
-    paths, said = documents.named(given.get("docs", ())), ledger.text("comments", given.get("comments") or "")
-    entries.something(paths, said)
-    described = await asyncio.to_thread(documents.described, workspace.path, paths) if paths else []
-    return await office.desk.write(lambda store: entries.place(store, workspace, described, said), caller.door)
+    return Json({"ok": True, **await Tools(office.desk, caller.workspace, caller.door).inbox_push(given)}, 201)

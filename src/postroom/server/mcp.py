@@ -47,6 +47,7 @@ def build(desk: Desk, workspace_of: Callable[[Context], Workspace]) -> Server[An
         if check is None:
             raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name}.")
         given = params.arguments or {}
+        _whole_numbers(given, SCHEMAS[params.name]["properties"])
         wrong = min(check.iter_errors(given), key=lambda error: list(map(str, error.path)), default=None)
         if wrong is not None:
             where = "/".join(map(str, wrong.path)) or "the arguments"
@@ -70,6 +71,13 @@ def build(desk: Desk, workspace_of: Callable[[Context], Workspace]) -> Server[An
     )
     server.middleware.clear()  # telemetry that nobody listens to
     return server
+
+
+def _whole_numbers(given: dict[str, Any], properties: dict[str, Any]) -> None:
+    """3.0 is a whole number to JSON, and is not to Python."""
+    for name, value in given.items():
+        if isinstance(value, float) and value.is_integer() and properties.get(name, {}).get("type") == "integer":
+            given[name] = int(value)
 
 
 def _result(answer: dict[str, Any], *, refusal: bool) -> types.CallToolResult:
@@ -102,7 +110,7 @@ class Door:
         request = Request(scope)
         office: Office = scope["app"].state.office
         try:
-            caller = await office.caller(request.headers, request.client.host if request.client else "")
+            caller = await office.caller(request.headers, office.address(request))
             scope["postroom.workspace"] = await _entered(office, caller, request.path_params["workspace_id"])
             receive = await _whole(receive)
         except Refusal as refusal:

@@ -17,6 +17,7 @@ from postroom.core.words import shown
 from postroom.server.answers import refused
 from postroom.server.callers import Buckets, Caller, identify, token_of
 from postroom.server.desk import Desk
+from postroom.server.painting import Painter
 
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -24,13 +25,15 @@ FLAGS = {"true": True, "1": True, "false": False, "0": False}
 class Office:
     """What all handlers of one server share."""
 
-    def __init__(self, desk: Desk, *, person: str, dev: bool, rate: float, secure: bool) -> None:
+    def __init__(self, desk: Desk, *, person: str, dev: bool, rate: float, secure: bool, proxied: bool) -> None:
         self.desk = desk
         self.person = person
         self.dev = dev
         self.secure = secure
+        self._proxied = proxied
         self.rates = Buckets(rate, rate * 2)
         self.strangers = Buckets(10, 100)
+        self.painter = Painter()
         self._later: set[asyncio.Task[Any]] = set()
 
     def later(self, chore: Coroutine[Any, Any, Any]) -> None:
@@ -44,8 +47,13 @@ class Office:
         if not task.cancelled():
             task.exception()  # looked at, so that nobody is told of it
 
-    async def caller(self, headers: Headers, client: str) -> Caller:
-        """Who asks. Nobody may ask too often, least of all those who guess."""
+    def address(self, request: Request) -> str:
+        """Where a request comes from: behind a proxy, as that says."""
+        forwarded = request.headers.get("x-forwarded-for", "") if self._proxied else ""
+        return forwarded.rpartition(",")[2].strip() or (request.client.host if request.client else "")
+
+    async def caller(self, headers: Headers, client: str, *, again: bool = False) -> Caller:
+        """Who asks. Nobody may ask too often, least of all those who guess; who is looked at `again` does not ask."""
         brought = token_of(headers)
         if brought is None:
             if self.dev:
@@ -59,7 +67,8 @@ class Office:
         except Unauthenticated:
             self.strangers.take(client)
             raise
-        self.rates.take(caller.name if caller.workspace is None else caller.workspace.workspace_id)
+        if not again:
+            self.rates.take(caller.name if caller.workspace is None else caller.workspace.workspace_id)
         return caller
 
 
@@ -77,7 +86,7 @@ class Endpoint:
         request = Request(scope, receive, send)
         office: Office = scope["app"].state.office
         try:
-            caller = await office.caller(request.headers, request.client.host if request.client else "")
+            caller = await office.caller(request.headers, office.address(request))
             if not self._agents:
                 caller.person()
             response = await self._handler(request, office, caller)

@@ -18,6 +18,7 @@ from postroom.people import passes
 from postroom.server import app
 from postroom.server.desk import Desk
 from postroom.server.guard import names
+from postroom.server.lines import Line, most
 from postroom.server.requests import Office
 from postroom.server.settings import Settings, check
 from postroom.store.port import Store
@@ -47,8 +48,7 @@ def serve(settings: Settings, store: Store, ready: Callable[[Ready], None]) -> N
             runner.run(_serve(settings, bound, port, lambda: ready(told)))
     finally:
         bound.close()
-        if note is not None and os.path.exists(note):
-            os.unlink(note)
+        _forget(note, url)
 
 
 def address(settings: Settings, host: str, port: int) -> str:
@@ -85,12 +85,16 @@ async def _serve(settings: Settings, bound: socket.socket, port: int, ready: Cal
         return desks[-1]
 
     def office(desk: Desk) -> Office:
-        return Office(desk, person=settings.person, dev=settings.dev, rate=settings.rate, secure=settings.secure)
+        return Office(
+            desk, person=settings.person, dev=settings.dev, rate=settings.rate, secure=settings.secure, proxied=settings.behind_proxy
+        )
 
     hosts, origins = names(settings.host, port, settings.allow_hosts, secure=settings.secure)
     application = app.build(open_desk, office, hosts=hosts, origins=origins)
+    Line.bound = most()
     config = uvicorn.Config(
         application,
+        http=Line,
         log_level="error",
         access_log=False,
         server_header=False,
@@ -152,6 +156,18 @@ def noted(settings: Settings, store: Store, url: str) -> str | None:
     path = os.path.join(folder, "server")
     write_private(path, url + "\n")
     return path
+
+
+def _forget(note: str | None, url: str) -> None:
+    """Take the note away, if it is still ours: another server may have started since."""
+    try:
+        if note is not None:
+            with open(note, encoding="utf-8") as file:
+                ours = file.read().strip() == url
+            if ours:
+                os.unlink(note)
+    except OSError:
+        pass
 
 
 def write_private(path: str, text: str) -> None:

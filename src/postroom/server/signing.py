@@ -21,7 +21,7 @@ async def sign_in(request: Request) -> Response:
     """Whoever has the link is the person that it was made for, once."""
     office: Office = request.app.state.office
     try:
-        office.strangers.take(request.client.host if request.client else "")
+        office.strangers.take(f"sign-in {office.address(request)}")
         session = await office.desk.write(partial(passes.redeem, token=request.query_params.get("token", "")), "web")
     except NotFound as refusal:
         text = f"{refusal}. Make a new one with <code>inbox sign-in</code>."

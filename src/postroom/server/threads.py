@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from postroom.core.errors import InvalidInput
+from postroom.people import replying
 from postroom.server.answers import Json
 from postroom.server.callers import Caller
 from postroom.server.requests import Office, body, whole
@@ -34,10 +35,8 @@ async def reply(request: Request, office: Office, caller: Caller) -> Response:
     said = given.get("body", "")
     if not said.strip():
         raise InvalidInput("'body' is missing", field="body", hint="Say something.")
-    summary = said.strip().partition("\n")[0][:200]
-    posted = await office.desk.write(
-        lambda store: threads.reply(store, request.path_params["id"], sender=caller.name, summary=summary, body=said), caller.door
-    )
+    words = {"sender": caller.name, "summary": replying.summary_of(said), "body": said}
+    posted = await office.desk.write(lambda store: threads.reply(store, request.path_params["id"], **words), caller.door)
     return Json({"thread": posted.thread.plain(), "message": posted.message.plain()}, 201)
 
 

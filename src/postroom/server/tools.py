@@ -10,12 +10,14 @@ from typing import Any
 
 from postroom.core import jsontext
 from postroom.core.entries import OPEN, Answer, Entry, Received, Workspace
-from postroom.core.errors import InvalidInput, Refusal
+from postroom.core.errors import Forbidden, InvalidInput, Refusal
 from postroom.core.records import Message, Thread
-from postroom.core.states import WAITED_KINDS
+from postroom.core.states import PENDING, WAITED_KINDS
+from postroom.mail.waiting import Tide
 from postroom.people import asking, documents, entries, ledger, receiving
 from postroom.server.answers import failure
 from postroom.server.desk import LONGEST_WAIT, Desk, of_agent, of_entry, of_thread, of_work
+from postroom.store.port import Transaction
 from postroom.work import candidates, leases, messages, progress, threads
 
 ASK_SECONDS = 45.0
@@ -27,8 +29,9 @@ Answered = dict[str, Any]
 class Tools:
     """The tools of one workspace, for one call."""
 
-    def __init__(self, desk: Desk, workspace: Workspace) -> None:
+    def __init__(self, desk: Desk, workspace: Workspace, door: str = DOOR) -> None:
         self._desk = desk
+        self._door = door
         self._workspace = workspace
         self._agent = workspace.agent
 
@@ -66,11 +69,12 @@ class Tools:
 
     async def _received(self, limit: int, seconds: float) -> tuple[Received, ...]:
         async def look() -> tuple[Received, ...] | None:
-            if not await self._desk.ask(partial(receiving.waiting, agent=self._agent)):
+            if not await self._desk.fresh(partial(receiving.is_waiting, agent=self._agent)):
                 return None
             return await self._write(partial(receiving.read_messages, agent=self._agent, limit=limit)) or None
 
-        found = await (self._desk.wait(look, of_agent(self._agent), seconds) if seconds else look())
+        tide = partial(Tide.of, session=self._agent)
+        found = await (self._desk.wait(look, of_agent(self._agent), seconds, tide) if seconds else look())
         return found or ()
 
     async def inbox_ask(self, given: Arguments) -> Answered:
@@ -115,12 +119,14 @@ class Tools:
             return [{**self._thread(one.thread), "lapsed": one.lapsed} for one in found] or None
 
         seconds = given.get("waitSeconds", 0)
-        listed = await (self._desk.wait(look, of_work(self._agent), seconds) if seconds else look())
+        lapse = partial(candidates.next_lapse, agent=self._agent)
+        listed = await (self._desk.wait(look, of_work(self._agent), seconds, lapse) if seconds else look())
         return {"threads": listed or []}
 
     async def work_claim(self, given: Arguments) -> Answered:
         lease = {"lease_seconds": given.get("leaseSeconds", leases.LEASE_SECONDS)}
         if "threadId" in given:
+            await self._desk.read(lambda tx: self._may_claim(tx, given["threadId"]))
             takeover = given.get("takeover", False)
             claim = await self._write(partial(leases.claim, thread_id=given["threadId"], agent=self._agent, takeover=takeover, **lease))
         else:
@@ -134,6 +140,12 @@ class Tools:
             "messages": [self._message(message) for message in said.messages],
             "leaseToken": claim.lease.lease_token,
         }
+
+    def _may_claim(self, tx: Transaction, thread_id: str) -> None:
+        """Over the network, what waits for another is not anybody's; what a lost worker left is."""
+        thread, lease = messages.found(tx, thread_id)
+        if thread.status == PENDING and thread.assigned_to != self._agent and (lease is None or not lease.held):
+            raise Forbidden("that thread is for another agent", hint="work_fetch lists what you can claim.")
 
     async def work_update(self, given: Arguments) -> Answered:
         thread_id, after = given["threadId"], given.get("afterEvent")
@@ -177,7 +189,7 @@ class Tools:
         return {"thread": self._thread(posted.thread)}
 
     async def _write(self, verb: Callable[..., Any]) -> Any:
-        return await self._desk.write(verb, DOOR)
+        return await self._desk.write(verb, self._door)
 
     # What an agent gets to see
 
@@ -213,6 +225,9 @@ class Tools:
 
     def _impersonal(self, answer: Answered) -> Answered:
         """A refusal without the names that the agent is not to know."""
+        error = answer["error"]
+        if error["code"] == InvalidInput.code:
+            return answer  # it speaks of what was given, and nobody gives names
         own = re.compile(rf"(?<![\w-])(?:{re.escape(self._agent)}|{re.escape(self._workspace.workspace_id)})(?![\w-])")
-        error = {key: own.sub("you", value) if isinstance(value, str) else value for key, value in answer["error"].items()}
-        return {"ok": False, "error": error}
+        said = {key: own.sub("you", value) for key, value in error.items() if isinstance(value, str) and key not in ("code", "field")}
+        return {"ok": False, "error": {**error, **said}}

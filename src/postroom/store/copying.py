@@ -35,7 +35,7 @@ TABLES: dict[str, tuple[int, tuple[str, ...]]] = {
     "agent_skills": (2, ("skill", "agent")),
     "workspaces": (1, (*WORKSPACE.split(", "), "token_hash")),
     "entries": (1, tuple(ENTRY.split(", "))),
-    "entries_gone": (1, ("id", "seq")),
+    "entries_gone": (1, ("id", "seq", "ts", "entry_seq")),
     "asks": (1, tuple(ASK.split(", "))),
     "replies": (1, tuple(REPLY.split(", "))),
     "passes": (1, ("token_hash", "kind", "person", "created_at", "expires_at")),

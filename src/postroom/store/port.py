@@ -91,6 +91,7 @@ class Catalogue(Protocol):
     deliveries_waiting: str
     deliveries_purgeable: str
     deliveries_dead: str
+    deliveries_acked: str
     deliveries_forgettable: str
     deliveries_expire: str
     mail_id_keep: str
@@ -175,6 +176,7 @@ class Catalogue(Protocol):
     pass_insert: str
     pass_find: str
     pass_delete: str
+    pass_expire: str
     cursor_find: str
     cursor_lock: str
     cursor_move: str

@@ -248,6 +248,10 @@ deliveries_dead = f"""
     SELECT {PARCEL}, extra_json, payload FROM deliveries
     WHERE session = :session AND state = 'dead_letter' AND delivery_id <= :upto ORDER BY delivery_id LIMIT :limit"""
 
+deliveries_acked = f"""
+    SELECT {PARCEL}, extra_json, payload FROM deliveries
+    WHERE session = :session AND state = 'acked' ORDER BY delivery_id DESC LIMIT :limit"""
+
 deliveries_forgettable = f"""
     SELECT {PARCEL} FROM deliveries WHERE delivery_id > :after AND ended_at < :before AND state IN ('acked', 'expired')
     ORDER BY delivery_id LIMIT :limit"""
@@ -372,8 +376,8 @@ entry_offered = """
 entry_replied = "UPDATE entries SET replies = replies + 1, words = :words WHERE id = :id"
 entry_close = "UPDATE entries SET is_open = 0 WHERE id = :id"
 entry_delete = "DELETE FROM entries WHERE id = :id"
-gone_insert = "INSERT INTO entries_gone (id, seq) VALUES (:id, :seq)"
-gone_find = "SELECT 1 FROM entries_gone WHERE id = :id"
+gone_insert = "INSERT INTO entries_gone (id, seq, ts, entry_seq) VALUES (:id, :seq, :ts, :entry_seq)"
+gone_find = "SELECT ts, entry_seq FROM entries_gone WHERE id = :id"
 gone_after = "SELECT seq, id FROM entries_gone WHERE seq > :after ORDER BY seq LIMIT :limit"
 
 ask_insert = f"INSERT INTO asks ({ASK}) VALUES ({', '.join(':' + name for name in ASK.split(', '))})"
@@ -404,6 +408,7 @@ replies_delete = "DELETE FROM replies WHERE entry_id = :entry_id"
 pass_insert = """
     INSERT INTO passes (token_hash, kind, person, created_at, expires_at) VALUES (:token_hash, :kind, :person, :created_at, :expires_at)"""
 pass_find = "SELECT kind, person, created_at, expires_at FROM passes WHERE token_hash = :token_hash"
+pass_expire = "DELETE FROM passes WHERE expires_at IS NOT NULL AND expires_at <= :now"
 pass_delete = "DELETE FROM passes WHERE token_hash = :token_hash AND kind = :kind"
 
 cursor_find = "SELECT event_id FROM cursors WHERE name = :name"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.core import checks, clock
-from postroom.core.errors import NotFound
+from postroom.core.errors import InvalidState, NotFound
 from postroom.core.records import Agent, Claim, Lease, Presence, Thread
 from postroom.core.states import AGENT_KINDS
 from postroom.store.attempts import retried
@@ -21,6 +21,9 @@ def add_agent(store: Store, name: str, *, kind: str = "agent") -> Agent:
     checks.name("name", name)
     checks.choice("kind", kind, AGENT_KINDS)
     with store.write() as tx:
+        workspace = tx.one(tx.sql.workspace_of_agent, agent=name) if kind == "human" else None
+        if workspace is not None:
+            raise InvalidState(f"{name} is the agent of the workspace {workspace[0]}", hint="Choose another name for the person.")
         tx.run(tx.sql.agent_put, name=name, kind=kind, now=clock.stamp(tx.now()))
         return _agent(tx, name)
 

@@ -85,6 +85,13 @@ def available(store: Store, *, agent: str) -> tuple[bool, int | None]:
     return False, clock.instant(min(ends)) if ends else None
 
 
+def next_lapse(store: Store, *, agent: str) -> float | None:
+    """Seconds until the next lease runs out, if any does."""
+    _, at = available(store, agent=agent)
+    with store.read() as tx:
+        return None if at is None else max((at - tx.now()) / clock.SECOND, 0.001)
+
+
 def _takeable(tx: Transaction, agent: str) -> list[str]:
     """The ids of what may be taken: the best first."""
     rows = tx.all(tx.sql.threads_takeable, agent=agent, now=clock.stamp(tx.now()), limit=tx.rivals, lapsed=LAPSED)

@@ -44,10 +44,12 @@ CREATE INDEX idx_entries_open ON entries(ts, seq) WHERE is_open = 1;
 
 CREATE INDEX idx_entries_words ON entries USING gin (to_tsvector('simple', words));
 
--- An id that was deleted never returns. seq: the id of the event that said so.
+-- An id that was deleted never returns. seq: the id of the event that said so; ts and entry_seq: where it stood, for who was reading there.
 CREATE TABLE entries_gone (
   id TEXT NOT NULL PRIMARY KEY,
-  seq BIGINT NOT NULL
+  seq BIGINT NOT NULL,
+  ts BIGINT NOT NULL,
+  entry_seq BIGINT NOT NULL
 );
 CREATE INDEX idx_entries_gone ON entries_gone(seq);
 
@@ -100,6 +102,8 @@ CREATE TABLE passes (
   expires_at TEXT
 );
 
+CREATE INDEX idx_passes_expiry ON passes(expires_at) WHERE expires_at IS NOT NULL;
+
 -- How far one room has folded in what another wrote.
 CREATE TABLE cursors (
   name TEXT NOT NULL PRIMARY KEY,
@@ -107,6 +111,7 @@ CREATE TABLE cursors (
 );
 INSERT INTO cursors (name, event_id) VALUES ('people.surface', 0);
 
+CREATE INDEX idx_deliveries_acked ON deliveries(session, delivery_id) WHERE state = 'acked';
 CREATE INDEX idx_messages_people ON messages(event_id) WHERE kind IN ('question', 'answer', 'result', 'control');
 ALTER TABLE reads ADD COLUMN read_at TEXT;
 ALTER TABLE reads ADD COLUMN read_door TEXT;
