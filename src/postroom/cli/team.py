@@ -1,7 +1,7 @@
 """The team of `inbox serve --demo`: real processes on a store of their own, so that a newcomer sees things arrive.
 
 An analyst writes a report in her workspace and asks whether to publish it; a builder works on threads and is blocked by a question;
-a nightly job leaves notices. Each waits for the person in the browser, as long as it takes.
+a nightly job leaves notices; a narrator tells what arrives. Each waits for the person, as long as it takes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from time import sleep
 
 import postroom
 from postroom import people, work
+from postroom.cli import human
+from postroom.cli.envelope import write
+from postroom.core.records import Event
 from postroom.core.words import quoted
 from postroom.leash import spawn
 
@@ -107,7 +110,36 @@ def backup(store: Store) -> None:
         sleep(PACE * 10)
 
 
-ROLES = {"analyst": analyst, "builder": builder, "backup": backup}
+def narrator(store: Store) -> None:
+    """Tells on the terminal what arrives, as it does."""
+    cursor = 0
+    with store.watch() as bell:
+        while True:
+            with store.read() as tx:
+                events = [Event(*row) for row in tx.all(tx.sql.events_after, after=cursor, limit=500)]
+            for event in events:
+                cursor = event.event_id
+                said = _told(store, event)
+                if said:
+                    write(1, f"  {human.paint('dim', event.created_at[11:19])}  {human.line(said)}\n")
+            bell.wait(None)
+
+
+def _told(store: Store, event: Event) -> str:
+    if event.event_type == "entry.created":
+        entry = people.show_entry(store, event.message_id or "").entry
+        docs = ", ".join(doc["path"] for doc in entry.docs)
+        kind = {"question": "asks", "notice": "notes"}.get(entry.kind, "shows")
+        answer = f"  (answer: inbox entry reply {entry.id} --db {quoted(store.place)} --body TEXT)" if entry.ask else ""
+        return f"{entry.workspace_label} {kind}: {docs}{' - ' if docs and entry.comments else ''}{entry.comments}{answer}"
+    if event.event_type in ("entry.answered", "entry.replied"):
+        return f"{event.source} {event.event_type[6:]} it"
+    if event.event_type in ("thread.created", "thread.done"):
+        return f"{event.source}: {event.summary}"
+    return ""
+
+
+ROLES = {"narrator": narrator, "analyst": analyst, "builder": builder, "backup": backup}
 
 if __name__ == "__main__":
     ROLES[sys.argv[1]](postroom.open(sys.argv[2]))

@@ -1,0 +1,37 @@
+"""`inbox serve --demo`, which is `make run`: a newcomer sees things arrive, and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.cli.process import eventually
+from tests.server.office import Office, serve_refused
+
+
+def test_entries_questions_and_notices_arrive_and_an_answer_is_obeyed(found: Callable[..., Office]) -> None:
+    office = found().open("--demo")
+
+    def history(**more: str) -> list[dict[str, Any]]:
+        entries: list[dict[str, Any]] = office.get("/api/inbox/history", **more)["entries"]
+        return entries
+
+    def asked() -> list[dict[str, Any]]:
+        return [entry for entry in history(open="true") if entry["comments"] == "Publish week 1?"]
+
+    eventually(lambda: bool(asked()))
+    [pushed] = [entry for entry in history() if entry["kind"] == "push"]
+    path = pushed["docs"][0]["path"]
+    found_file = office.person.get(f"/api/workspaces/{pushed['workspaceId']}/file", params={"path": path, "entry": pushed["id"]}).json()
+    assert (found_file["kind"], found_file["changed"]) == ("markdown", False)
+    assert [entry["from"] for entry in history(section="notices")] == ["backup"]
+    office.reply(asked()[0]["id"], "Publish")
+    eventually(lambda: any("Publish" in entry.get("comments", "") for entry in history() if entry["kind"] == "push"))
+    folder = Path(office.get("/api/workspaces")["workspaces"][0]["path"]).parent
+    assert office.close() == 0
+    assert not folder.exists()
+
+
+def test_the_demonstration_wants_a_store_of_its_own(found: Callable[..., Office]) -> None:
+    assert serve_refused(found(), "--demo", "--db", "coord.db").error[:2] == (30, "invalid_input")
