@@ -369,3 +369,15 @@ def test_a_reply_to_nothing_there_is_not_found(store: Store) -> None:
     with pytest.raises(NotFound):
         people.reply(store, NOWHERE, person=USER, body="Hello?")
     assert settled(store) == before
+
+
+def test_a_reply_that_is_said_again_with_its_key_is_sent_once(store: Store, desk: str) -> None:
+    persons(store)
+    entry_id = pushed(store, desk)
+    first = people.reply(store, entry_id, person=USER, body="Once", key="k-1")
+    assert people.reply(store, entry_id, person=USER, body="Once", key="k-1").reply == first.reply
+    assert people.reply(store, entry_id, person=ADA, body="Once", key="k-1").reply != first.reply
+    assert people.reply(store, entry_id, person=USER, body="Once", key="k-2").reply != first.reply
+    with pytest.raises(InvalidState):
+        people.reply(store, entry_id, person=USER, body="Something else", key="k-1")
+    assert sorted(received(store)) == [("reply", ADA, "Once"), ("reply", USER, "Once"), ("reply", USER, "Once")]

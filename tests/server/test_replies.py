@@ -151,3 +151,13 @@ def test_any_text_arrives_as_it_was_said(office: Office, desk: Desk) -> None:
     office.reply(identity, text)
     assert _mail(office, desk.agent)["payload"] == text
     assert json.loads(json.dumps(office.get(f"/api/inbox/{identity}")["replies"][0]["body"])) == text
+
+
+def test_a_reply_that_was_sent_again_after_a_lost_answer_arrives_once(office: Office, desk: Desk) -> None:
+    identity = desk.push(comments="Is it right?")
+    sent = [
+        office.person.post(f"/api/inbox/{identity}/reply", json={"body": "Yes"}, headers={"Idempotency-Key": "try-1"}).json()
+        for _ in range(3)
+    ]
+    assert sent[0]["reply"] == sent[1]["reply"] == sent[2]["reply"]
+    assert office.entry(identity)["replies"] == 1

@@ -7,7 +7,7 @@ from postroom.core.entries import ANSWERED, Entry, PersonReply, Replied
 from postroom.core.errors import InvalidState
 from postroom.core.states import TERMINAL
 from postroom.mail import drafts, mailbox
-from postroom.people import asking, folding, ledger
+from postroom.people import asking, folding, ledger, tokens
 from postroom.store.attempts import retried
 from postroom.work import messages, threads
 
@@ -19,20 +19,28 @@ SUMMARY = 200  # characters of the first line
 THREAD, ANSWER, MAILBOX = "thread", "answer", "mailbox"
 
 
-def reply(store: Store, entry_id: str, *, person: str, body: str) -> Replied:
-    """Answer an entry, as a person. It counts as read from then on."""
+def reply(store: Store, entry_id: str, *, person: str, body: str, key: str | None = None) -> Replied:
+    """Answer an entry, as a person. It counts as read from then on.
+
+    Who cannot know whether the first try arrived says the same `key` again: the reply that is there is returned, and nothing is sent twice.
+    """
     checks.name("person", person)
     ledger.said("body", body)
+    if key is not None:
+        checks.name("key", key)
     folding.fold(store)
-    return _reply(store, entry_id, person, body)
+    return _reply(store, entry_id, person, body, key)
 
 
 @retried
-def _reply(store: Store, entry_id: str, person: str, body: str) -> Replied:
+def _reply(store: Store, entry_id: str, person: str, body: str, key: str | None) -> Replied:
     with store.write() as tx:
         entry = ledger.locked(tx, entry_id)
         ledger.human(tx, "person", person)
-        reply_id = tx.fresh("rep")
+        reply_id = tx.fresh("rep") if key is None else f"rep_{tokens.hashed(chr(10).join((entry_id, person, key)))[:32]}"
+        row = None if key is None else tx.one(tx.sql.reply_find, reply_id=reply_id)
+        if row is not None:
+            return _again(entry, PersonReply(*row), body)
         via, message_id = _send(tx, entry, reply_id, person, body)
         if entry.ask is not None and entry.is_open:
             entry = asking.settle(tx, entry, ANSWERED, answer=body, by=person, door=tx.door, at=clock.stamp(tx.now()))
@@ -41,6 +49,12 @@ def _reply(store: Store, entry_id: str, person: str, body: str) -> Replied:
         entry = _find_by(tx, entry, body)
         ledger.announce(tx, "replied", entry_id, source=person, reply_id=reply_id, via=via, **ledger.facts(entry))
         return Replied(ledger.see(tx, entry, person), written)
+
+
+def _again(entry: Entry, written: PersonReply, body: str) -> Replied:
+    if written.body != body:
+        raise InvalidState("that key was used for another reply", hint="A key stands for one reply: choose a new one.")
+    return Replied(entry, written)
 
 
 def _send(tx: Transaction, entry: Entry, reply_id: str, person: str, body: str) -> tuple[str, str | None]:

@@ -77,9 +77,8 @@ async def reply(request: Request, office: Office, caller: Caller) -> Response:
     given = await body(request, body=str)
     if "body" not in given:
         raise InvalidInput("'body' is missing", field="body", hint="Say something.")
-    replied = await office.desk.write(
-        lambda store: replying.reply(store, request.path_params["id"], person=caller.name, body=given["body"]), caller.door
-    )
+    said = {"person": caller.name, "body": given["body"], "key": request.headers.get("idempotency-key")}
+    replied = await office.desk.write(lambda store: replying.reply(store, request.path_params["id"], **said), caller.door)
     return Json({"entry": replied.entry.plain(), "reply": replied.reply.plain()}, 201)
 
 

@@ -140,6 +140,7 @@ def _query(name: str, schema: Schema, description: str, *, required: bool = Fals
 
 
 _ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1, "maxLength": 200}}
+_KEY = {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"}}
 _FLAG = {"enum": ["true", "false", "1", "0"]}
 _LIMIT = _query("limit", {"type": "integer", "minimum": 1, "maximum": 500}, "At most this many")
 
@@ -247,11 +248,11 @@ PATHS: dict[str, dict[str, Schema]] = {
     },
     "/api/inbox/{id}/reply": {
         "post": _operation(
-            "Reply to the agent",
+            "Reply to the agent; said again with the same Idempotency-Key, nothing is sent twice",
             "201",
             _object("entry reply", entry=_ref("Entry"), reply=_ref("Reply")),
             body=_body("body", body=_SAID),
-            parameters=(_ID,),
+            parameters=(_ID, _KEY),
         )
     },
     "/api/workspaces": {"get": _operation("Every workspace", "200", _object("workspaces", workspaces=_list(_ref("Workspace"))))},

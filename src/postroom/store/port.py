@@ -170,6 +170,7 @@ class Catalogue(Protocol):
     asks_of_thread: str
     asks_uncollected: str
     reply_insert: str
+    reply_find: str
     replies_of_entry: str
     replies_of_agent: str
     replies_delete: str

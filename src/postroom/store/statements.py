@@ -401,6 +401,7 @@ asks_uncollected = f"""
     ORDER BY a.answered_at LIMIT :limit"""
 
 reply_insert = f"INSERT INTO replies ({REPLY}) VALUES ({', '.join(':' + name for name in REPLY.split(', '))})"
+reply_find = f"SELECT {REPLY} FROM replies WHERE reply_id = :reply_id"
 replies_of_entry = f"SELECT {REPLY} FROM replies WHERE entry_id = :entry_id ORDER BY created_at, reply_id"
 replies_of_agent = f"SELECT {REPLY} FROM replies WHERE agent = :agent ORDER BY created_at DESC, reply_id DESC LIMIT :limit"
 replies_delete = "DELETE FROM replies WHERE entry_id = :entry_id"
