@@ -92,13 +92,14 @@ class Twin:
             return False
         # Appended to, by others or by one of us who was killed: only the tail is news. Anything else: all of it is.
         whole = not as_left and (state[0] != inode or state[1] <= size)
+        looked_up = self._latest() if whole else cursor  # of a whole file each line is looked up: only what is deleted meanwhile is news
         cursor = 0 if whole else cursor
         lines = _Lines(self.path, 0 if whole else size)
         if not as_left:
             lines.read(self._store, cursor)
         with self._store.read() as tx:  # one view: what is deleted after it is news to the next
             latest = tx.one(tx.sql.event_latest)
-            gone = set() if whole else _gone(tx, cursor)  # of a whole file each line was looked up
+            gone = _gone(tx, looked_up)
             if briefly and gone:
                 return False
             if lines.wrong or gone:
@@ -119,6 +120,11 @@ class Twin:
         except FileNotFoundError:
             return 0, 0, 0
         return found.st_ino, found.st_size, found.st_mtime_ns
+
+    def _latest(self) -> int:
+        with self._store.read() as tx:
+            row = tx.one(tx.sql.event_latest)
+        return row[0] if row else 0
 
     def _write_new(self, tx: Transaction, cursor: int, there: set[str]) -> int:
         """Append the entries that the file lacks; how many bytes."""
