@@ -275,3 +275,12 @@ def test_a_collected_answer_has_its_receipts(desk: Desk) -> None:
         *(("stored", "builder", "cli"), ("seen", "user", "cli"), ("answered", "user", "cli"), ("reply_stored", "user", "cli")),
         ("reply_seen", "builder", "cli"),
     ]
+
+
+def test_who_is_made_known_as_a_person_finds_what_they_were_asked(desk: Desk) -> None:
+    thread = desk.inbox.send()
+    desk.inbox.ok("claim", "--agent", "builder", "--thread", thread)
+    desk.inbox.ok("update", "--agent", "builder", "--thread", thread, "--status", "blocked", "--summary", "Which?", "--to", "bob")
+    assert desk.inbox.ok("entries", "--questions")["entries"] == []
+    desk.inbox.ok("agent", "add", "bob", "--kind", "human")
+    assert [entry["comments"] for entry in desk.inbox.ok("entries", "--questions")["entries"]] == ["Which?"]

@@ -302,3 +302,17 @@ def test_a_worker_that_sleeps_is_woken_by_a_reply_to_the_entry(live: Store, plac
     assert woken.woke
     assert woken.message is not None
     assert (woken.message.kind, woken.message.from_agent) == ("answer", USER)
+
+
+def test_who_becomes_known_as_a_person_is_shown_what_they_were_asked_before(store: Store) -> None:
+    threads = [blocked(store, question, to="bob") for question in ("First?", "Second?", "Answered?", "Over?")]
+    work.reply(store, threads[2], sender="leader", summary="By another")
+    work.cancel(store, threads[3], agent="leader")
+    assert people.history(store).entries == ()
+    work.add_agent(store, "bob", kind="human")
+    assert (people.welcome(store, "bob"), people.welcome(store, "bob")) == (2, 0)
+    assert [entry.comments for entry in people.history(store).entries] == ["Second?", "First?"]
+    people.reply(store, people.history(store).entries[1].id, person="bob", body="Here I am")
+    reply = work.wait_reply(store, threads[0], timeout_seconds=5)
+    assert reply.message is not None
+    assert reply.message.body == "Here I am"

@@ -27,7 +27,12 @@ def init(args: Arguments) -> Outcome:
 def agent_add(args: Arguments) -> Outcome:
     from postroom.work.agents import add_agent
 
-    added = add_agent(inputs.store(args), args.words[0], **inputs.given(args, "kind"))
+    store = inputs.store(args)
+    added = add_agent(store, args.words[0], **inputs.given(args, "kind"))
+    if added.kind == "human":
+        from postroom.people.folding import welcome
+
+        welcome(store, added.name)  # what was asked of them before anybody knew who they are
     return Outcome({"agent": added.plain()}, human="agent")
 
 

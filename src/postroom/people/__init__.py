@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from postroom.people.entries import seed as seed
     from postroom.people.folding import fold as fold
     from postroom.people.folding import surface as surface
+    from postroom.people.folding import welcome as welcome
     from postroom.people.passes import issue_bearer as issue_bearer
     from postroom.people.passes import issue_link as issue_link
     from postroom.people.passes import person_of as person_of
@@ -59,6 +60,7 @@ _WHERE = {
     "seed": "entries",
     "fold": "folding",
     "surface": "folding",
+    "welcome": "folding",
     "issue_bearer": "passes",
     "issue_link": "passes",
     "person_of": "passes",

@@ -78,6 +78,19 @@ def _surface(store: Store) -> tuple[bool, int]:
     return len(rows) == BATCH, made
 
 
+@retried
+def welcome(store: Store, name: str) -> int:
+    """Make entries of what was asked of somebody before they were known as a person, and nobody has answered. How many."""
+    with store.write() as tx:
+        asked = sorted((Message(*row) for row in tx.all(tx.sql.questions_to, agent=name)), key=lambda message: message.event_id)
+        return sum(_ask(tx, message) for message in asked if not _answered(tx, message))
+
+
+def _answered(tx: Transaction, message: Message) -> bool:
+    answer = jsontext.dumps(["answer"])
+    return tx.one(tx.sql.message_after, thread_id=message.thread_id, after=message.event_id, kinds=answer) is not None
+
+
 def _news(tx: Transaction, limit: int) -> list[Row]:
     row = tx.one(tx.sql.cursor_find, name=CURSOR)
     return tx.all(tx.sql.messages_to_people, after=row[0] if row else 0, limit=limit)

@@ -182,6 +182,7 @@ class Catalogue(Protocol):
     cursor_lock: str
     cursor_move: str
     messages_to_people: str
+    questions_to: str
     read_of_thread: str
 
 

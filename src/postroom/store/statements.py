@@ -417,4 +417,8 @@ cursor_move = "UPDATE cursors SET event_id = :event_id WHERE name = :name AND ev
 messages_to_people = f"""
     SELECT {MESSAGE} FROM messages
     WHERE kind IN ('question', 'answer', 'result', 'control') AND event_id > :after ORDER BY event_id LIMIT :limit"""
+questions_to = f"""
+    SELECT {", ".join("m." + name for name in MESSAGE.split(", "))}
+    FROM reads r JOIN threads t ON t.thread_id = r.thread_id JOIN messages m ON m.thread_id = r.thread_id
+    WHERE r.agent_id = :agent AND m.kind = 'question' AND m.to_agent = :agent AND t.status NOT IN ('done', 'failed', 'cancelled')"""
 read_of_thread = "SELECT read_event_id, read_at, read_door FROM reads WHERE agent_id = :agent AND thread_id = :thread_id"
