@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.core import checks, clock
-from postroom.core.entries import INBOX, NOTICE, NOTICES, PUSH, SECTIONS, Entry, Page, Workspace, entry_of
+from postroom.core.entries import INBOX, NOTICE, NOTICES, PUSH, QUESTION, SECTIONS, Ask, Entry, Page, Workspace
 from postroom.core.errors import InvalidInput, InvalidState
 from postroom.people import documents, folding, ledger, twin, workspaces
 from postroom.store.attempts import retried
@@ -128,7 +128,7 @@ def page(
         rows = tx.all(tx.sql.entries_page_unread, section=section, **place)
     else:
         rows = tx.all(tx.sql.entries_page, section=section, **place)
-    return _page(rows, limit)
+    return _page(tx, rows, limit)
 
 
 def own_entries(store: Store, *, agent: str, limit: int = 20) -> tuple[Entry, ...]:
@@ -141,7 +141,7 @@ def own_entries(store: Store, *, agent: str, limit: int = 20) -> tuple[Entry, ..
 
 
 def page_of_agent(tx: Transaction, agent: str, limit: int) -> tuple[Entry, ...]:
-    return _page(tx.all(tx.sql.entries_page_agent, agent=agent, ts=LAST, seq=LAST, limit=limit + 1), limit).entries
+    return _page(tx, tx.all(tx.sql.entries_page_agent, agent=agent, ts=LAST, seq=LAST, limit=limit + 1), limit).entries
 
 
 def search(store: Store, q: str, *, limit: int = 50) -> Page:
@@ -159,7 +159,7 @@ def find(tx: Transaction, *, q: str, limit: int = 50) -> Page:
     wanted = words(checks.text("q", q))
     if not wanted:
         raise InvalidInput("there is no word to look for", field="q", hint="Write a word or the beginning of one.")
-    return _page(tx.all(tx.sql.entries_search, query=" ".join(f'"{word}"*' for word in wanted), limit=limit + 1), limit)
+    return _page(tx, tx.all(tx.sql.entries_search, query=" ".join(f'"{word}"*' for word in wanted), limit=limit + 1), limit)
 
 
 @retried
@@ -233,5 +233,10 @@ def _place(tx: Transaction, entry_id: str) -> tuple[int, int]:
     return row[0], row[1]
 
 
-def _page(rows: list[Row], limit: int) -> Page:
-    return Page(tuple(entry_of(row) for row in rows[:limit]), len(rows) > limit)
+def _page(tx: Transaction, rows: list[Row], limit: int) -> Page:
+    return Page(tuple(_listed(tx, row) for row in rows[:limit]), len(rows) > limit)
+
+
+def _listed(tx: Transaction, row: Row) -> Entry:
+    asked = tx.one(tx.sql.ask_find, entry_id=row[1]) if row[3] == QUESTION else None
+    return Entry(*row, None if asked is None else Ask(*asked))  # type: ignore[call-arg] # a row is as long as the statement says

@@ -160,6 +160,7 @@ class Catalogue(Protocol):
     words_insert: str
     words_delete: str
     words_settle: str
+    ask_find: str
     ask_insert: str
     ask_answer: str
     ask_escalate: str

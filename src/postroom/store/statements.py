@@ -355,19 +355,22 @@ entry_insert = f"INSERT INTO entries ({ENTRY}) VALUES ({', '.join(':' + name for
 _LISTED = f"{', '.join('e.' + name for name in ENTRY.split(', '))}, {', '.join('a.' + name for name in ASK.split(', '))}"
 ENTRIES = f"SELECT {_LISTED} FROM entries e LEFT JOIN asks a ON a.entry_id = e.id"
 entry_find = f"{ENTRIES} WHERE e.id = :id"
+# For pages: without the words, which nobody is shown, and what few of them ask, which is looked up.
+LISTED = f"SELECT {', '.join('e.' + name for name in ENTRY.split(', ')[:-1])}, '' AS words FROM entries e"
+ask_find = f"SELECT {ASK} FROM asks WHERE entry_id = :entry_id"
 entry_place = "SELECT ts, seq FROM entries WHERE id = :id"
 entry_of_message = "SELECT id FROM entries WHERE message_id = :message_id"
 _OLDER = "(e.ts, e.seq) < (:ts, :seq)"
 _NEWEST = "ORDER BY e.ts DESC, e.seq DESC LIMIT :limit"
 # CAST: SQLite prepares a statement anew at each call, if a bind is compared with what a partial index asks for.
-entries_page = f"{ENTRIES} WHERE e.section = CAST(:section AS text) AND {_OLDER} {_NEWEST}"
-entries_page_unread = f"{ENTRIES} WHERE e.section = CAST(:section AS text) AND e.read_at IS NULL AND {_OLDER} {_NEWEST}"
+entries_page = f"{LISTED} WHERE e.section = CAST(:section AS text) AND {_OLDER} {_NEWEST}"
+entries_page_unread = f"{LISTED} WHERE e.section = CAST(:section AS text) AND e.read_at IS NULL AND {_OLDER} {_NEWEST}"
 # Two filters at once are rare: one of them leads through its index, the other is compared row by row.
-entries_page_open = f"{ENTRIES} WHERE e.is_open = 1 AND {_OLDER} AND (:unread = 0 OR e.read_at IS NULL) {_NEWEST}"
+entries_page_open = f"{LISTED} WHERE e.is_open = 1 AND {_OLDER} AND (:unread = 0 OR e.read_at IS NULL) {_NEWEST}"
 entries_page_workspace = f"""
-    {ENTRIES} WHERE e.section = 'inbox' AND e.workspace_id = :workspace_id AND {_OLDER}
+    {LISTED} WHERE e.section = 'inbox' AND e.workspace_id = :workspace_id AND {_OLDER}
       AND (:unread = 0 OR e.read_at IS NULL) AND (:open = 0 OR e.is_open = 1) {_NEWEST}"""
-entries_page_agent = f"{ENTRIES} WHERE e.agent = :agent AND {_OLDER} {_NEWEST}"
+entries_page_agent = f"{LISTED} WHERE e.agent = :agent AND {_OLDER} {_NEWEST}"
 entries_after = f"{ENTRIES} WHERE e.seq > :after ORDER BY e.seq LIMIT :limit"
 entry_read = "UPDATE entries SET read_at = :read_at, read_by = :read_by, read_door = :read_door WHERE id = :id"
 entry_offered = """

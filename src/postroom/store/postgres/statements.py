@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.store.statements import *  # noqa: F403
-from postroom.store.statements import ARTIFACT, ENTRIES, MESSAGE, cursor_find, mailbox_find
+from postroom.store.statements import ARTIFACT, LISTED, MESSAGE, cursor_find, mailbox_find
 
 # Differs from SQLite: json_array_elements_text for json_each.
 message_after = f"""
@@ -64,7 +64,7 @@ words_settle = "SELECT 1"
 
 # Differs from SQLite: its own language of queries, into which ours ("one"* "two"*) is put.
 entries_search = f"""
-    {ENTRIES} WHERE to_tsvector('simple', e.words)
+    {LISTED} WHERE to_tsvector('simple', e.words)
       @@ to_tsquery('simple', replace(replace(replace(:query, '"* "', ':* & '), '"*', ':*'), '"', ''))
     ORDER BY e.seq DESC LIMIT :limit"""
 
