@@ -92,9 +92,7 @@ def assert_exact(store: Store, **wanted: Any) -> None:
     """The twin tells what the inbox does: one line an entry, and nothing else."""
     entries = inbox(store, **wanted)
     told = {entry["id"]: as_line(entry) for entry in entries}
-    theirs = {
-        entry["id"] for entry in entries if entry["door"] == "file"
-    }  # lines of others stay, without what defaults to empty
+    theirs = {entry["id"] for entry in entries if entry["door"] == "file"}  # lines of others stay, without what defaults to empty
     kept = [json.loads(line) for line in lines(store)]
     assert sorted(line["id"] for line in kept) == sorted(told)
     empty = {"workspaceId": "", "workspaceLabel": ""}
