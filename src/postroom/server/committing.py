@@ -67,7 +67,7 @@ class Committer:
                 return self._together(jobs)
             except Contended:  # one of them refused after it had written: now each can be undone by itself
                 return self._together(jobs, careful=True)
-        except Exception as error:  # noqa: BLE001: whatever it was, each of those who wait must hear of it
+        except Exception as error:  # whatever it was, each of those who wait must hear of it
             return [error] * len(jobs)
 
     def _together(self, jobs: list[Job], *, careful: bool = False) -> list[Any]:
@@ -78,7 +78,7 @@ class Committer:
 def _attempt(verb: Callable[[Store], Any], store: Store) -> Any:
     try:
         return verb(store)
-    except Exception as error:  # noqa: BLE001: its own affair; the batch knows whether it had written
+    except Exception as error:  # its own affair; the batch knows whether it had written
         return error
 
 
