@@ -4,32 +4,35 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SUITE := $(VENV)/conformance
+BROWSER := $(VENV)/browser
 
 .PHONY: run test format bench reference pictures clean
 
 run: $(VENV)/server
 	@$(BIN)/inbox serve --demo
 
-test: $(VENV)/dev $(SUITE)/ready
+test: $(VENV)/dev $(SUITE)/ready $(BROWSER)/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest
 
-format: $(VENV)/dev
+format: $(VENV)/dev $(BROWSER)/ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/node $(BROWSER)/node_modules/prettier/bin/prettier.cjs --print-width 140 --log-level warn --write "src/postroom/server/web/**/*.js"
 
-bench: $(VENV)/dev
+bench: $(VENV)/dev $(BROWSER)/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group bench
 	$(BIN)/python -m bench
 
 reference: $(VENV)/server
 	$(BIN)/python docs/make_reference.py
 
-pictures: $(VENV)/base
+pictures: $(VENV)/dev $(BROWSER)/ready
 	$(BIN)/python docs/make_pictures.py > /dev/null
+	$(BIN)/python -m docs.make_screenshots
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -57,3 +60,9 @@ $(SUITE)/ready: tests/server/conformance/package.json | $(VENV)/dev
 	@mkdir -p $(SUITE) && cp tests/server/conformance/package.json $(SUITE)
 	@$(BIN)/npm install --prefix $(SUITE) --cache $(SUITE)/cache --no-package-lock --no-audit --no-fund --ignore-scripts --loglevel=error \
 	  && touch $@ || echo "The MCP conformance suite could not be fetched." >&2
+
+# A browser for the tests of the page, where the machine has none, and the judge of its accessibility; fetched in the same way.
+$(BROWSER)/ready: tests/browser/package.json tests/browser/eslint.config.mjs tests/browser/unpack.py | $(VENV)/dev
+	@mkdir -p $(BROWSER) && cp tests/browser/package.json tests/browser/eslint.config.mjs $(BROWSER)
+	@$(BIN)/npm install --prefix $(BROWSER) --cache $(BROWSER)/cache --no-package-lock --no-audit --no-fund --ignore-scripts --loglevel=error \
+	  && $(BIN)/python tests/browser/unpack.py $(BROWSER) && rm -rf $(BROWSER)/cache && touch $@ || echo "The browser could not be fetched." >&2

@@ -1,10 +1,10 @@
-"""`python -m bench [commands] [waking] [writers] [library] [mail] [queues] [tasks] [server] [postgres]`: all of them, or those named."""
+"""`python -m bench [SECTION …]`: all of them, or those named."""
 
 from __future__ import annotations
 
 import sys
 
-from bench import commands, library, mail, postgres, queues, server, tasks, waking, writers
+from bench import commands, library, mail, page, postgres, queues, server, tasks, waking, writers
 from bench.report import Report
 
 SECTIONS = {
@@ -16,6 +16,7 @@ SECTIONS = {
     "queues": queues.run,
     "tasks": tasks.run,
     "server": server.run,
+    "page": page.run,
     "postgres": postgres.run,
 }
 

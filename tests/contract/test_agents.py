@@ -103,3 +103,33 @@ def test_a_malformed_agent_is_refused(store: Store, name: str, kind: str) -> Non
     with pytest.raises(InvalidInput):
         work.add_agent(store, name, kind=kind)
     assert work.list_agents(store) == before
+
+
+def test_everybody_is_listed_with_what_they_hold_and_what_waits_for_them(store: Store) -> None:
+    claim = held(store, agent="builder")
+    sent(store, sender="leader", to="other")
+    asking(store, agent="builder")
+    present = {presence.agent.name: presence for presence in work.list_presences(store)}
+    assert list(present) == sorted(present)
+    assert present == {name: work.show_agent(store, name) for name in present}
+    assert claim.thread.thread_id in [held.thread.thread_id for held in present["builder"].holds]
+    assert (len(present["builder"].holds), present["leader"].unread, present["user"].holds) == (2, 1, ())
+    assert len(work.list_presences(store, limit=2)) == 2
+    with pytest.raises(InvalidInput):
+        work.list_presences(store, limit=0)
+
+
+def test_an_agent_is_alive_that_was_seen_lately_or_holds_a_lease_that_runs(store: Store, clock: Clock) -> None:
+    held(store, agent="builder", lease_seconds=900)
+
+    def alive(name: str) -> bool:
+        now = time.stamp(clock.instant)
+        return work.show_agent(store, name).alive(now, time.stamp(clock.instant - 300 * time.SECOND))
+
+    assert (alive("leader"), alive("builder"), alive("user")) == (True, True, False)
+    clock.advance(300)
+    assert (alive("leader"), alive("builder")) == (True, True)
+    clock.advance(1)
+    assert (alive("leader"), alive("builder")) == (False, True)
+    clock.advance(599)
+    assert alive("builder") is False

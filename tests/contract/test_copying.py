@@ -38,6 +38,8 @@ def rows(store: Store) -> dict[str, list[object]]:
 
 
 def fill(store: Store) -> str:
+    with store.write() as tx:
+        tx.run(tx.sql.queue_insert, path="/queues/disk", label="Disk watch", created_at="2026-11-16T00:00:00.000000Z")
     asked = asking(store).thread.thread_id
     work.reply(store, asked, sender="user", summary="Grüße ☃", artifacts=[Attachment("a.txt"), Attachment("b.txt")])
     work.mark_read(store, asked, agent="builder", event_id=2)
@@ -53,6 +55,7 @@ def test_everything_arrives(store: Store, target: Store) -> None:
     assert rows(target) == rows(store)
     assert counts == {table: len(found) for table, found in rows(store).items()}
     assert ("threads", 4, 4) in told
+    assert counts["watched_queues"] == 1
 
 
 def test_the_copy_goes_on_where_the_source_stopped(store: Store, target: Store) -> None:

@@ -155,3 +155,32 @@ def test_showing_changes_nothing(store: Store) -> None:
 def test_what_is_not_there_cannot_be_shown(store: Store) -> None:
     with pytest.raises(NotFound):
         work.show(store, "thr_nowhere")
+
+
+def test_threads_are_found_by_their_run_and_what_else_is_asked_for(store: Store, clock: Clock) -> None:
+    def opened(run_id: str, *, to: str = "builder") -> str:
+        clock.advance(1)
+        return work.send(store, sender="leader", to=to, subject="S", run_id=run_id).thread.thread_id
+
+    first, second, other, unnamed = opened("r/1 %"), opened("r/1 %", to="ada"), opened("r2"), opened("")
+    work.cancel(store, second, agent="leader")
+
+    assert listed(store, run_id="r/1 %") == [second, first]
+    assert (listed(store, run_id="r2"), listed(store, run_id=""), listed(store, run_id="r"), listed(store, run_id="R2")) == (
+        [other],
+        [unnamed],
+        [],
+        [],
+    )
+    assert listed(store, run_id="r/1 %", statuses=["pending"]) == [first]
+    assert (listed(store, run_id="r/1 %", agent="ada"), listed(store, run_id="r/1 %", agent="leader")) == ([second], [second, first])
+    assert listed(store, run_id="r/1 %", agent="nobody") == []
+    page = work.list_threads(store, run_id="r/1 %", limit=1)
+    assert ([thread.thread_id for thread in page.threads], page.more) == ([second], True)
+
+
+@pytest.mark.parametrize("wanted", [{"run_id": "a\0b"}, {"run_id": "r", "created_by": "leader"}, {"run_id": "r", "assigned_to": "builder"}])
+def test_a_run_that_cannot_be_asked_for_is_refused(store: Store, wanted: dict[str, str]) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        work.list_threads(store, **wanted)  # type: ignore[arg-type]
+    assert refused.value.facts["field"] == "run"

@@ -204,6 +204,14 @@ class LeaseMachine(RuleBasedStateMachine):
             self.said(line, "control", by=agent, status="cancelled")
 
     @precondition(lambda self: self.lines)
+    @rule(which=WHICH)
+    def take_back(self, which: int) -> None:
+        thread_id, line = self.pick(which)
+        refusal = InvalidState if line.holder is None else None
+        if self.expect(refusal, lambda: work.take_back(self.store, thread_id, person="user")):
+            self.said(line, "control", by="user", status="pending")
+
+    @precondition(lambda self: self.lines)
     @rule(which=WHICH, agent=AGENTS, kind=st.sampled_from(["answer", "question", "control"]))
     def reply(self, which: int, agent: str, kind: str) -> None:
         thread_id, line = self.pick(which)

@@ -112,3 +112,23 @@ def test_a_malformed_reply_is_refused(store: Store, wrong: dict[str, str]) -> No
     with pytest.raises(InvalidInput):
         work.reply(store, thread_id, **{"sender": "leader", "summary": "Blue", **wrong})  # type: ignore[arg-type]
     assert everything(store) == before
+
+
+def test_a_reply_that_is_said_again_with_its_key_is_there_once(store: Store) -> None:
+    thread_id = asking(store).thread.thread_id
+    first = work.reply(store, thread_id, sender="leader", summary="Blue", key="once")
+    before = everything(store)
+    again = work.reply(store, thread_id, sender="leader", summary="Blue", key="once")
+    assert (again.message, again.next_event_id) == (first.message, first.next_event_id)
+    with pytest.raises(InvalidState, match="another reply"):
+        work.reply(store, thread_id, sender="leader", summary="Green", key="once")
+    assert everything(store) == before
+    assert work.reply(store, thread_id, sender="leader", summary="Blue", key="twice").message != first.message
+    assert work.reply(store, thread_id, sender="boss", summary="Blue", key="once").message != first.message
+
+
+def test_a_reply_with_a_key_is_known_also_when_the_thread_has_ended(store: Store) -> None:
+    asked = asking(store)
+    first = work.reply(store, asked.thread.thread_id, sender="leader", summary="Blue", key="once")
+    work.done(store, asked.thread.thread_id, agent="builder", summary="Painted")
+    assert work.reply(store, asked.thread.thread_id, sender="leader", summary="Blue", key="once").message == first.message

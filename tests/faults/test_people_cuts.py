@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from postroom import mail, people, work
+from postroom import mail, people, queues, work
 from postroom.core.errors import NotFound, StoreAway, StoreTrouble
 from postroom.store.postgres.engine import PostgresStore
 from postroom.store.sqlite.engine import SqliteStore
@@ -42,6 +42,12 @@ class Room:
         made = self.folder / f"desk-{self.number}"
         made.mkdir()
         return str(made)
+
+    def new_queue(self) -> str:
+        return queues.init_queue(self.new_folder())
+
+    def watched_queue(self) -> str:
+        return people.add_queue(self.store, self.new_queue()).path
 
 
 Prepare = Callable[[Room], str]
@@ -91,6 +97,8 @@ WRITES: dict[str, tuple[Prepare, Act]] = {
     "revoke": (lambda r: str(people.issue_bearer(r.store, person=USER)), lambda r, t: people.revoke(r.store, t)),
     "add_workspace": (Room.new_folder, lambda r, f: people.add_workspace(r.store, f, label="Desk")),
     "rotate_token": (nothing, lambda r, e: people.rotate_token(r.store, r.desk)),
+    "add_queue": (Room.new_queue, lambda r, q: people.add_queue(r.store, q)),
+    "remove_queue": (Room.watched_queue, lambda r, q: people.remove_queue(r.store, q)),
 }
 READS: dict[str, tuple[Prepare, Act]] = {
     "history": (replied, lambda r, e: people.history(r.store)),
@@ -99,6 +107,7 @@ READS: dict[str, tuple[Prepare, Act]] = {
     "old_messages": (replied, lambda r, e: people.old_messages(r.store, agent=AGENT)),
     "own_entries": (replied, lambda r, e: people.own_entries(r.store, agent=AGENT)),
     "list_workspaces": (nothing, lambda r, e: people.list_workspaces(r.store)),
+    "list_queues": (nothing, lambda r, e: people.list_queues(r.store)),
     "person_of": (lambda r: str(people.issue_bearer(r.store, person=USER)), lambda r, t: people.person_of(r.store, t)),
     "wait_answer that sleeps": (lambda r: asked(r.store), lambda r, e: people.wait_answer(r.store, e, timeout_seconds=0.001)),
 }

@@ -159,6 +159,7 @@ class Office:
         key = (self.url, token)
         if key not in self._clients:
             self._clients[key] = self._make(token)
+        self._clients[key].cookies.clear()
         return self._clients[key]
 
     def browser(self) -> httpx.Client:

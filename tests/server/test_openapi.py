@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from postroom import mail, people, queues
 from tests.cli.process import SCRIPTS
 from tests.server.office import Desk, Office
+from tests.server.rooms import dead_letter, opened
 
 ROUTES = {
+    "/api/summary": {"get"},
     "/api/inbox/history": {"get"},
     "/api/inbox/search": {"get"},
     "/api/inbox/seed": {"post"},
@@ -24,11 +28,21 @@ ROUTES = {
     "/api/inbox/{id}/reply": {"post"},
     "/api/workspaces": {"get"},
     "/api/workspaces/{id}/file": {"get"},
+    "/api/workspaces/{id}/focus": {"post"},
     "/api/threads": {"get"},
     "/api/threads/{id}": {"get"},
     "/api/threads/{id}/reply": {"post"},
     "/api/threads/{id}/cancel": {"post"},
+    "/api/threads/{id}/release": {"post"},
+    "/api/runs": {"get"},
+    "/api/runs/{id}": {"get"},
     "/api/agents": {"get"},
+    "/api/activity": {"get"},
+    "/api/mailboxes": {"get"},
+    "/api/mailbox/{id}": {"get"},
+    "/api/mailbox/{id}/dead-letter": {"get", "delete"},
+    "/api/mailbox/{id}/dead-letter/retry": {"post"},
+    "/api/queues": {"get"},
     "/api/events": {"get"},
     "/api/openapi.json": {"get"},
     "/api/sign-out": {"post"},
@@ -46,7 +60,12 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Office
     desk.write("a.md", "# A\n")
     office.reply(desk.push("a.md", comments="Look"), "Seen")
     office.inbox.ok("ask", "--from", desk.agent, "--question", "Ship?", "--choice", "yes", "--choice", "no", "--no-wait")
-    office.inbox.ok("send", "--from", "user", "--to", desk.agent, "--subject", "Build")
+    office.inbox.ok("send", "--from", "user", "--to", desk.agent, "--subject", "Build", "--run", "r1")
+    office.inbox.ok("take", "--agent", desk.agent)
+    with opened(office) as store:
+        dead_letter(store, "analyst", extra={"more": 1})
+        mail.enqueue(store, {"from": "leader", "to": "analyst", "payload": "Hello"})
+        people.add_queue(store, queues.init_queue(str(office.folder / "events")))
     yield office, desk
     assert office.close() == 0
 
@@ -107,3 +126,31 @@ def test_the_file_is_served_to_who_may_use_it(office: Office) -> None:
     answer = office.person.get("/api/openapi.json")
     assert answer.headers["content-type"].startswith("application/json")
     assert office.ready["token"] not in answer.text
+
+
+def _validate(file: dict[str, Any], path: str, found: object) -> None:
+    answer = file["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    Draft202012Validator({**answer, "components": file["components"]}).validate(found)
+
+
+def test_what_is_there_is_as_described(described: tuple[Office, Desk]) -> None:
+    """The names that a fuzzer makes up are of nothing."""
+    office, _ = described
+    with opened(office) as store:
+        dead_letter(store, "sorter", extra={"more": 1})
+        mail.enqueue(store, {"from": "leader", "to": "sorter", "payload": "Hello"})
+    thread = office.get("/api/runs/r1")["threads"][0]["thread_id"]
+    places = {
+        "/api/runs": "/api/runs",
+        "/api/runs/{run}": "/api/runs/r1",
+        "/api/agents": "/api/agents",
+        "/api/activity": "/api/activity",
+        "/api/mailboxes": "/api/mailboxes",
+        "/api/mailbox/{session}": "/api/mailbox/sorter",
+        "/api/mailbox/{session}/dead-letter": "/api/mailbox/sorter/dead-letter",
+        "/api/queues": "/api/queues",
+    }
+    for path, place in places.items():
+        _validate(_file(office), path, office.get(place))
+    _validate(_file(office), "/api/threads/{id}", office.get(f"/api/threads/{thread}", html="true"))
+    assert office.get("/api/mailbox/sorter/dead-letter")["entries"]

@@ -40,6 +40,12 @@ def _workspace(data: Data) -> str:
     return f"{head}  {line(found['path'])}, agent {line(found['agent'])}\n  {data['mcp_url']}\n"
 
 
+def _changed(data: Data) -> str:
+    workspace = data["workspace"]
+    opened = f"opened by: {line(workspace['focus'])}" if workspace["focus"] else "no command opens its session"
+    return f"Changed {paint('bold', workspace['workspace_id'])}  {line(workspace['label'])}\n  {opened}\n"
+
+
 def _removed(data: Data) -> str:
     return f"Removed {data['workspace']['workspace_id']}. Its token is void; what it pushed stays.\n"
 
@@ -112,10 +118,21 @@ def _replied(data: Data) -> str:
     return f"{paint('bold', 'Replied')} {ways[data['reply']['via']]}: stored, not yet seen.\n"
 
 
+def _queues(data: Data) -> str:
+    if not data["queues"]:
+        return "No queues. Add one with `inbox queue add PATH`.\n"
+    return table(("LABEL", "PATH"), [(line(found["label"]), line(found["path"])) for found in data["queues"]])
+
+
+def _queue(said: str) -> Callable[[Data], str]:
+    return lambda data: f"{paint('bold', said)} {line(data['queue']['label'])}: {line(data['queue']['path'])}\n"
+
+
 PICTURES: dict[str, Callable[[Data], str]] = {
     "people registered": _registered,
     "people workspaces": _workspaces,
     "people workspace": _workspace,
+    "people changed": _changed,
     "people removed": _removed,
     "people pushed": _told("Pushed"),
     "people notified": _told("Noted"),
@@ -127,4 +144,7 @@ PICTURES: dict[str, Callable[[Data], str]] = {
     "people entry": _entry,
     "people answer": _answer,
     "people replied": _replied,
+    "people queues": _queues,
+    "people queue added": _queue("Watching"),
+    "people queue removed": _queue("No longer watching"),
 }

@@ -62,6 +62,19 @@ PEOPLE = (
         "workspace show", "Show one workspace.", "peopling:workspace_show", (_URL,), words=("ID",), example="inbox workspace show ws_123"
     ),
     Command(
+        "workspace set",
+        "Change what a workspace is called, or how its session is brought to the front.",
+        "peopling:workspace_set",
+        (
+            Flag("--label", "TEXT", "what people call it"),
+            Flag("--focus", "COMMAND", "a shell line that shows its terminal; the page offers it as Open session"),
+            Flag("--no-focus", "", "take that away"),
+        ),
+        words=("ID",),
+        details="The command runs in the workspace's folder, on the server's machine. It can be set here alone, never over the network.",
+        example='inbox workspace set ws_123 --focus "tmux select-window -t thesis"',
+    ),
+    Command(
         "workspace remove",
         "Forget a workspace. What it pushed stays.",
         "peopling:workspace_remove",
@@ -173,5 +186,23 @@ PEOPLE = (
         words=("ID",),
         details=_PERSON,
         example="inbox entry delete 5f0e…",
+    ),
+    Command(
+        "queue add",
+        "Have the page show an event queue: how fast it grows, and how far its consumers are.",
+        "watching:queue_add",
+        (Flag("--label", "TEXT", "what people call it; default: the folder's name"),),
+        words=("PATH",),
+        details="The folder is one that `thread init` made, on the machine of the server.",
+        example='inbox queue add ~/thesis/events --label "Thesis events"',
+    ),
+    Command("queue list", "List the event queues that the page shows.", "watching:queue_list", (), example="inbox queue list"),
+    Command(
+        "queue remove",
+        "Have the page show an event queue no more. The queue itself stays.",
+        "watching:queue_remove",
+        (),
+        words=("PATH",),
+        example="inbox queue remove ~/thesis/events",
     ),
 )

@@ -83,6 +83,18 @@ def workspace_show(args: Arguments) -> Outcome:
     )
 
 
+def workspace_set(args: Arguments) -> Outcome:
+    from postroom.people.workspaces import set_workspace
+
+    if args.no_focus and args.focus is not None:
+        raise InvalidInput("--focus and --no-focus exclude each other", field="focus", hint="Leave one out.")
+    focus = "" if args.no_focus else args.focus
+    if focus is not None and not args.no_focus and not focus.strip():
+        raise InvalidInput("'focus' is empty", field="focus", hint="Give a command line, or --no-focus.")
+    changed = set_workspace(inputs.store(args), args.words[0], label=args.label, focus=focus)
+    return Outcome({"workspace": _plain(changed)}, human="people changed")
+
+
 def workspace_remove(args: Arguments) -> Outcome:
     from postroom.people.workspaces import remove_workspace
 

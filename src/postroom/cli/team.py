@@ -1,7 +1,8 @@
 """The team of `inbox serve --demo`: real processes on a store of their own, so that a newcomer sees things arrive.
 
 An analyst writes a report in her workspace and asks whether to publish it; a builder works on threads and is blocked by a question;
-a nightly job leaves notices; a narrator tells what arrives. Each waits for the person, as long as it takes.
+a nightly job leaves notices; a courier brings messages to mailboxes; a narrator tells what arrives.
+Each waits for the person, as long as it takes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import tempfile
 from time import sleep
 
 import postroom
-from postroom import people, work
+from postroom import mail, people, queues, work
 from postroom.cli import human
 from postroom.cli.envelope import write
 from postroom.core.records import Event
@@ -110,6 +111,29 @@ def backup(store: Store) -> None:
         sleep(PACE * 10)
 
 
+def courier(store: Store) -> None:
+    """Brings messages to mailboxes; those for the printer become dead letters. Each round is an event in a queue that is watched."""
+    folder = os.path.join(os.path.dirname(store.place), "deliveries")
+    queues.init_queue(folder)
+    queue = queues.open_queue(folder)
+    queues.subscribe(queue, "ledger", handler="cat > /dev/null")
+    people.add_queue(store, queue.path, label="Deliveries")
+    mail.set_policy(store, "printer", max_retries=0)
+    for number in range(1, ROUNDS * 10):
+        session = "printer" if number % 10 == 3 else "press"
+        mail.enqueue(store, {"from": "courier", "to": session, "payload": f"Pages {number * 8 - 7} to {number * 8}"})
+        for _ in range(2 if number % 4 else 0):
+            taken = mail.dequeue(store, session)
+            if taken is not None and session == "printer":
+                mail.nack(store, session, taken.message.msg_id, "out of paper", delivery_token=taken.delivery_token)
+            elif taken is not None:
+                mail.ack(store, session, taken.message.msg_id, delivery_token=taken.delivery_token)
+        queues.push(queue, source="self", type="record", content=f"round {number}")
+        if number % 3 == 0:
+            queues.ack(queue, "ledger", last_event_id=number)
+        sleep(PACE)
+
+
 def narrator(store: Store) -> None:
     """Tells on the terminal what arrives, as it does."""
     cursor = 0
@@ -139,7 +163,7 @@ def _told(store: Store, event: Event) -> str:
     return ""
 
 
-ROLES = {"narrator": narrator, "analyst": analyst, "builder": builder, "backup": backup}
+ROLES = {"narrator": narrator, "analyst": analyst, "builder": builder, "backup": backup, "courier": courier}
 
 if __name__ == "__main__":
     ROLES[sys.argv[1]](postroom.open(sys.argv[2]))

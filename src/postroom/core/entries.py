@@ -26,6 +26,7 @@ class Workspace(Record):
     path: str
     agent: str
     created_at: str
+    focus: str | None = None
 
 
 class Registered(Record):
@@ -170,6 +171,15 @@ class Page(Record):
         return {"entries": [entry.plain() for entry in self.entries], "hasMore": self.has_more}
 
 
+class Counts(Record):
+    """What waits for a person, each counted so far and no further; `any` says whether there was ever an entry."""
+
+    unread: int
+    questions: int
+    notices: int
+    any: bool
+
+
 class PersonReply(Record):
     """What a person answered to an entry, and the way it went: `thread`, `answer` or `mailbox`."""
 
@@ -204,12 +214,13 @@ class Replied(Record):
 
 
 class Stamp(Record):
-    """One hop of an entry or of a reply to it: what happened, when, through whom, by which door."""
+    """One hop of an entry, or of the `reply` to it: what happened, when, through whom, by which door."""
 
     step: str
     at: str
     by: str
     door: str
+    reply: str | None = None
 
 
 class Detail(Record):

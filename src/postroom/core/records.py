@@ -253,3 +253,7 @@ class Presence(Record):
     def plain(self) -> dict[str, Any]:
         holds = [{"thread": claim.thread.plain(), "lease": claim.lease.public()} for claim in self.holds]
         return {"agent": self.agent.plain(), "holds": holds, "unread": self.unread}
+
+    def alive(self, now: str, since: str) -> bool:
+        """Whether it was seen `since` then, or holds a lease that runs `now`."""
+        return (self.agent.last_seen_at or "") >= since or any(claim.lease.live(now) for claim in self.holds)

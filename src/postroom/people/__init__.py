@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from postroom.people.entries import push as push
     from postroom.people.entries import search as search
     from postroom.people.entries import seed as seed
+    from postroom.people.focusing import focus as focus
     from postroom.people.folding import fold as fold
     from postroom.people.folding import surface as surface
     from postroom.people.folding import welcome as welcome
@@ -37,10 +38,15 @@ if TYPE_CHECKING:
     from postroom.people.receiving import read_messages as read_messages
     from postroom.people.replying import reply as reply
     from postroom.people.twin import Twin as Twin
+    from postroom.people.watched import add_queue as add_queue
+    from postroom.people.watched import list_queues as list_queues
+    from postroom.people.watched import remove_queue as remove_queue
+    from postroom.people.watched import report as report
     from postroom.people.workspaces import add_workspace as add_workspace
     from postroom.people.workspaces import list_workspaces as list_workspaces
     from postroom.people.workspaces import remove_workspace as remove_workspace
     from postroom.people.workspaces import rotate_token as rotate_token
+    from postroom.people.workspaces import set_workspace as set_workspace
     from postroom.people.workspaces import show_workspace as show_workspace
     from postroom.people.workspaces import workspace_of as workspace_of
 
@@ -58,6 +64,7 @@ _WHERE = {
     "push": "entries",
     "search": "entries",
     "seed": "entries",
+    "focus": "focusing",
     "fold": "folding",
     "surface": "folding",
     "welcome": "folding",
@@ -71,10 +78,15 @@ _WHERE = {
     "read_messages": "receiving",
     "reply": "replying",
     "Twin": "twin",
+    "add_queue": "watched",
+    "list_queues": "watched",
+    "remove_queue": "watched",
+    "report": "watched",
     "add_workspace": "workspaces",
     "list_workspaces": "workspaces",
     "remove_workspace": "workspaces",
     "rotate_token": "workspaces",
+    "set_workspace": "workspaces",
     "show_workspace": "workspaces",
     "workspace_of": "workspaces",
 }

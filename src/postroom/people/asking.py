@@ -46,7 +46,7 @@ def ask(
     workspace = _workspace(store, agent, workspace_id)
     if paths and workspace is None:
         raise InvalidInput("only a workspace has documents", field="docs", hint="Ask as a workspace's agent, or leave them out.")
-    described = documents.described(workspace.path, paths) if workspace is not None else []
+    described = documents.described(workspace.path, paths) if workspace is not None else documents.Described()
     silence: dict[str, Any] = {"deadline_seconds": deadline_seconds, "on_silence": on_silence, "default": default}
     said = {"question": question, "agent": agent or "", "to": to, "choices": choices, "escalate_to": escalate_to, **silence}
     asked = ask_described(store, workspace, described=described, **said)
@@ -60,7 +60,7 @@ def ask_described(
     *,
     question: str,
     agent: str = "",
-    described: Sequence[dict[str, Any]] = (),
+    described: documents.Described | None = None,
     to: str = "user",
     choices: Sequence[str] = (),
     deadline_seconds: float | None = None,
@@ -76,7 +76,7 @@ def ask_described(
     _check_silence(on_silence, deadline_seconds, offered, default, to, escalate_to)
     folding.fold(store)
     facts = {"on_silence": on_silence, "default_answer": default, "escalate_to": escalate_to, "choices_json": jsontext.dumps(offered)}
-    return _ask(store, agent, workspace, said, list(described), to, deadline_seconds, facts)
+    return _ask(store, agent, workspace, said, described or documents.Described(), to, deadline_seconds, facts)
 
 
 @retried
@@ -85,7 +85,7 @@ def _ask(
     agent: str,
     workspace: Workspace | None,
     question: str,
-    docs: list[dict[str, Any]],
+    described: documents.Described,
     to: str,
     seconds: float | None,
     facts: dict[str, Any],
@@ -98,7 +98,8 @@ def _ask(
         asked = {"addressee": to, "deadline": None if due is None else clock.stamp(due), **facts}
         asked["due_at"] = None if facts["on_silence"] == WAIT else due
         tx.run(tx.sql.agent_seen, name=agent if workspace is None else workspace.agent, now=clock.stamp(tx.now()))
-        return ledger.insert(tx, kind=QUESTION, workspace=workspace, agent=agent, label=agent, docs=docs, comments=question, ask=asked)
+        shown: dict[str, Any] = {"docs": described.docs, "texts": described.texts, "comments": question}
+        return ledger.insert(tx, kind=QUESTION, workspace=workspace, agent=agent, label=agent, ask=asked, **shown)
 
 
 def settle(tx: Transaction, entry: Entry, state: str, *, by: str | None, door: str | None, at: str, answer: str | None = None) -> Entry:

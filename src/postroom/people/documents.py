@@ -12,6 +12,7 @@ import stat
 
 from postroom.core import checks
 from postroom.core.errors import InvalidInput, NotFound
+from postroom.core.records import Record
 from postroom.core.words import shown
 
 TYPE_CHECKING = False
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any, Self
 
+COMPARED_BYTES = 256 * 1024  # of a larger file, or one that is no text, nothing is kept to compare with
 LONGEST_PATH = 1024
 MOST_DOCS = 50
 MOST_LINKS = 20
@@ -26,6 +28,13 @@ HASHED_BYTES = 64 * 1024 * 1024  # of a larger file only the size tells that it 
 _BLOCK = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO that was swapped in does not hold us up
+
+
+class Described(Record):
+    """Documents as they were when they were pushed: what an entry says of each, and the text of those that are compared later."""
+
+    docs: tuple[dict[str, Any], ...] = ()
+    texts: tuple[tuple[str, str], ...] = ()
 
 
 class Document:
@@ -58,6 +67,16 @@ class Document:
             digest.update(part)
             at += len(part)
         return digest.hexdigest()
+
+    def text(self) -> str | None:
+        """All of it, if it is a text of a size that can be compared."""
+        if self.size > COMPARED_BYTES:
+            return None
+        data = self.read(COMPARED_BYTES)
+        try:
+            return None if b"\0" in data else data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            return None
 
     def close(self) -> None:
         os.close(self._file)
@@ -179,10 +198,13 @@ def named(docs: Iterable[Mapping[str, Any] | str]) -> list[str]:
     return list(dict.fromkeys(paths))
 
 
-def described(root: str, paths: Iterable[str]) -> list[dict[str, Any]]:
+def described(root: str, paths: Iterable[str]) -> Described:
     """Each document as it is now, so that a later look can tell what changed."""
-    found = []
+    docs, texts = [], []
     for path in paths:
         with Document(root, path) as document:
-            found.append({"path": path, "sha256": document.sha256(), "size": document.size})
-    return found
+            docs.append({"path": path, "sha256": document.sha256(), "size": document.size})
+            text = document.text()
+        if text is not None:
+            texts.append((path, text))
+    return Described(tuple(docs), tuple(texts))

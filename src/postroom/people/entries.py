@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.core import checks, clock
-from postroom.core.entries import INBOX, NOTICE, NOTICES, PUSH, QUESTION, SECTIONS, Ask, Entry, Page, Workspace
+from postroom.core.entries import INBOX, NOTICE, NOTICES, PUSH, QUESTION, SECTIONS, Ask, Counts, Entry, Page, Workspace
 from postroom.core.errors import InvalidInput, InvalidState
 from postroom.people import documents, folding, ledger, twin, workspaces
 from postroom.store.attempts import retried
@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from postroom.people.documents import Described
     from postroom.store.port import Row, Store, Transaction
 
     Docs = Iterable[Mapping[str, Any] | str]
 
 MOST_AT_ONCE = 500
+COUNTED = 1000
 LAST = 2**62  # later than any entry
 
 
@@ -36,11 +38,13 @@ def push(store: Store, workspace_id: str, *, docs: Docs = (), comments: str | No
 
 
 @retried
-def place(store: Store, workspace: Workspace, docs: list[dict[str, Any]], comments: str) -> Entry:
+def place(store: Store, workspace: Workspace, described: Described, comments: str) -> Entry:
     """Store what a workspace pushes, with its documents described already."""
     with store.write() as tx:
         workspaces.found(tx, workspace.workspace_id)  # it may have been removed meanwhile
-        return ledger.insert(tx, kind=PUSH, workspace=workspace, docs=docs, comments=comments if comments.strip() else "")
+        tx.run(tx.sql.agent_seen, name=workspace.agent, now=clock.stamp(tx.now()))
+        said = comments if comments.strip() else ""
+        return ledger.insert(tx, kind=PUSH, workspace=workspace, docs=described.docs, texts=described.texts, comments=said)
 
 
 @retried
@@ -131,6 +135,15 @@ def page(
     return _page(tx, rows, limit)
 
 
+def counts(tx: Transaction) -> Counts:
+    """How much waits for a person. Beyond `COUNTED` nobody needs the number."""
+    unread, notices = (len(tx.all(tx.sql.entries_unread, section=section, limit=COUNTED)) for section in SECTIONS)
+    questions = len(tx.all(tx.sql.entries_open, ts=LAST, limit=COUNTED))
+    there = any(tx.all(tx.sql.entries_page, section=section, ts=LAST, seq=LAST, limit=1) for section in SECTIONS)
+    ever = there or bool(tx.all(tx.sql.gone_after, after=0, limit=1))
+    return Counts(unread, questions, notices, ever)
+
+
 def own_entries(store: Store, *, agent: str, limit: int = 20) -> tuple[Entry, ...]:
     """What an agent pushed and asked, newest first."""
     checks.name("agent", agent)
@@ -208,7 +221,7 @@ def _delete(store: Store, entry_id: str, person: str) -> None:
         ledger.human(tx, "person", person)
         seq = ledger.announce(tx, "deleted", entry_id, source=person, **ledger.facts(entry))
         tx.run(tx.sql.words_delete, seq=entry.seq, words=entry.words)
-        for statement in (tx.sql.replies_delete, tx.sql.ask_delete):
+        for statement in (tx.sql.replies_delete, tx.sql.ask_delete, tx.sql.texts_delete):
             tx.run(statement, entry_id=entry_id)
         tx.run(tx.sql.entry_delete, id=entry_id)
         tx.run(tx.sql.gone_insert, id=entry_id, seq=seq, ts=entry.ts, entry_seq=entry.seq)

@@ -9,10 +9,11 @@ from __future__ import annotations
 from postroom.core import clock, jsontext
 from postroom.core.entries import ANSWERED, DEFAULT, ENDED, ESCALATE, QUESTION, REFUSED, Entry, Workspace, entry_of
 from postroom.core.errors import StoreBusy
-from postroom.core.records import Message
+from postroom.core.records import Event, Message
 from postroom.core.states import TERMINAL
 from postroom.people import asking, ledger
 from postroom.store.attempts import retried
+from postroom.work.messages import RELEASED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,12 +84,18 @@ def welcome(store: Store, name: str) -> int:
     """Make entries of what was asked of somebody before they were known as a person, and nobody has answered. How many."""
     with store.write() as tx:
         asked = sorted((Message(*row) for row in tx.all(tx.sql.questions_to, agent=name)), key=lambda message: message.event_id)
-        return sum(_ask(tx, message) for message in asked if not _answered(tx, message))
+        return sum(_ask(tx, message) for message in asked if not _settled(tx, message))
 
 
-def _answered(tx: Transaction, message: Message) -> bool:
-    answer = jsontext.dumps(["answer"])
-    return tx.one(tx.sql.message_after, thread_id=message.thread_id, after=message.event_id, kinds=answer) is not None
+def _settled(tx: Transaction, question: Message) -> bool:
+    """Whether a question was answered, or its thread taken from who asked."""
+    closing, after = jsontext.dumps(["answer", "control"]), question.event_id
+    while (row := tx.one(tx.sql.message_after, thread_id=question.thread_id, after=after, kinds=closing)) is not None:
+        message = Message(*row)
+        if message.kind == "answer" or _took_back(tx, message):
+            return True
+        after = message.event_id
+    return False
 
 
 def _news(tx: Transaction, limit: int) -> list[Row]:
@@ -125,12 +132,13 @@ def _ask(tx: Transaction, message: Message) -> bool:
 
 
 def _close(tx: Transaction, message: Message) -> None:
-    """An answer of somebody else answers what was asked before it; the end of the thread ends it."""
+    """An answer of somebody else answers what was asked before it; the end of the thread ends it, and so does taking it from who asked."""
     rows = tx.all(tx.sql.asks_of_thread, thread_id=message.thread_id, event_id=message.event_id)
     if not rows:
         return
     thread = tx.one(tx.sql.thread_find, thread_id=message.thread_id)
-    ended = message.kind != "answer" and thread is not None and thread[6] in TERMINAL
+    over = thread is not None and thread[6] in TERMINAL
+    ended = message.kind != "answer" and (over or _took_back(tx, message))
     for row in rows:
         entry = entry_of(row)
         if ended:
@@ -138,6 +146,14 @@ def _close(tx: Transaction, message: Message) -> None:
         elif message.kind == "answer" and message.from_agent != entry.agent:
             said = message.body or message.summary
             asking.settle(tx, entry, ANSWERED, answer=said, by=message.from_agent, door=message.door, at=message.created_at)
+
+
+def _took_back(tx: Transaction, message: Message) -> bool:
+    """Whether a message took a thread from its holder. Any control message may be said in a thread; its event tells what it did."""
+    if message.kind != "control":
+        return False
+    (row,) = tx.all(tx.sql.events_after, after=message.event_id - 1, limit=1)
+    return Event(*row).event_type == RELEASED
 
 
 # Deadlines

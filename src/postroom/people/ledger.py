@@ -9,7 +9,7 @@ from postroom.core.words import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from postroom.store.port import Transaction
@@ -27,6 +27,7 @@ def insert(
     label: str = "",
     agent: str = "",
     docs: Sequence[Mapping[str, Any]] = (),
+    texts: Iterable[tuple[str, str]] = (),
     comments: str = "",
     ts: int | None = None,
     entry_id: str | None = None,
@@ -50,6 +51,8 @@ def insert(
     entry = Entry(seq, fresh, section, kind, known_ts, *where, *nothing_yet, extra_json, found_by)
     tx.run(tx.sql.entry_insert, **{name: value for name, value in entry.items() if name != "ask"})
     tx.run(tx.sql.words_insert, seq=seq, words=found_by)
+    for path, text in texts:
+        tx.run(tx.sql.text_insert, entry_id=fresh, path=path, text=text)
     if ask is None:
         return entry
     asked = Ask(**{**_UNANSWERED, "entry_id": fresh, "agent": agent, "asked_event": seq, **ask})
@@ -90,6 +93,12 @@ def found(tx: Transaction, entry_id: str) -> Entry:
     if row is None:
         raise unknown(entry_id)
     return entry_of(row)
+
+
+def pushed_text(tx: Transaction, entry_id: str, path: str) -> str | None:
+    """What a document was when the entry was made, if that was kept."""
+    row = tx.one(tx.sql.text_find, entry_id=entry_id, path=path)
+    return None if row is None else str(row[0])
 
 
 def human(tx: Transaction, field: str, name: str) -> str:

@@ -26,7 +26,7 @@ def detail(tx: Transaction, entry_id: str) -> Detail:
     replies = tuple(PersonReply(*row) for row in tx.all(tx.sql.replies_of_entry, entry_id=entry_id))
     stamps = [*_of_entry(tx, entry), *_of_ask(entry.ask)]
     for reply in replies:
-        stamps += _of_reply(tx, entry, reply)
+        stamps += [stamp.replace(reply=reply.reply_id) for stamp in _of_reply(tx, entry, reply)]
     return Detail(entry, replies, tuple(sorted(stamps, key=lambda stamp: stamp.at)))
 
 

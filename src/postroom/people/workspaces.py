@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from postroom.store.port import Store, Transaction
 
 MOST = 10_000
+LONGEST_COMMAND = 4096
 
 
 @retried
@@ -59,6 +60,28 @@ def list_workspaces(store: Store) -> tuple[Workspace, ...]:
 def show_workspace(store: Store, workspace_id: str) -> Workspace:
     with store.read() as tx:
         return found(tx, workspace_id)
+
+
+@retried
+def set_workspace(store: Store, workspace_id: str, *, label: str | None = None, focus: str | None = None) -> Workspace:
+    """Change what a workspace is called, or the command line that brings its session to the front; "" takes that away.
+
+    Only here, on the machine: whoever comes over the network may have it run, and never says what is run.
+    """
+    if label is not None:
+        checks.name("label", label)
+    if focus is not None:
+        checks.text("focus", focus)
+        if len(focus) > LONGEST_COMMAND:
+            raise InvalidInput(f"the command is longer than {LONGEST_COMMAND} characters", field="focus", hint="Put it into a script.")
+    if label is None and focus is None:
+        raise InvalidInput("there is nothing to change", field="focus", hint="Give --label, --focus or --no-focus.")
+    with store.write() as tx:
+        workspace = found(tx, workspace_id)
+        wanted = workspace.focus if focus is None else (focus.strip() or None)
+        changed = workspace.replace(label=workspace.label if label is None else label, focus=wanted)
+        tx.run(tx.sql.workspace_set, workspace_id=workspace_id, label=changed.label, focus=changed.focus)
+    return changed
 
 
 @retried

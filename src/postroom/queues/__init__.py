@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from postroom.queues.queue import push as push
     from postroom.queues.queue import push_batch as push_batch
     from postroom.queues.queue import wait_for_events as wait_for_events
+    from postroom.queues.rates import rate as rate
     from postroom.queues.subscriptions import subscribe as subscribe
     from postroom.queues.subscriptions import unsubscribe as unsubscribe
 
@@ -56,6 +57,7 @@ _WHERE = {
     **dict.fromkeys(
         ("Queue", "ack", "head", "info", "init_queue", "open_queue", "peek", "pop", "push", "push_batch", "wait_for_events"), "queue"
     ),
+    **dict.fromkeys(("rate",), "rates"),
     **dict.fromkeys(("subscribe", "unsubscribe"), "subscriptions"),
 }
 __all__ = sorted(_WHERE)  # noqa: PLE0605

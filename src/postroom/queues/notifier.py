@@ -170,14 +170,14 @@ def schedule(queue: Queue, *, author: str) -> str:
     if other:
         from postroom.queues.elsewhere import hand_over
 
-        return hand_over(other, author, *_dispatch_of(queue.path))
+        return hand_over(other, author, *dispatch_of(queue.path))
     with open_notifier(door=queue.file.door) as notifier:
         return queue_dispatch(notifier, queue.path, author=author)
 
 
 def queue_dispatch(notifier: NotifierFile, path: str, *, author: str) -> str:
     """Queue the dispatch of a queue, unless it waits already."""
-    task, command = _dispatch_of(path)
+    task, command = dispatch_of(path)
     with notifier.read() as tx:
         waits = tx.one(sql.TASK_QUEUED, task=task, command=command) is not None
     if not waits:
@@ -191,7 +191,8 @@ def queue_dispatch(notifier: NotifierFile, path: str, *, author: str) -> str:
     return ALREADY_QUEUED if waits else QUEUED
 
 
-def _dispatch_of(path: str) -> tuple[str, str]:
+def dispatch_of(path: str) -> tuple[str, str]:
+    """The task that dispatches a queue: its id, which other queues may share, and its command, which they do not."""
     return task_for(path), f"thread dispatch --thread {quoted(path)}"
 
 

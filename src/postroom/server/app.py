@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from postroom.server import events, files, inbox, mcp, openapi, signing, threads
+from postroom.server import events, files, inbox, mailboxes, mcp, openapi, page, queueing, runs, signing, threads
 from postroom.server.answers import said
 from postroom.server.desk import Desk
 from postroom.server.guard import Guard
@@ -20,6 +20,7 @@ from postroom.server.requests import Endpoint, Handler, Office
 
 # Method, path, handler; the same in openapi.py, which a test compares.
 PEOPLE: tuple[tuple[str, str, Handler], ...] = (
+    ("GET", "/api/summary", inbox.summary),
     ("GET", "/api/inbox/history", inbox.history),
     ("GET", "/api/inbox/search", inbox.search),
     ("POST", "/api/inbox/seed", inbox.seed),
@@ -30,11 +31,22 @@ PEOPLE: tuple[tuple[str, str, Handler], ...] = (
     ("DELETE", "/api/inbox/{id}", inbox.delete),
     ("GET", "/api/workspaces", files.list_workspaces),
     ("GET", "/api/workspaces/{id}/file", files.file),
+    ("POST", "/api/workspaces/{id}/focus", files.focus),
     ("GET", "/api/threads", threads.list_threads),
     ("GET", "/api/threads/{id}", threads.show),
     ("POST", "/api/threads/{id}/reply", threads.reply),
     ("POST", "/api/threads/{id}/cancel", threads.cancel),
-    ("GET", "/api/agents", threads.list_agents),
+    ("POST", "/api/threads/{id}/release", threads.release),
+    ("GET", "/api/runs", runs.list_runs),
+    ("GET", "/api/runs/{run}", runs.show),
+    ("GET", "/api/agents", runs.list_agents),
+    ("GET", "/api/activity", runs.activity),
+    ("GET", "/api/mailboxes", mailboxes.list_mailboxes),
+    ("GET", "/api/mailbox/{session}", mailboxes.peek),
+    ("GET", "/api/mailbox/{session}/dead-letter", mailboxes.dead),
+    ("DELETE", "/api/mailbox/{session}/dead-letter", mailboxes.purge),
+    ("POST", "/api/mailbox/{session}/dead-letter/retry", mailboxes.retry),
+    ("GET", "/api/queues", queueing.list_queues),
     ("GET", "/api/events", events.events),
     ("POST", "/api/sign-out", signing.sign_out),
 )
@@ -63,9 +75,11 @@ def build(open_desk: Callable[[], Desk], office_of: Callable[[Desk], Office], *,
         Route("/api/openapi.json", openapi.serve),
         Route("/sign-in", signing.sign_in),
         Route("/health", signing.health),
-        Route("/", signing.home),
+        Route("/web/{version}/{name:path}", page.file, methods=["GET"]),
+        *(Route(place, page.page, methods=["GET"]) for place in page.PLACES),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http, Exception: _failed})
+    app.router.redirect_slashes = False  # an address is what it is
     return Guard(app, hosts=hosts, origins=origins)
 
 

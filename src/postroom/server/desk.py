@@ -20,6 +20,7 @@ from postroom.store.port import Store, Transaction
 
 T = TypeVar("T")
 PAGES = 256  # kept at once
+ASIDE = 3  # verbs that run beside the others at once; their transactions take turns
 TRY_AGAIN = 5.0  # seconds after a twin could not be written
 _log = logging.getLogger("postroom.server")
 FOREIGN = 2.0  # seconds between looks at what others wrote into the twin
@@ -38,6 +39,7 @@ class Desk:
         self._waits, self._most_waits = 0, most_waits
         self._pages: dict[tuple[object, ...], tuple[float, bytes]] = {}
         self._pages_of: int | None = None
+        self._aside, self._few = self._opened(place), asyncio.Semaphore(ASIDE)
         self.follower = Follower(self._opened(place), data)
         self._committer = Committer(self._opened(place), self.follower.follow)
         self.hub = Hub(self._opened(place), most=most_listeners)
@@ -90,6 +92,11 @@ class Desk:
         if self._local:
             return verb(self._reader)
         return await asyncio.to_thread(verb, self._reader)
+
+    async def aside(self, verb: Callable[[Store], T], door: str = "http") -> T:
+        """A verb that reads much, or that writes in many steps: in a thread and on a connection of its own, so that nobody waits for it."""
+        async with self._few:
+            return await asyncio.to_thread(verb, self._aside.through(door))
 
     async def write(self, verb: Callable[[Store], T], door: str = "http") -> T:
         return await self._committer.run(verb, door)

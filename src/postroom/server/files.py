@@ -13,16 +13,23 @@ from starlette.types import Receive, Scope, Send
 
 from postroom.core.entries import Entry, Workspace
 from postroom.core.errors import InvalidInput, NotFound
-from postroom.people import documents, ledger, workspaces
+from postroom.people import documents, focusing, ledger, workspaces
 from postroom.people.documents import Document
 from postroom.server.answers import Json
 from postroom.server.callers import Caller
 from postroom.server.rendering import IMAGES, SHOWN_BYTES
-from postroom.server.requests import Office, flag
+from postroom.server.requests import Office, body, flag
 
 
 async def list_workspaces(request: Request, office: Office, caller: Caller) -> Response:
     return Json({"workspaces": [workspace.plain() for workspace in await office.desk.ask(workspaces.list_workspaces)]})
+
+
+async def focus(request: Request, office: Office, caller: Caller) -> Response:
+    """Bring a workspace's session to the front, on this machine, by the command that was set on this machine."""
+    await body(request)
+    workspace = await office.desk.read(lambda tx: workspaces.found(tx, request.path_params["id"]))
+    return Json((await asyncio.to_thread(focusing.run, workspace)).plain())
 
 
 async def file(request: Request, office: Office, caller: Caller) -> Response:
@@ -38,12 +45,15 @@ async def file(request: Request, office: Office, caller: Caller) -> Response:
         if pushed is None:
             raise
         gone = {"kind": None, "html": None, "size": None, "sha256": None, "truncated": False, "download": None}
-        return Json({"path": path, **gone, "pushedSha256": pushed["sha256"], "changed": True, "gone": True})
+        return Json({"path": path, **gone, "pushedSha256": pushed["sha256"], "changed": True, "gone": True, "diff": None})
     truncated = size > len(data)
     painted = await office.painter.rendered(path, data, whole=not truncated)
     facts: dict[str, Any] = {"size": size, "sha256": sha256, "truncated": truncated, "download": link, "gone": False}
     facts |= {"pushedSha256": pushed and pushed["sha256"], "changed": _changed(pushed, sha256, size)}
-    return Json({"path": path, "text": None, **painted, **facts})
+    answer: dict[str, Any] = {"path": path, "text": None, **painted, **facts, "diff": None}
+    if pushed is not None and answer["changed"] and answer["text"] is not None and pushed["text"] is not None and not truncated:
+        answer["diff"] = await office.painter.diff(pushed["text"], answer["text"])
+    return Json(answer)
 
 
 async def _pushed(request: Request, office: Office, path: str) -> dict[str, Any] | None:
@@ -55,7 +65,8 @@ async def _pushed(request: Request, office: Office, path: str) -> dict[str, Any]
     found = [doc for doc in entry.docs if doc.get("path") == path]
     if not found or entry.workspace_id != request.path_params["id"]:
         raise InvalidInput("that entry does not point to this document", field="entry", hint="Leave it out, or name another.")
-    return {"sha256": found[0].get("sha256"), "size": found[0].get("size")}
+    text = await office.desk.read(lambda tx: ledger.pushed_text(tx, entry_id, path))
+    return {"sha256": found[0].get("sha256"), "size": found[0].get("size"), "text": text}
 
 
 def _read(workspace: Workspace, path: str) -> tuple[bytes, str | None, int]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from urllib.parse import quote, unquote_to_bytes
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from postroom.core.errors import TooLarge
@@ -12,6 +15,7 @@ LARGE, SMALLER = f"a request may bring at most {MOST_BYTES // 1024} KiB", "Send 
 MOST_AT_ONCE = 5000
 ONCE = ("/sign-in", "/api/events")  # where looking ahead uses something up, or never ends
 LOCAL = ("127.0.0.1", "localhost", "::1")
+_BROKEN = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -40,10 +44,12 @@ class Guard:
             return
         # httptools leaves spaces behind values, and the SDK compares them.
         scope["headers"] = headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
-        refused = self._refusal(scope, dict(headers))
+        path = routed(scope["raw_path"])
+        refused = _broken() if path is None else self._refusal({**scope, "path": path}, dict(headers))
         if refused is not None:
             await refused(scope, receive, _dressed(send))
             return
+        scope["path"] = path
         self._at_once += 1
         try:
             await self._app(scope, _Bounded(receive), _dressed(send))
@@ -71,6 +77,24 @@ class Guard:
 def _navigation(scope: Scope, headers: dict[bytes, bytes]) -> bool:
     """A link that somebody followed to a page: it changes nothing, and the cookie does not come along."""
     return scope["method"] == "GET" and headers.get(b"sec-fetch-mode") == b"navigate" and not scope["path"].startswith("/api/")
+
+
+def routed(raw: bytes) -> str | None:
+    """A path to route by: each part still quoted, in one spelling, so that what a name holds is never taken for a part of the path.
+
+    None if an escape in it is broken, or what it stands for is not UTF-8.
+    """
+    try:
+        parts = [unquote_to_bytes(part) for part in raw.split(b"/")]
+        for part in parts:
+            part.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if _BROKEN.search(raw) else "/".join(quote(part, safe="") for part in parts)
+
+
+def _broken() -> Json:
+    return said("invalid_input", "the address is not written rightly", "Quote each part of it as UTF-8: % is %25, / is %2F.", 400)
 
 
 def _too_large() -> Json:

@@ -9,6 +9,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from postroom import __version__
 from postroom.core.entries import Page
 from postroom.core.errors import Forbidden, InvalidInput, NotFound
 from postroom.people import entries, receipts, replying
@@ -41,6 +42,13 @@ async def history(request: Request, office: Office, caller: Caller) -> Response:
     return Json(await office.desk.page(key, make))
 
 
+async def summary(request: Request, office: Office, caller: Caller) -> Response:
+    """What a page needs to begin: who looks, how much waits, and from where to listen."""
+    latest, counts = await office.desk.fresh(lambda tx: (tx.one(tx.sql.event_latest), entries.counts(tx)))
+    known = {"person": caller.name, "version": __version__, "dev": office.dev, "eventId": latest[0] if latest else 0}
+    return Json({**known, **counts.plain()})
+
+
 async def search(request: Request, office: Office, caller: Caller) -> Response:
     look = partial(entries.find, q=request.query_params.get("q", ""), limit=whole(request, "limit", 50))
     return Json(_listed(await office.desk.fresh(look), office, caller))
@@ -58,7 +66,11 @@ async def show(request: Request, office: Office, caller: Caller) -> Response:
     detail = await office.desk.fresh(lambda tx: receipts.detail(tx, request.path_params["id"]))
     if detail.entry.offered_at is None:
         await office.desk.write(partial(entries.note_offered, entry_ids=[detail.entry.id], person=caller.name), caller.door)
-    return Json(detail.plain())
+    shown = detail.plain()
+    if flag(request, "html"):
+        said = detail.entry.comments
+        shown["html"] = {"comments": (await office.painter.texts([said]))[0] if said else None}
+    return Json(shown)
 
 
 async def read(request: Request, office: Office, caller: Caller) -> Response:

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 import mcp_types as types
 from jsonschema import Draft202012Validator
@@ -111,7 +112,7 @@ class Door:
         office: Office = scope["app"].state.office
         try:
             caller = await office.caller(request.headers, office.address(request))
-            scope["postroom.workspace"] = await _entered(office, caller, request.path_params["workspace_id"])
+            scope["postroom.workspace"] = await _entered(office, caller, unquote(request.path_params["workspace_id"]))
             receive = await _whole(receive)
         except Refusal as refusal:
             await refused(refusal)(scope, receive, send)

@@ -2,299 +2,227 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.requests import Request
 from starlette.responses import Response
 
 from postroom import __version__
 from postroom.core.entries import ON_SILENCE, SECTIONS
-from postroom.core.states import STATUSES
+from postroom.server import openapi_rooms
 from postroom.server.answers import Json
+from postroom.server.describing import (
+    FLAG,
+    HTML,
+    ID,
+    KEY,
+    LIMIT,
+    MAYBE,
+    TEXT,
+    TRUTH,
+    WHOLE,
+    Schema,
+    body,
+    many,
+    operation,
+    query,
+    ref,
+    shape,
+)
 
-Schema = dict[str, Any]
-
-_TEXT: Schema = {"type": "string"}
-_MAYBE: Schema = {"type": ["string", "null"]}
-_WHOLE: Schema = {"type": "integer"}
-_TRUTH: Schema = {"type": "boolean"}
-
-
-def _object(required: str, **properties: Schema) -> Schema:
-    return {"type": "object", "properties": properties, "required": required.split()}
-
-
-def _list(items: Schema) -> Schema:
-    return {"type": "array", "items": items}
-
-
-def _ref(name: str) -> Schema:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-_QUESTION = _object(
+_QUESTION = shape(
     "state to choices onSilence",
     state={"enum": ["open", "answered", "default", "refused", "ended"]},
-    to=_TEXT,
-    choices=_list(_TEXT),
-    deadline=_MAYBE,
+    to=TEXT,
+    choices=many(TEXT),
+    deadline=MAYBE,
     onSilence={"enum": list(ON_SILENCE)},
-    default=_MAYBE,
-    escalateTo=_MAYBE,
-    escalatedAt=_MAYBE,
-    answer=_MAYBE,
-    choice=_MAYBE,
-    answeredBy=_MAYBE,
-    answeredAt=_MAYBE,
+    default=MAYBE,
+    escalateTo=MAYBE,
+    escalatedAt=MAYBE,
+    answer=MAYBE,
+    choice=MAYBE,
+    answeredBy=MAYBE,
+    answeredAt=MAYBE,
 )
-_DOC = _object("path", path=_TEXT, sha256=_MAYBE, size={"type": ["integer", "null"]})
-_ENTRY = _object(
+_DOC = shape("path", path=TEXT, sha256=MAYBE, size={"type": ["integer", "null"]})
+_ENTRY = shape(
     "id ts workspaceId workspaceLabel kind from door readAt readBy replies",
-    id=_TEXT,
+    id=TEXT,
     ts={"type": "integer", "description": "Milliseconds since 1970"},
-    workspaceId=_TEXT,
-    workspaceLabel=_TEXT,
-    docs=_list(_ref("Doc")),
-    comments=_TEXT,
+    workspaceId=TEXT,
+    workspaceLabel=TEXT,
+    docs=many(ref("Doc")),
+    comments=TEXT,
     kind={"enum": ["push", "question", "notice"]},
-    door=_TEXT,
-    readAt=_MAYBE,
-    readBy=_MAYBE,
-    replies=_WHOLE,
-    question=_ref("Question"),
-    threadId=_TEXT,
+    door=TEXT,
+    readAt=MAYBE,
+    readBy=MAYBE,
+    replies=WHOLE,
+    question=ref("Question"),
+    threadId=TEXT,
 ) | {"description": "What a person sees"}
-_ENTRY["properties"]["from"] = _TEXT
-_REPLY = _object(
+_ENTRY["properties"]["from"] = TEXT
+_REPLY = shape(
     "id entryId body door at via verified",
-    **dict.fromkeys(("id", "entryId", "from", "body", "door", "at"), _TEXT),
+    **dict.fromkeys(("id", "entryId", "from", "body", "door", "at"), TEXT),
     via={"enum": ["thread", "answer", "mailbox"]},
-    verified=_TRUTH,
+    verified=TRUTH,
 )
-_THREAD = _object(
-    "thread_id subject created_by assigned_to status priority created_at updated_at",
-    **dict.fromkeys(
-        ["thread_id", "run_id", "task_id", "subject", "created_by", "assigned_to", "priority", "created_at", "updated_at"], _TEXT
-    ),
-    status={"enum": list(STATUSES)},
-    latest_message_id=_MAYBE,
-)
-_MESSAGE = _object(
-    "message_id thread_id from_agent to_agent kind summary body created_at event_id door verified",
-    **dict.fromkeys(
-        ["message_id", "thread_id", "from_agent", "to_agent", "kind", "summary", "body", "payload_json", "created_at", "door"], _TEXT
-    ),
-    event_id=_WHOLE,
-    verified=_TRUTH,
-    artifacts=_list({"type": "object"}),
-)
-_FILE = _object(
+_FILE = shape(
     "path kind html size sha256 pushedSha256 changed gone truncated download",
-    path=_TEXT,
+    path=TEXT,
     kind={"enum": ["markdown", "text", "code", "binary", "image", None]},
-    html=_MAYBE,
-    text=_MAYBE,
+    html=MAYBE,
+    text=MAYBE,
     size={"type": ["integer", "null"]},
-    sha256=_MAYBE,
-    pushedSha256=_MAYBE,
+    sha256=MAYBE,
+    pushedSha256=MAYBE,
     changed={"type": ["boolean", "null"]},
-    gone=_TRUTH,
-    truncated=_TRUTH,
-    download=_MAYBE,
+    gone=TRUTH,
+    truncated=TRUTH,
+    download=MAYBE,
+    diff={"type": ["array", "null"], "items": shape("op text", op={"enum": [" ", "+", "-", "@"]}, text=TEXT)},
 )
-_ERROR = _object("ok error", ok={"const": False}, error=_object("code message hint", code=_TEXT, message=_TEXT, hint=_TEXT))
+_ERROR = shape("ok error", ok={"const": False}, error=shape("code message hint", code=TEXT, message=TEXT, hint=TEXT))
 
 SCHEMAS: dict[str, Schema] = {
     "Question": _QUESTION,
     "Doc": _DOC,
     "Entry": _ENTRY,
-    "Page": _object("entries hasMore", entries=_list(_ref("Entry")), hasMore=_TRUTH),
+    "Page": shape("entries hasMore", entries=many(ref("Entry")), hasMore=TRUTH),
     "Reply": _REPLY,
-    "Receipt": _object("step at by door", step=_TEXT, at=_TEXT, by=_TEXT, door=_TEXT),
-    "Detail": _object("entry replies receipts", entry=_ref("Entry"), replies=_list(_ref("Reply")), receipts=_list(_ref("Receipt"))),
-    "Workspace": _object("workspace_id label path agent", workspace_id=_TEXT, label=_TEXT, path=_TEXT, agent=_TEXT, created_at=_TEXT),
+    "Receipt": shape("step at by door reply", step=TEXT, at=TEXT, by=TEXT, door=TEXT, reply=MAYBE),
+    "Detail": shape(
+        "entry replies receipts",
+        entry=ref("Entry"),
+        replies=many(ref("Reply")),
+        receipts=many(ref("Receipt")),
+        html=shape("comments", comments=MAYBE),
+    ),
+    "Workspace": shape(
+        "workspace_id label path agent focus", workspace_id=TEXT, label=TEXT, path=TEXT, agent=TEXT, created_at=TEXT, focus=MAYBE
+    ),
+    "Summary": shape(
+        "person version dev eventId unread questions notices any",
+        person=TEXT,
+        version=TEXT,
+        dev=TRUTH,
+        eventId={"type": "integer", "description": "Listen from here"},
+        unread={"type": "integer", "description": "Counted up to 1000, as the others"},
+        questions=WHOLE,
+        notices=WHOLE,
+        any=TRUTH,
+    ),
     "File": _FILE,
-    "Thread": _THREAD,
-    "Message": _MESSAGE,
-    "Posted": _object("thread message", thread=_ref("Thread"), message=_ref("Message")),
-    "Agent": _object("name kind", name=_TEXT, kind={"enum": ["agent", "human"]}, card_json=_TEXT, created_at=_TEXT, last_seen_at=_MAYBE),
     "Error": _ERROR,
+    **openapi_rooms.SCHEMAS,
 }
-
-_WRONG = {
-    "400": "The request cannot be carried out as it stands",
-    "401": "Nobody knows who asks",
-    "403": "Not for this caller, or from another site",
-    "404": "What was named is not there",
-    "405": "Another method is meant",
-    "409": "Something is in the way",
-    "413": "Too large",
-    "421": "Not a name of this server",
-    "429": "Too many; Retry-After says when to come back",
-    "503": "The store could not do it; Retry-After says when to come back",
-}
-
-
-def _query(name: str, schema: Schema, description: str, *, required: bool = False) -> Schema:
-    return {"name": name, "in": "query", "schema": schema, "description": description, "required": required}
-
-
-_ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1, "maxLength": 200}}
-_KEY = {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"}}
-_FLAG = {"enum": ["true", "false", "1", "0"]}
-_LIMIT = _query("limit", {"type": "integer", "minimum": 1, "maximum": 500}, "At most this many")
-
-
-def _body(required: str, **properties: Schema) -> Schema:
-    schema = {**_object(required, **properties), "additionalProperties": False}
-    return {"required": True, "content": {"application/json": {"schema": schema}}}
-
-
-def _operation(
-    summary: str, status: str, answer: Schema | None, *, body: Schema | None = None, parameters: tuple[Schema, ...] = ()
-) -> Schema:
-    good: Schema = {"description": summary}
-    if answer is not None:
-        good["content"] = {"application/json": {"schema": answer}}
-    wrong = {code: {"description": text, "content": {"application/json": {"schema": _ref("Error")}}} for code, text in _WRONG.items()}
-    operation: Schema = {"summary": summary, "responses": {status: good, **wrong}}
-    if parameters:
-        operation["parameters"] = list(parameters)
-    if body is not None:
-        operation["requestBody"] = body
-    return operation
-
 
 _PATHS_OF_DOCS = {
     "type": "array",
     "maxItems": 50,
-    "items": {**_object("path", path={"type": "string", "minLength": 1, "maxLength": 1024}), "additionalProperties": False},
+    "items": {**shape("path", path={"type": "string", "minLength": 1, "maxLength": 1024}), "additionalProperties": False},
 }
-_ENTRY_ANSWER = _object("entry", entry=_ref("Entry"))
+_ENTRY_ANSWER = shape("entry", entry=ref("Entry"))
 _SAID = {"type": "string", "minLength": 1, "maxLength": 262144}
-_EVENTS = _operation(
+_EVENTS = operation(
     "Everything that happens, as Server-Sent Events; Last-Event-ID resumes",
     "200",
     None,
     parameters=(
-        _query("types", _TEXT, "Beginnings of event types, separated by commas"),
-        _query("thread", _TEXT, "Of this thread"),
-        _query("workspaceId", _TEXT, "Of entries of this workspace"),
-        _query("agent", _TEXT, "That concern this agent"),
-        _query("after", {"type": "integer", "minimum": 0}, "Only later ones; as Last-Event-ID"),
+        query("types", TEXT, "Beginnings of event types, separated by commas"),
+        query("thread", TEXT, "Of this thread"),
+        query("workspaceId", TEXT, "Of entries of this workspace"),
+        query("agent", TEXT, "That concern this agent"),
+        query("after", {"type": "integer", "minimum": 0}, "Only later ones; as Last-Event-ID"),
     ),
 )
-_EVENTS["responses"]["200"]["content"] = {"text/event-stream": {"schema": _TEXT}}
-_FILE_OPERATION = _operation(
+_EVENTS["responses"]["200"]["content"] = {"text/event-stream": {"schema": TEXT}}
+_FILE_OPERATION = operation(
     "A document of a workspace, read live: rendered, or as a download",
     "200",
-    _ref("File"),
+    ref("File"),
     parameters=(
-        _ID,
-        _query("path", {"type": "string", "minLength": 1, "maxLength": 1024}, "Relative to the workspace", required=True),
-        _query("entry", _TEXT, "Compare with what this entry pushed"),
-        _query("download", _FLAG, "The bytes themselves"),
+        ID,
+        query("path", {"type": "string", "minLength": 1, "maxLength": 1024}, "Relative to the workspace", required=True),
+        query("entry", TEXT, "Compare with what this entry pushed"),
+        query("download", FLAG, "The bytes themselves"),
     ),
 )
 _FILE_OPERATION["responses"]["200"]["content"]["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
 
 PATHS: dict[str, dict[str, Schema]] = {
+    "/api/summary": {"get": operation("What a page needs to begin", "200", ref("Summary"))},
     "/api/inbox/history": {
-        "get": _operation(
+        "get": operation(
             "Entries, newest first",
             "200",
-            _ref("Page"),
+            ref("Page"),
             parameters=(
-                _LIMIT,
-                _query("before", _TEXT, "Only older ones than this entry"),
-                _query("workspaceId", _TEXT, "Only of this workspace"),
-                _query("section", {"enum": list(SECTIONS)}, "Default: inbox"),
-                _query("unread", _FLAG, "Only those that nobody has read"),
-                _query("open", _FLAG, "Only questions that wait for an answer"),
+                LIMIT,
+                query("before", TEXT, "Only older ones than this entry"),
+                query("workspaceId", TEXT, "Only of this workspace"),
+                query("section", {"enum": list(SECTIONS)}, "Default: inbox"),
+                query("unread", FLAG, "Only those that nobody has read"),
+                query("open", FLAG, "Only questions that wait for an answer"),
             ),
         )
     },
     "/api/inbox/search": {
-        "get": _operation(
+        "get": operation(
             "Entries that hold every word",
             "200",
-            _ref("Page"),
-            parameters=(_query("q", {"type": "string", "minLength": 1}, "Words, or beginnings of words", required=True), _LIMIT),
+            ref("Page"),
+            parameters=(query("q", {"type": "string", "minLength": 1}, "Words, or beginnings of words", required=True), LIMIT),
         )
     },
     "/api/inbox/seed": {
-        "post": _operation(
+        "post": operation(
             "Append an entry by hand (only with --dev)",
             "201",
             _ENTRY_ANSWER,
-            body=_body("", workspaceId=_TEXT, workspaceLabel=_TEXT, docs=_PATHS_OF_DOCS, comments={"type": "string", "maxLength": 262144}),
+            body=body("", workspaceId=TEXT, workspaceLabel=TEXT, docs=_PATHS_OF_DOCS, comments={"type": "string", "maxLength": 262144}),
         )
     },
     "/api/inbox/push": {
-        "post": _operation(
+        "post": operation(
             "Show a person something (with a workspace's token)",
             "201",
-            _object("ok entryId ts", ok={"const": True}, entryId=_TEXT, ts=_WHOLE),
-            body=_body("", docs=_PATHS_OF_DOCS, comments={"type": "string", "maxLength": 262144}),
+            shape("ok entryId ts", ok={"const": True}, entryId=TEXT, ts=WHOLE),
+            body=body("", docs=_PATHS_OF_DOCS, comments={"type": "string", "maxLength": 262144}),
         )
     },
     "/api/inbox/{id}": {
-        "get": _operation("One entry, with replies and receipts", "200", _ref("Detail"), parameters=(_ID,)),
-        "delete": _operation("Delete an entry for good", "204", None, parameters=(_ID,)),
+        "get": operation("One entry, with replies and receipts", "200", ref("Detail"), parameters=(ID, HTML)),
+        "delete": operation("Delete an entry for good", "204", None, parameters=(ID,)),
     },
     "/api/inbox/{id}/read": {
-        "put": _operation("Mark as read", "200", _ENTRY_ANSWER, parameters=(_ID,)),
-        "delete": _operation("Mark as unread", "200", _ENTRY_ANSWER, parameters=(_ID,)),
+        "put": operation("Mark as read", "200", _ENTRY_ANSWER, parameters=(ID,)),
+        "delete": operation("Mark as unread", "200", _ENTRY_ANSWER, parameters=(ID,)),
     },
     "/api/inbox/{id}/reply": {
-        "post": _operation(
+        "post": operation(
             "Reply to the agent; said again with the same Idempotency-Key, nothing is sent twice",
             "201",
-            _object("entry reply", entry=_ref("Entry"), reply=_ref("Reply")),
-            body=_body("body", body=_SAID),
-            parameters=(_ID, _KEY),
+            shape("entry reply", entry=ref("Entry"), reply=ref("Reply")),
+            body=body("body", body=_SAID),
+            parameters=(ID, KEY),
         )
     },
-    "/api/workspaces": {"get": _operation("Every workspace", "200", _object("workspaces", workspaces=_list(_ref("Workspace"))))},
+    "/api/workspaces": {"get": operation("Every workspace", "200", shape("workspaces", workspaces=many(ref("Workspace"))))},
     "/api/workspaces/{id}/file": {"get": _FILE_OPERATION},
-    "/api/threads": {
-        "get": _operation(
-            "Threads, latest activity first",
+    "/api/workspaces/{id}/focus": {
+        "post": operation(
+            "Bring its session to the front, by the command that was set on the server's machine",
             "200",
-            _object("threads more", threads=_list(_ref("Thread")), more=_TRUTH),
-            parameters=(
-                _query("status", _TEXT, f"Of {', '.join(STATUSES)}; several separated by commas"),
-                _query("agent", _TEXT, "Created by it, or assigned to it"),
-                _query("limit", {"type": "integer", "minimum": 1, "maximum": 10000}, "At most this many"),
-            ),
+            shape("code output", code=WHOLE, output=TEXT),
+            body=body(""),
+            parameters=(ID,),
         )
     },
-    "/api/threads/{id}": {
-        "get": _operation(
-            "One thread and all that was said",
-            "200",
-            _object(
-                "thread lease messages next_event_id",
-                thread=_ref("Thread"),
-                lease={"type": ["object", "null"]},
-                messages=_list(_ref("Message")),
-                next_event_id=_WHOLE,
-            ),
-            parameters=(_ID,),
-        )
-    },
-    "/api/threads/{id}/reply": {
-        "post": _operation("Answer in a thread", "201", _ref("Posted"), body=_body("body", body=_SAID), parameters=(_ID,))
-    },
-    "/api/threads/{id}/cancel": {
-        "post": _operation(
-            "End a thread that is not wanted any more", "200", _ref("Posted"), body=_body("", reason=_TEXT), parameters=(_ID,)
-        )
-    },
-    "/api/agents": {"get": _operation("Everybody who was ever seen", "200", _object("agents", agents=_list(_ref("Agent"))))},
+    **openapi_rooms.PATHS,
     "/api/events": {"get": _EVENTS},
-    "/api/openapi.json": {"get": _operation("This description", "200", {"type": "object"})},
-    "/api/sign-out": {"post": _operation("Void the session, or the token, that comes with this", "204", None)},
+    "/api/openapi.json": {"get": operation("This description", "200", {"type": "object"})},
+    "/api/sign-out": {"post": operation("Void the session, or the token, that comes with this", "204", None)},
 }
 
 

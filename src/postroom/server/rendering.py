@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import unified_diff
 from functools import cache
 from typing import Any
 
@@ -77,6 +78,15 @@ def rendered(path: str, data: bytes, *, whole: bool) -> dict[str, Any]:
         return {"kind": "text", "html": f"<pre>{escaped(text)}</pre>", "text": text}
     html = nh3.clean(f"<pre><code>{_coloured(text, lexer)}</code></pre>", tags=TAGS, attributes=ATTRIBUTES, link_rel=None)
     return {"kind": "code", "html": html, "text": text}
+
+
+def difference(before: str, now: str) -> list[dict[str, str]]:
+    """The lines that were taken away and added, each with a few around it; "@" says where."""
+    found = []
+    for number, line in enumerate(unified_diff(before.splitlines(), now.splitlines(), lineterm="")):
+        if number >= 2:  # the names of the files, which are one
+            found.append({"op": line[0], "text": line if line[0] == "@" else line[1:]})
+    return found
 
 
 def _lexer(path: str) -> Lexer | None:

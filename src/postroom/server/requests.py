@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
 from starlette.datastructures import Headers
@@ -18,6 +19,7 @@ from postroom.server.answers import refused
 from postroom.server.callers import Buckets, Caller, identify, token_of
 from postroom.server.desk import Desk
 from postroom.server.painting import Painter
+from postroom.server.reports import Reports
 
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -34,6 +36,7 @@ class Office:
         self.rates = Buckets(rate, rate * 2)
         self.strangers = Buckets(10, 100)
         self.painter = Painter()
+        self.reports = Reports()
         self._later: set[asyncio.Task[Any]] = set()
 
     def later(self, chore: Coroutine[Any, Any, Any]) -> None:
@@ -89,6 +92,8 @@ class Endpoint:
             caller = await office.caller(request.headers, office.address(request))
             if not self._agents:
                 caller.person()
+            # Routed by the quoted path, so what a parameter holds is unquoted here, once.
+            scope["path_params"] = {name: unquote(value) for name, value in scope["path_params"].items()}
             response = await self._handler(request, office, caller)
         except Refusal as refusal:
             response = refused(refusal)

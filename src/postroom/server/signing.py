@@ -44,11 +44,5 @@ async def sign_out(request: Request, office: Office, caller: Caller) -> Response
     return response
 
 
-async def home(request: Request) -> Response:
-    """Until the page is here: that the server is, and what to try."""
-    text = "The server runs. Try <code>inbox entries</code>, or <code>GET /api/inbox/history</code> with your token."
-    return HTMLResponse(_PAGE.format(title="Postroom", text=text))
-
-
 async def health(request: Request) -> Response:
     return Json({"ok": True})

@@ -46,12 +46,12 @@ class Tools:
     async def inbox_push(self, given: Arguments) -> Answered:
         paths, said = documents.named(given.get("docs", ())), ledger.text("comments", given.get("comments") or "")
         entries.something(paths, said)
-        entry = await self._write(partial(entries.place, workspace=self._workspace, docs=await self._described(paths), comments=said))
+        entry = await self._write(partial(entries.place, workspace=self._workspace, described=await self._described(paths), comments=said))
         return {"entryId": entry.id, "ts": entry.ts}
 
-    async def _described(self, paths: list[str]) -> list[dict[str, Any]]:
+    async def _described(self, paths: list[str]) -> documents.Described:
         """Files are read before anything is locked."""
-        return await asyncio.to_thread(documents.described, self._workspace.path, paths) if paths else []
+        return await asyncio.to_thread(documents.described, self._workspace.path, paths) if paths else documents.Described()
 
     async def inbox_read(self, given: Arguments) -> Answered:
         limit = given.get("limit", 20)

@@ -38,8 +38,10 @@ TABLES: dict[str, tuple[int, tuple[str, ...]]] = {
     "entries_gone": (1, ("id", "seq", "ts", "entry_seq")),
     "asks": (1, tuple(ASK.split(", "))),
     "replies": (1, tuple(REPLY.split(", "))),
+    "pushed_texts": (2, ("entry_id", "path", "text")),
     "passes": (1, ("token_hash", "kind", "person", "created_at", "expires_at")),
     "cursors": (1, ("name", "event_id")),
+    "watched_queues": (1, ("path", "label", "created_at")),
 }
 
 # What tells a store that was used from a copy that was interrupted: the table, the column, and the word for it.

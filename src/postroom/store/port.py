@@ -29,6 +29,8 @@ class Catalogue(Protocol):
     threads_created: str
     threads_created_assigned: str
     threads_any: str
+    threads_of_run: str
+    threads_of_run_chosen: str
     threads_unread: str
 
     # messages and artifacts
@@ -56,6 +58,8 @@ class Catalogue(Protocol):
     event_append: str
     event_latest: str
     events_after: str
+    events_newest: str
+    events_of_thread: str
     events_settle: str
 
     # agents and what they have read
@@ -135,6 +139,7 @@ class Catalogue(Protocol):
     workspace_of_path: str
     workspace_of_token: str
     workspace_retoken: str
+    workspace_set: str
     workspace_delete: str
     workspaces_all: str
     entry_insert: str
@@ -153,6 +158,11 @@ class Catalogue(Protocol):
     entry_offered: str
     entry_replied: str
     entry_close: str
+    entries_unread: str
+    entries_open: str
+    text_insert: str
+    text_find: str
+    texts_delete: str
     entry_delete: str
     gone_insert: str
     gone_find: str
@@ -185,6 +195,10 @@ class Catalogue(Protocol):
     messages_to_people: str
     questions_to: str
     read_of_thread: str
+    queue_insert: str
+    queue_find: str
+    queue_delete: str
+    queues_all: str
 
 
 class Transaction(Protocol):

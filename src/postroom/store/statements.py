@@ -71,6 +71,13 @@ threads_created_assigned = f"""
 
 threads_any = f"SELECT {THREAD} FROM threads t WHERE t.status = :status ORDER BY t.updated_at DESC LIMIT :limit"
 
+threads_of_run = f"""
+    SELECT {THREAD}, {LEASE} FROM threads t LEFT JOIN leases l ON l.thread_id = t.thread_id
+    WHERE t.run_id = :run_id ORDER BY t.updated_at DESC LIMIT :limit"""
+threads_of_run_chosen = f"""
+    SELECT {THREAD} FROM threads t WHERE t.run_id = :run_id AND t.status = :status
+      AND (:agent = '' OR t.created_by = :agent OR t.assigned_to = :agent) ORDER BY t.updated_at DESC LIMIT :limit"""
+
 threads_unread = f"""
     SELECT {THREAD} FROM reads r JOIN threads t ON t.thread_id = r.thread_id
     WHERE r.agent_id = :agent AND r.latest_event_id > r.read_event_id
@@ -87,14 +94,12 @@ message_find = f"SELECT {MESSAGE} FROM messages WHERE message_id = :message_id"
 
 messages_of_thread = f"SELECT {MESSAGE} FROM messages WHERE thread_id = :thread_id ORDER BY event_id"
 
-
 question_latest = """
     SELECT event_id FROM messages WHERE thread_id = :thread_id AND kind = 'question' ORDER BY event_id DESC LIMIT 1"""
 
 artifact_insert = """
     INSERT INTO artifacts (artifact_id, message_id, path, kind, metadata_json, created_at)
     VALUES (:artifact_id, :message_id, :path, :kind, :metadata_json, :created_at)"""
-
 
 # leases
 
@@ -141,14 +146,14 @@ leases_of_agent = f"""
 
 # events
 
-
 event_latest = "SELECT coalesce(max(event_id), 0) FROM events"
 
 events_after = f"SELECT {EVENT} FROM events WHERE event_id > :after ORDER BY event_id LIMIT :limit"
-
+events_newest = f"SELECT {EVENT} FROM events WHERE event_id < :before ORDER BY event_id DESC LIMIT :limit"
+events_of_thread = f"""
+    SELECT {EVENT} FROM events WHERE thread_id = :thread_id AND event_id < :before ORDER BY event_id DESC LIMIT :limit"""
 
 # agents and what they have read
-
 
 agent_put = """
     INSERT INTO agents (name, kind, created_at) VALUES (:name, :kind, :now)
@@ -161,7 +166,6 @@ agents_all = f"SELECT {AGENT} FROM agents ORDER BY name LIMIT :limit"
 read_owed = """
     INSERT INTO reads (agent_id, thread_id, read_event_id, latest_event_id) VALUES (:agent, :thread_id, 0, :event_id)
     ON CONFLICT (agent_id, thread_id) DO UPDATE SET latest_event_id = excluded.latest_event_id"""
-
 
 read_upto = """
     INSERT INTO reads (agent_id, thread_id, read_event_id, latest_event_id, read_at, read_door)
@@ -330,7 +334,7 @@ agents_of_skill = f"""
 
 # people
 
-WORKSPACE = "workspace_id, label, path, agent, created_at"
+WORKSPACE = "workspace_id, label, path, agent, created_at, focus"
 ENTRY = (
     "seq, id, section, kind, ts, workspace_id, workspace_label, agent, docs_json, comments, door, stored_at, message_id, is_open, replies,"
     " offered_at, offered_to, offered_door, read_at, read_by, read_door, extra_json, words"
@@ -342,12 +346,13 @@ ASK = (
 REPLY = "reply_id, entry_id, agent, person, body, door, created_at, via, message_id"
 
 workspace_insert = f"""
-    INSERT INTO workspaces ({WORKSPACE}, token_hash) VALUES (:workspace_id, :label, :path, :agent, :created_at, :token_hash)"""
+    INSERT INTO workspaces ({WORKSPACE}, token_hash) VALUES (:workspace_id, :label, :path, :agent, :created_at, :focus, :token_hash)"""
 workspace_find = f"SELECT {WORKSPACE} FROM workspaces WHERE workspace_id = :workspace_id"
 workspace_of_agent = f"SELECT {WORKSPACE} FROM workspaces WHERE agent = :agent"
 workspace_of_path = f"SELECT {WORKSPACE} FROM workspaces WHERE path = :path"
 workspace_of_token = f"SELECT {WORKSPACE} FROM workspaces WHERE token_hash = :token_hash"
 workspace_retoken = "UPDATE workspaces SET token_hash = :token_hash WHERE workspace_id = :workspace_id"
+workspace_set = "UPDATE workspaces SET label = :label, focus = :focus WHERE workspace_id = :workspace_id"
 workspace_delete = "DELETE FROM workspaces WHERE workspace_id = :workspace_id"
 workspaces_all = f"SELECT {WORKSPACE} FROM workspaces LIMIT :limit"
 
@@ -378,6 +383,11 @@ entry_offered = """
     WHERE id = :id AND offered_at IS NULL"""
 entry_replied = "UPDATE entries SET replies = replies + 1, words = :words WHERE id = :id"
 entry_close = "UPDATE entries SET is_open = 0 WHERE id = :id"
+entries_unread = "SELECT 1 FROM entries WHERE section = CAST(:section AS text) AND read_at IS NULL LIMIT :limit"
+entries_open = "SELECT 1 FROM entries WHERE is_open = 1 AND ts <= :ts LIMIT :limit"
+text_insert = "INSERT INTO pushed_texts (entry_id, path, text) VALUES (:entry_id, :path, :text)"
+text_find = "SELECT text FROM pushed_texts WHERE entry_id = :entry_id AND path = :path"
+texts_delete = "DELETE FROM pushed_texts WHERE entry_id = :entry_id"
 entry_delete = "DELETE FROM entries WHERE id = :id"
 gone_insert = "INSERT INTO entries_gone (id, seq, ts, entry_seq) VALUES (:id, :seq, :ts, :entry_seq)"
 gone_find = "SELECT ts, entry_seq FROM entries_gone WHERE id = :id"
@@ -425,3 +435,8 @@ questions_to = f"""
     FROM reads r JOIN threads t ON t.thread_id = r.thread_id JOIN messages m ON m.thread_id = r.thread_id
     WHERE r.agent_id = :agent AND m.kind = 'question' AND m.to_agent = :agent AND t.status NOT IN ('done', 'failed', 'cancelled')"""
 read_of_thread = "SELECT read_event_id, read_at, read_door FROM reads WHERE agent_id = :agent AND thread_id = :thread_id"
+
+queue_insert = "INSERT INTO watched_queues (path, label, created_at) VALUES (:path, :label, :created_at)"
+queue_find = "SELECT path, label, created_at FROM watched_queues WHERE path = :path"
+queue_delete = "DELETE FROM watched_queues WHERE path = :path"
+queues_all = "SELECT path, label, created_at FROM watched_queues ORDER BY path LIMIT :limit"

@@ -12,17 +12,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.work.agents import add_agent as add_agent
     from postroom.work.agents import list_agents as list_agents
+    from postroom.work.agents import list_presences as list_presences
     from postroom.work.agents import show_agent as show_agent
     from postroom.work.candidates import fetch as fetch
     from postroom.work.candidates import take as take
     from postroom.work.leases import claim as claim
     from postroom.work.leases import release as release
     from postroom.work.leases import renew as renew
+    from postroom.work.leases import take_back as take_back
     from postroom.work.progress import cancel as cancel
     from postroom.work.progress import done as done
     from postroom.work.progress import done_and_take as done_and_take
     from postroom.work.progress import fail as fail
     from postroom.work.progress import update as update
+    from postroom.work.runs import list_runs as list_runs
+    from postroom.work.runs import rhythm as rhythm
+    from postroom.work.runs import show_run as show_run
     from postroom.work.threads import list_threads as list_threads
     from postroom.work.threads import mark_read as mark_read
     from postroom.work.threads import reply as reply
@@ -35,17 +40,22 @@ if TYPE_CHECKING:
 _WHERE = {
     "add_agent": "agents",
     "list_agents": "agents",
+    "list_presences": "agents",
     "show_agent": "agents",
     "fetch": "candidates",
     "take": "candidates",
     "claim": "leases",
     "release": "leases",
     "renew": "leases",
+    "take_back": "leases",
     "cancel": "progress",
     "done": "progress",
     "done_and_take": "progress",
     "fail": "progress",
     "update": "progress",
+    "list_runs": "runs",
+    "rhythm": "runs",
+    "show_run": "runs",
     "list_threads": "threads",
     "mark_read": "threads",
     "reply": "threads",

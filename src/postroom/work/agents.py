@@ -39,9 +39,19 @@ def show_agent(store: Store, name: str) -> Presence:
     """One agent, what it holds, and how much waits for it unread."""
     checks.name("name", name)
     with store.read() as tx:
-        agent = _agent(tx, name)
-        rows = tx.all(tx.sql.leases_of_agent, agent=name, limit=100)
-        unread = tx.one(tx.sql.reads_unread_count, agent=name)
+        return _presence(tx, _agent(tx, name))
+
+
+def list_presences(store: Store, *, limit: int = 1000) -> tuple[Presence, ...]:
+    """The same of everybody known, by name, as of one moment."""
+    checks.limit("limit", limit)
+    with store.read() as tx:
+        return tuple(_presence(tx, Agent(*row)) for row in tx.all(tx.sql.agents_all, limit=limit))
+
+
+def _presence(tx: Transaction, agent: Agent) -> Presence:
+    rows = tx.all(tx.sql.leases_of_agent, agent=agent.name, limit=100)
+    unread = tx.one(tx.sql.reads_unread_count, agent=agent.name)
     holds = tuple(Claim(Thread(*row[:_FIELDS]), Lease(*row[_FIELDS:])) for row in rows)
     return Presence(agent, holds, unread[0] if unread else 0)
 

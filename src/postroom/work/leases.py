@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.core import checks, clock
-from postroom.core.errors import InvalidState, LeaseHeld, LeaseLost
+from postroom.core.errors import InvalidInput, InvalidState, LeaseHeld, LeaseLost
 from postroom.core.records import Claim, Lease, Posted, Thread
 from postroom.core.states import CLAIMED, PENDING, TERMINAL
 from postroom.core.words import quoted
@@ -80,8 +80,37 @@ def release(store: Store, thread_id: str, *, agent: str, reason: str = "", to: s
         successor = thread.assigned_to if to is None else checks.name("to", to)
         drop(tx, lease)
         return messages.post(
-            tx, thread, said, kind="event", sender=agent, to=successor, event_type="thread.released", status=PENDING, assigned_to=successor
+            tx, thread, said, kind="event", sender=agent, to=successor, event_type=messages.RELEASED, status=PENDING, assigned_to=successor
         )
+
+
+@retried
+def take_back(store: Store, thread_id: str, *, person: str, reason: str = "") -> Posted:
+    """Take a thread from whoever holds it, as a person: pending again, for the same agent.
+
+    Its holder is told by a `control` message and refused from then on; what it asked and nobody answered has ended. Refuses with
+    `InvalidState` if nobody holds the thread, or once it has ended; with `InvalidInput` anyone who is not known as a person.
+    """
+    checks.name("person", person)
+    said = messages.content(reason, "", "{}", ())
+    with store.write() as tx:
+        thread, lease = messages.locked(tx, checks.name("thread", thread_id))
+        _human(tx, person)
+        if thread.status in TERMINAL:
+            raise ended(thread)
+        if lease is None or not lease.held:
+            raise InvalidState(f"nobody holds {thread_id}", hint="There is nothing to take back: it waits for a worker.")
+        drop(tx, lease)
+        return messages.post(
+            tx, thread, said, kind="control", sender=person, to=lease.agent_id, event_type=messages.RELEASED, status=PENDING
+        )
+
+
+def _human(tx: Transaction, person: str) -> None:
+    known = tx.one(tx.sql.agent_find, name=person)
+    if known is None or known[1] != "human":
+        hint = f"Only a person takes a thread from its holder: `inbox agent add {quoted(person)} --kind human` makes one known."
+        raise InvalidInput(f"{person} is not a person that this store knows", field="person", hint=hint)
 
 
 def holding(tx: Transaction, thread_id: str, *, agent: str, lease_token: str | None) -> tuple[Thread, Lease]:
@@ -94,9 +123,7 @@ def holding(tx: Transaction, thread_id: str, *, agent: str, lease_token: str | N
     if thread.status in TERMINAL:
         raise ended(thread)
     if lease is None or not lease.held:
-        raise InvalidState(
-            f"nobody holds {thread_id}", hint=f"Claim it first: `inbox claim --agent {quoted(agent)} --thread {quoted(thread_id)}`."
-        )
+        raise _unheld(thread_id, lease, agent)
     if lease.agent_id != agent:
         raise _held(lease, agent)
     if lease_token is not None and lease_token != lease.lease_token:
@@ -136,6 +163,13 @@ def ended(thread: Thread) -> InvalidState:
         hint="Stop working on it; for anything more, send a new thread.",
         status=thread.status,
     )
+
+
+def _unheld(thread_id: str, lease: Lease | None, agent: str) -> InvalidState:
+    hint = f"Claim it first: `inbox claim --agent {quoted(agent)} --thread {quoted(thread_id)}`."
+    if lease is not None and lease.agent_id == agent:
+        hint = f"It was yours, and was given back or taken back: stop, and see `inbox show --thread {quoted(thread_id)}`."
+    return InvalidState(f"nobody holds {thread_id}", hint=hint)
 
 
 def _held(lease: Lease, agent: str) -> LeaseHeld:

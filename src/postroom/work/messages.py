@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from postroom.store.port import Row, Transaction
 
+RELEASED = "thread.released"
 _THREAD_FIELDS = len(Thread.__fields__)
 
 
@@ -82,10 +83,11 @@ def post(
     event_type: str,
     status: str | None = None,
     assigned_to: str | None = None,
+    message_id: str | None = None,
 ) -> Posted:
     """Say something in a thread: the message, its event, what it changes and who is owed it, in this transaction."""
     now = clock.stamp(tx.now())
-    message_id = tx.fresh("msg")
+    message_id = message_id or tx.fresh("msg")
     after = thread.replace(
         status=status or thread.status, assigned_to=assigned_to or thread.assigned_to, latest_message_id=message_id, updated_at=now
     )

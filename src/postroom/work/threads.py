@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from postroom.core import checks, clock
-from postroom.core.errors import InvalidInput
+from postroom.core import checks, clock, jsontext
+from postroom.core.errors import InvalidInput, InvalidState
 from postroom.core.records import Artifact, Conversation, Listing, Message, Posted, Thread
 from postroom.core.states import KINDS, PENDING, PRIORITIES, REPLY_KINDS, STATUSES, TERMINAL
 from postroom.store.attempts import retried
@@ -73,8 +73,12 @@ def reply(
     body: str = "",
     payload_json: str = "{}",
     artifacts: Sequence[Attachment] = (),
+    key: str | None = None,
 ) -> Posted:
-    """Answer inside a thread. A blocked thread stays blocked until its worker, now awake, updates it."""
+    """Answer inside a thread. A blocked thread stays blocked until its worker, now awake, updates it.
+
+    Who cannot know whether the first try arrived says the same `key` again: the answer that is there is returned.
+    """
     checks.name("from", sender, hint="Name yourself with --from, --agent or INBOX_AGENT.")
     checks.choice("kind", kind, REPLY_KINDS)
     said = messages.content(summary, body, payload_json, artifacts)
@@ -82,7 +86,24 @@ def reply(
         raise InvalidInput("the reply is empty", field="summary", hint="Say something with --summary, --body or --body-file.")
     with store.write() as tx:
         thread, lease = messages.locked(tx, checks.name("thread", thread_id))
-        return say(tx, thread, lease, said, sender=sender, to=to, kind=kind, event_type="thread.replied")
+        message_id = None if key is None else _keyed(thread_id, sender, checks.name("key", key))
+        before = None if message_id is None else tx.one(tx.sql.message_find, message_id=message_id)
+        if before is not None:
+            return _said_before(thread, messages.message(tx, before), said)
+        return say(tx, thread, lease, said, sender=sender, to=to, kind=kind, event_type="thread.replied", message_id=message_id)
+
+
+def _keyed(*parts: str) -> str:
+    """The id of a message that is said once, however often it is tried."""
+    from hashlib import sha256
+
+    return f"msg_{sha256(jsontext.dumps(parts).encode()).hexdigest()[:32]}"
+
+
+def _said_before(thread: Thread, message: Message, said: Content) -> Posted:
+    if (message.summary, message.body, message.payload_json) != (said.summary, said.body, said.payload_json):
+        raise InvalidState("that key was used for another reply", hint="A key stands for one reply: choose a new one.")
+    return Posted(thread, message, message.event_id)
 
 
 def show(store: Store, thread_id: str) -> Conversation:
@@ -120,27 +141,35 @@ def list_threads(
     statuses: Iterable[str] | None = None,
     created_by: str | None = None,
     assigned_to: str | None = None,
+    run_id: str | None = None,
     limit: int = 50,
 ) -> Listing:
-    """Threads, latest activity first. `agent` finds those that it created or that are assigned to it."""
+    """Threads, latest activity first. `agent` finds those that it created or that are assigned to it; an empty `run_id`, those without."""
     wanted = STATUSES if statuses is None else checks.choices("status", statuses, STATUSES)
     checks.limit("limit", limit)
-    if agent is not None and (created_by is not None or assigned_to is not None):
-        raise InvalidInput("agent cannot be combined with created-by or assigned-to", field="agent", hint="Leave one of them out.")
+    for field, chosen in (("agent", agent), ("run", run_id)):
+        if chosen is not None and (created_by is not None or assigned_to is not None):
+            raise InvalidInput(f"{field} cannot be combined with created-by or assigned-to", field=field, hint="Leave one of them out.")
     for field, name in (("agent", agent), ("created-by", created_by), ("assigned-to", assigned_to)):
         if name is not None:
             checks.name(field, name)
+    if run_id is not None:
+        checks.text("run", run_id)
     found: dict[str, Thread] = {}
     with store.read() as tx:
         for status in wanted:
-            for row in _of_status(tx, status, agent, created_by, assigned_to, limit + 1):
+            for row in _of_status(tx, status, agent, created_by, assigned_to, run_id, limit + 1):
                 found[row[0]] = Thread(*row)
     newest = sorted(found.values(), key=lambda thread: (thread.updated_at, thread.thread_id), reverse=True)
     return Listing(tuple(newest[:limit]), len(newest) > limit)
 
 
-def _of_status(tx: Transaction, status: str, agent: str | None, created_by: str | None, assigned_to: str | None, limit: int) -> list[Row]:
+def _of_status(
+    tx: Transaction, status: str, agent: str | None, created_by: str | None, assigned_to: str | None, run_id: str | None, limit: int
+) -> list[Row]:
     """One ordered stream a status, each served by an index: the price does not grow with the table."""
+    if run_id is not None:
+        return tx.all(tx.sql.threads_of_run_chosen, status=status, run_id=run_id, agent=agent or "", limit=limit)
     if agent is not None:
         return tx.all(tx.sql.threads_created, status=status, created_by=agent, limit=limit) + tx.all(
             tx.sql.threads_assigned, status=status, assigned_to=agent, limit=limit
@@ -192,7 +221,16 @@ def _open(
 
 
 def say(
-    tx: Transaction, thread: Thread, lease: Lease | None, said: Content, *, sender: str, to: str | None, kind: str, event_type: str
+    tx: Transaction,
+    thread: Thread,
+    lease: Lease | None,
+    said: Content,
+    *,
+    sender: str,
+    to: str | None,
+    kind: str,
+    event_type: str,
+    message_id: str | None = None,
 ) -> Posted:
     """Say something in a thread that is ours to change. Of a holder it is a sign of life."""
     if thread.status in TERMINAL:
@@ -201,7 +239,7 @@ def say(
         leases.extend(tx, lease)
     other = thread.created_by if sender == thread.assigned_to else thread.assigned_to
     addressee = other if to is None else checks.name("to", to)
-    return messages.post(tx, thread, said, kind=kind, sender=sender, to=addressee, event_type=event_type)
+    return messages.post(tx, thread, said, kind=kind, sender=sender, to=addressee, event_type=event_type, message_id=message_id)
 
 
 def _same(field: str, given: str | None, stored: str) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from postroom.store.port import Catalogue, Row
     from postroom.store.postgres.listening import ListenWatch
 
-VERSION = 4  # of the schema: the number of the newest migration
+VERSION = 5  # of the schema: the number of the newest migration
 CHANNELS = 1009
 FORGOTTEN = "26000"  # invalid_sql_statement_name
 NOW = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"

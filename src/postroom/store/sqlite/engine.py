@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from postroom.store.sqlite.bell import BellWatch, Ear
     from postroom.store.sqlite.together import Batch
 
-VERSION = 4  # of the schema: the number of the newest migration
+VERSION = 5  # of the schema: the number of the newest migration
 APPLICATION = 0x506F7374  # "Post", in the header of each of our files
 BUSY_SECONDS = 10.0
 LOG_PAGES = 250  # a process that leaves without closing is quickly recovered

@@ -8,6 +8,7 @@ EVENT_INSERT = "INSERT INTO events (created_at, source, type, subtype, content) 
 EVENTS_INSERT = "INSERT INTO events (created_at, source, type, subtype, content) VALUES (?, ?, ?, ?, ?)"
 EVENTS_AFTER = f"SELECT {EVENT_COLUMNS} FROM events WHERE id > :after ORDER BY id LIMIT :limit"
 EVENT_TIME = "SELECT created_at FROM events WHERE id = :id"
+EVENT_FROM = "SELECT id, created_at FROM events WHERE id >= :id ORDER BY id LIMIT 1"
 EVENT_HEAD = "SELECT coalesce(max(id), 0) FROM events"
 EVENT_COUNT = "SELECT count(*) FROM events"
 

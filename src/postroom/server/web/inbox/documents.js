@@ -1,0 +1,77 @@
+// Documents, as they are in the workspace at this moment: painted by the server, compared with what was pushed.
+
+import { get } from "../lib/api.js";
+import { fill, h, safe } from "../lib/dom.js";
+import { icon } from "../parts/icons.js";
+
+const address = (entry, path) =>
+  `/api/workspaces/${encodeURIComponent(entry.workspaceId)}/file?${new URLSearchParams({ path, entry: entry.id })}`;
+
+/** A section for one document of an entry, and look(), which reads it again and changes only what is another. */
+export function documentOf(entry, path) {
+  const body = h("div.content", {}, h("div.ghost.block"));
+  const state = h("span.state");
+  const head = h("header", {}, icon("file"), h("h2", {}, path), state);
+  const element = h("section.doc", { "data-path": path, "aria-label": path }, head, body);
+  let shown = "";
+  const look = async () => {
+    let file;
+    try {
+      file = await get(address(entry, path));
+    } catch (error) {
+      file = { refused: error.code === "away" ? null : [error.message, error.hint] };
+      if (!file.refused) return;
+    }
+    const now = JSON.stringify(file);
+    if (now === shown) return;
+    shown = now;
+    fill(body, contents(file));
+    fill(state, about(file, body));
+  };
+  return { element, look };
+}
+
+function contents(file) {
+  if (file.refused) return h("p.soft", {}, file.refused.filter(Boolean).join(" "));
+  if (file.gone) return h("p.soft", {}, "The file is gone. It was there when this was pushed.");
+  if (file.kind === "image") return h("img", { src: file.download, alt: `The picture ${file.path}` });
+  if (file.html === null)
+    return h("p", {}, h("a.button", { href: file.download, download: "" }, "Download"), h("span.soft", {}, ` ${size(file.size)}`));
+  const cut =
+    file.truncated &&
+    h("p.soft", {}, "Only the beginning is shown. ", h("a", { href: file.download, download: "" }, "Download"), ` all ${size(file.size)}.`);
+  return [safe(`div.${file.kind === "markdown" ? "markdown" : "source"}`, file.html), cut];
+}
+
+function about(file, body) {
+  if (file.refused) return null;
+  if (file.gone) return h("span.badge", { "data-tone": "bad" }, "The file is gone");
+  if (!file.changed) return null;
+  return [h("span.badge", { "data-tone": "warn" }, "Changed since it was pushed"), file.diff && switcher(file, body)];
+}
+
+function switcher(file, body) {
+  const button = h("button.link", { type: "button", "aria-expanded": "false" }, "Show the difference");
+  button.addEventListener("click", () => {
+    const open = button.getAttribute("aria-expanded") === "false";
+    button.setAttribute("aria-expanded", String(open));
+    button.textContent = open ? "Show the document" : "Show the difference";
+    fill(body, open ? difference(file.diff) : contents(file));
+  });
+  return button;
+}
+
+const NAMES = { "+": "added", "-": "removed", "@": "place", " ": "same" };
+
+function difference(lines) {
+  return h(
+    "pre.diff",
+    { tabindex: "0", "aria-label": "What changed since it was pushed" },
+    lines.map(({ op, text }) => h(`span.${NAMES[op]}`, {}, op === "@" ? text : `${op} ${text}`, "\n")),
+  );
+}
+
+function size(bytes) {
+  if (bytes < 1024) return `${bytes} bytes`;
+  return bytes < 1024 * 1024 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
+}

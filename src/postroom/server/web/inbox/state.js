@@ -1,0 +1,211 @@
+// The entries that the page knows: read page by page, kept up to date by what happens, changed by what a person does.
+// Changes are shown at once and told to the server; one that fails is taken back, and said.
+
+import { at, get, put, remove } from "../lib/api.js";
+import { oneAtATime } from "../lib/once.js";
+import { failed, toast, UNDO_MILLISECONDS } from "../parts/toast.js";
+
+const PAGE = 100;
+const MOST_IN_GROUPS = 2000; // by workspace, so many of the newest are sorted
+const ONE_BY_ONE = 8; // of more that changed at once, the list is read anew
+
+export class Entries {
+  constructor(section, changed) {
+    this.section = section;
+    this.changed = changed;
+    this.filter = { unread: false, open: false, workspace: "", words: "" };
+    this.list = [];
+    this.more = false;
+    this.ready = false;
+    this.error = null;
+    this.leaving = new Map(); // id → {entry, timer}: deleted here, and not yet told
+    this.reading = null;
+    this.head = oneAtATime(() => this.readHead());
+    this.flush = () => this.tellAll();
+    window.addEventListener("pagehide", this.flush);
+  }
+
+  leave() {
+    this.reading?.abort();
+    this.tellAll();
+    window.removeEventListener("pagehide", this.flush);
+  }
+
+  get shown() {
+    return this.leaving.size ? this.list.filter((entry) => !this.leaving.has(entry.id)) : this.list;
+  }
+
+  find(id) {
+    return this.list.find((entry) => entry.id === id);
+  }
+
+  address(before = null, limit = PAGE) {
+    const { unread, open, workspace, words } = this.filter;
+    if (words) return `/api/inbox/search?${new URLSearchParams({ q: words, limit: 500 })}`;
+    const query = new URLSearchParams({ limit, section: this.section });
+    if (before) query.set("before", before);
+    if (unread) query.set("unread", "true");
+    if (open) query.set("open", "true");
+    if (workspace) query.set("workspaceId", workspace);
+    return `/api/inbox/history?${query}`;
+  }
+
+  /** Of what a search found, what the other filters let through. */
+  sifted(entries) {
+    const { unread, open, workspace, words } = this.filter;
+    if (!words) return entries;
+    const here = (entry) => (entry.kind === "notice") === (this.section === "notices");
+    return entries.filter(
+      (entry) =>
+        here(entry) &&
+        !(unread && entry.readAt) &&
+        !(open && entry.question?.state !== "open") &&
+        !(workspace && entry.workspaceId !== workspace),
+    );
+  }
+
+  /** Read from the beginning, with the filter as it is. */
+  async load(filter = {}) {
+    Object.assign(this.filter, filter);
+    this.reading?.abort();
+    const control = (this.reading = new AbortController());
+    try {
+      const page = await get(this.address(), control.signal);
+      this.list = this.sifted(page.entries);
+      this.more = page.hasMore && !this.filter.words;
+      this.error = null;
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      this.error = error;
+    }
+    this.ready = true;
+    if (this.reading === control) this.reading = null;
+    this.changed();
+  }
+
+  async loadMore() {
+    if (!this.more || this.reading) return;
+    const control = (this.reading = new AbortController());
+    try {
+      const page = await get(this.address(this.list.at(-1)?.id, 500), control.signal);
+      const known = new Set(this.list.map((entry) => entry.id));
+      this.list = [...this.list, ...page.entries.filter((entry) => !known.has(entry.id))];
+      this.more = page.hasMore;
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      this.more = false;
+      failed("The rest could not be read.", error);
+    }
+    this.reading = null;
+    this.changed();
+  }
+
+  async loadForGroups() {
+    while (this.more && this.list.length < MOST_IN_GROUPS && !this.error) await this.loadMore();
+  }
+
+  /** What happened, taken in. Without events: look again, something may have. */
+  async heard(events) {
+    const fetched = new Set();
+    let anew = !events.length;
+    for (const { event_type: type, message_id: id, created_at: readAt, source: readBy, payload } of events) {
+      if (!type.startsWith("entry.")) continue;
+      if (type === "entry.created") anew ||= (payload.section ?? "inbox") === this.section;
+      else if (type === "entry.deleted") this.list = this.list.filter((entry) => entry.id !== id);
+      else if (!this.find(id)) continue;
+      else if (type === "entry.read") this.replace(id, { readAt, readBy });
+      else if (type === "entry.unread") this.replace(id, { readAt: null, readBy: null });
+      else fetched.add(id);
+    }
+    this.changed();
+    if (fetched.size > ONE_BY_ONE) anew = true;
+    else await Promise.all([...fetched].map((id) => this.fetch(id)));
+    if (anew && !this.reading) await this.head();
+  }
+
+  async fetch(id) {
+    const { entry } = await get(at("api", "inbox", id)).catch(() => ({}));
+    if (entry) this.replace(id, entry);
+    this.changed();
+  }
+
+  /** Read the newest page again, and put it before what is known. */
+  async readHead() {
+    if (this.filter.words) return this.load();
+    let page;
+    try {
+      page = await get(this.address());
+    } catch (error) {
+      if (!this.list.length) this.error = error;
+      return this.changed();
+    }
+    this.error = null;
+    this.ready = true;
+    const fresh = new Set(page.entries.map((entry) => entry.id));
+    const at = this.list.findLastIndex((entry) => fresh.has(entry.id));
+    if (page.hasMore && at < 0)
+      [this.list, this.more] = [page.entries, true]; // so much is new that the rest is read anew
+    else this.list = page.hasMore ? [...page.entries, ...this.list.slice(at + 1)] : [...page.entries, ...this.kept(fresh)];
+    this.more = page.hasMore && (this.more || at < 0 || this.list.length === page.entries.length);
+    this.changed();
+  }
+
+  /** With a filter, what was read here meanwhile stays in sight until the filter is chosen again. */
+  kept(fresh) {
+    return this.filter.unread || this.filter.open ? this.list.filter((entry) => !fresh.has(entry.id)) : [];
+  }
+
+  replace(id, changes) {
+    this.list = this.list.map((entry) => (entry.id === id ? { ...entry, ...changes } : entry));
+  }
+
+  /** Mark as read or unread, at once; whether that changed anything. */
+  async mark(id, read) {
+    const before = this.find(id);
+    if (before && Boolean(before.readAt) === read) return false;
+    this.replace(id, { readAt: read ? new Date().toISOString() : null });
+    this.changed();
+    try {
+      const { entry } = await (read ? put : remove)(at("api", "inbox", id, "read"));
+      this.replace(id, entry);
+    } catch (error) {
+      if (before) this.replace(id, before);
+      failed(read ? "It could not be marked as read." : "It could not be marked as unread.", error);
+    }
+    this.changed();
+    return true;
+  }
+
+  /** Delete: gone from sight at once, told to the server when it cannot be taken back any more. */
+  delete(id, back) {
+    const entry = this.find(id) ?? { id };
+    const told = () => this.tell(id);
+    const undo = () => {
+      this.leaving.delete(id);
+      this.changed();
+      back?.(id);
+    };
+    this.leaving.set(id, entry);
+    this.changed();
+    toast("Deleted", { undo, after: UNDO_MILLISECONDS, done: told });
+  }
+
+  async tell(id) {
+    const entry = this.leaving.get(id);
+    if (!entry) return;
+    try {
+      await remove(at("api", "inbox", id));
+      this.list = this.list.filter((each) => each.id !== id);
+    } catch (error) {
+      if (error.status !== 404) failed("It could not be deleted.", error);
+    }
+    this.leaving.delete(id);
+    this.changed();
+  }
+
+  /** The page is left: what was deleted here is told now, and outlives the page. */
+  tellAll() {
+    for (const id of this.leaving.keys()) remove(at("api", "inbox", id), { keepalive: true }).catch(() => {});
+    this.leaving.clear();
+  }
+}

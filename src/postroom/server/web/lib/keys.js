@@ -1,0 +1,37 @@
+// The keyboard. A key means what the part in front says, then what the page says; in a field it means itself.
+
+const SEQUENCE = 1000; // milliseconds between the two keys of "g i"
+const layers = [];
+let first = null;
+
+/** Add meanings: {"j": act, "g i": act, "mod+k": act}. An act that returns false leaves the key to others. Returns what takes them away. */
+export function bind(meanings) {
+  layers.push(meanings);
+  return () => layers.splice(layers.indexOf(meanings), 1);
+}
+
+export const inField = (element) => Boolean(element?.closest?.("input, textarea, select, [contenteditable]"));
+
+function named(event) {
+  const mod = event.metaKey || event.ctrlKey ? "mod+" : "";
+  return mod + (event.key.length === 1 && !mod ? event.key : event.key.length === 1 ? event.key.toLowerCase() : event.key);
+}
+
+function meaning(name) {
+  for (const layer of [...layers].reverse()) if (layer[name]) return layer[name];
+  return null;
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || event.isComposing || event.altKey) return;
+  const name = named(event);
+  const anywhere = name === "Escape" || name.startsWith("mod+");
+  if (!anywhere && (inField(event.target) || document.querySelector("dialog[open]"))) return;
+  if (name === "Escape" && document.querySelector("dialog[open]")) return; // a dialog closes itself
+  const act = (first && meaning(`${first} ${name}`)) ?? meaning(name);
+  clearTimeout(forget);
+  first = !act && layers.some((layer) => Object.keys(layer).some((key) => key.startsWith(`${name} `))) ? name : null;
+  if (first) forget = setTimeout(() => (first = null), SEQUENCE);
+  if (act && act(event) !== false) event.preventDefault();
+});
+let forget;

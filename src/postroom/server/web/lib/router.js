@@ -1,0 +1,43 @@
+// Places: an address is a room, and what is open in it. Links inside the page change the address without loading it again.
+
+let act = () => {};
+
+/** The place that the address names: {room, id}. */
+export function here() {
+  const [room = "", ...rest] = location.pathname.slice(1).split("/");
+  return { room: room || "inbox", id: rest.length ? decoded(rest.join("/")) : null };
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** The address of a place. */
+export function address(room, id = null) {
+  if (room === "inbox" && id === null) return "/";
+  return `/${room}${id === null ? "" : `/${encodeURIComponent(id)}`}`;
+}
+
+export function go(path, { replace = false } = {}) {
+  if (path !== location.pathname) history[replace ? "replaceState" : "pushState"]({}, "", path);
+  act(here());
+}
+
+/** Call change with every new place, and with the first one. */
+export function follow(change) {
+  act = change;
+  window.addEventListener("popstate", () => act(here()));
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("a[href]");
+    const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+    if (!link || !plain || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
+    if (link.pathname.startsWith("/api/")) return;
+    event.preventDefault();
+    go(link.pathname);
+  });
+  act(here());
+}

@@ -1,0 +1,31 @@
+// Dialogs: the browser's own, which keeps the focus inside and closes with Escape.
+
+import { h } from "../lib/dom.js";
+import { icon } from "./icons.js";
+
+/** Open a dialog with a name; it is taken out of the page when it closes. */
+export function dialog(name, ...children) {
+  const heading = h("h2", {}, name);
+  const shut = h("button.icon-button", { type: "button", "aria-label": "Close", onclick: () => element.close() }, icon("close"));
+  const element = h("dialog", { "aria-label": name, onclose: () => element.remove() }, h("header", {}, heading, shut), ...children);
+  element.addEventListener("click", (event) => event.target === element && element.close());
+  document.body.append(element);
+  element.showModal();
+  return element;
+}
+
+/** Ask again before something that cannot be taken back; whether to. `reason`: with a field for why, which is then given. */
+export function confirm(name, text, yes, { reason = false } = {}) {
+  return new Promise((answer) => {
+    const why = reason && h("input", { type: "text", "aria-label": "Reason", placeholder: "Reason (optional)" });
+    const form = h(
+      "form",
+      { method: "dialog" },
+      h("p", {}, text),
+      why,
+      h("div.actions", {}, h("button", { value: "no" }, "Keep"), h("button.danger", { value: "yes", autofocus: true }, yes)),
+    );
+    const element = dialog(name, form);
+    element.addEventListener("close", () => answer(element.returnValue === "yes" && (reason ? { reason: why.value.trim() } : true)));
+  });
+}

@@ -1,0 +1,110 @@
+// Agents and people: who is alive, what they hold, when they were last seen, and how busy they were.
+
+import { get } from "../lib/api.js";
+import { h } from "../lib/dom.js";
+import { address } from "../lib/router.js";
+import { ago, length, when } from "../lib/time.js";
+import { spark } from "../parts/chart.js";
+import { nothing } from "../parts/state.js";
+import { moving, View } from "./keeping.js";
+import { face, glyph, many, stamp, word } from "./words.js";
+
+export const room = {
+  title: "Agents",
+  show(main) {
+    const view = new View(main, {
+      name: "agents",
+      title: "Agents",
+      ask,
+      view: page,
+      concerns: () => true, // every write is a sign of life
+    });
+    return { changed: (events) => view.changed(events), keys: moving(view.box, ".holds a"), leave: () => view.leave() };
+  },
+};
+
+async function ask(signal) {
+  const [{ agents }, activity] = await Promise.all([get("/api/agents", signal), get("/api/activity?hours=24", signal).catch(() => null)]);
+  return { agents, activity };
+}
+
+/** Those who are alive first, then by name. */
+const order = (a, b) => Number(b.alive) - Number(a.alive) || a.name.localeCompare(b.name);
+
+function page({ agents, activity }) {
+  const programs = agents.filter((agent) => agent.kind !== "human").sort(order);
+  const people = agents.filter((agent) => agent.kind === "human").sort(order);
+  const alive = programs.filter((agent) => agent.alive).length;
+  return [
+    h("header", {}, h("h1", {}, "Agents"), programs.length > 0 && h("p.soft", {}, `${alive} of ${programs.length} alive`)),
+    programs.length ? list("Programs", programs, activity) : none(),
+    people.length > 0 && list("People", people, activity),
+  ];
+}
+
+function none() {
+  return nothing(
+    "No agents yet",
+    "Whoever sends, claims or answers for the first time appears here.",
+    h("code.try", {}, "inbox agent add coder"),
+  );
+}
+
+function list(title, agents, activity) {
+  return h(
+    "section",
+    { "data-key": title, "aria-label": title },
+    h("h2.section-head", {}, title),
+    h(
+      "ul.agents",
+      {},
+      agents.map((agent) => line(agent, activity)),
+    ),
+  );
+}
+
+function line(agent, activity) {
+  return h(
+    "li.agent",
+    { "data-key": agent.name, "data-alive": String(agent.alive) },
+    face(agent.name, agent.kind === "human"),
+    h("div.name", {}, h("h3", {}, agent.name), life(agent)),
+    h("div.holding", {}, holds(agent), unread(agent)),
+    activity && spark(activity.agents[agent.name] ?? activity.total.map(() => 0), `What ${agent.name} did in the last 24 hours`),
+  );
+}
+
+function life({ alive, last_seen_at: seen }) {
+  return h(
+    "p.life.small",
+    {},
+    h("span.dot", { "aria-hidden": "true" }),
+    alive ? "Alive" : "Away",
+    h("span.soft", {}, seen ? ["· seen ", stamp(seen, ago)] : "· never seen"),
+  );
+}
+
+function unread({ unread: count }) {
+  return count > 0 && h("span.badge", { "data-tone": "accent", title: "Threads in which something waits for it" }, `${count} unread`);
+}
+
+function holds({ holds: held, kind, alive }) {
+  if (!held.length) return alive && kind !== "human" ? h("p.soft.small", {}, "Holds nothing") : null;
+  return h(
+    "ul.holds",
+    { "aria-label": many(held.length, "thread") },
+    held.map((thread) =>
+      h(
+        "li",
+        { "data-key": thread.thread_id },
+        glyph(thread.status),
+        h("a", { href: address("threads", thread.thread_id) }, thread.subject),
+        h(
+          "span.soft.small",
+          {},
+          thread.lapsed ? "lease ran out" : `${word(thread.status)}, ${length(when(thread.expires_at) - Date.now())} left`,
+        ),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,181 @@
+// One thread: what it is about, who holds it and for how long, what was said, and what a person can do about it.
+
+import { at, get, post } from "../lib/api.js";
+import { $, h } from "../lib/dom.js";
+import { inField } from "../lib/keys.js";
+import { address, go } from "../lib/router.js";
+import { draft, dropDraft, keyFor } from "../lib/settings.js";
+import { ago, everySecond, when } from "../lib/time.js";
+import { replyBar } from "../inbox/reply.js";
+import { confirm } from "../parts/dialog.js";
+import { loading } from "../parts/state.js";
+import { failed, toast } from "../parts/toast.js";
+import { conversation } from "./conversation.js";
+import { View } from "./keeping.js";
+import { ENDED, fact, priorityBadge, runName, runPath, stamp, statusBadge } from "./words.js";
+
+export function showThread(main, id) {
+  const view = new View(main, {
+    name: `thread ${id}`,
+    title: "Thread",
+    above: () => crumbs(),
+    ask: (signal) => ask(id, signal),
+    view: (data) => page(id, data, { act, answer: (text) => reply(view, id, text) }),
+    concerns: (event) => event.thread_id === id,
+    ghosts: () => loading(5, 88),
+    drawn: (view) => furnish(view, id),
+  });
+  everySecond(view.box, () => countdown(view.box));
+  async function act(verb) {
+    const asked = await confirm(...QUESTIONS[verb], { reason: true });
+    if (!asked) return;
+    try {
+      await post(at("api", "threads", id, verb), asked.reason ? { reason: asked.reason } : {});
+      toast(verb === "cancel" ? "Cancelled" : "Released");
+    } catch (error) {
+      failed(verb === "cancel" ? "It was not cancelled." : "It was not released.", error);
+    }
+    view.again();
+  }
+  return {
+    changed: (events) => view.changed(events),
+    keys: keys(view),
+    get actions() {
+      return actions(view.data, keys(view).r, act);
+    },
+    leave: () => view.leave(),
+  };
+}
+
+const QUESTIONS = {
+  release: ["Release this thread?", "Whoever holds it is told to stop, and it waits for a worker again.", "Release"],
+  cancel: ["Cancel this thread?", "It ends for good. Whoever works on it is told to stop.", "Cancel thread"],
+};
+
+/** What the palette offers here. */
+function actions(data, reply, act) {
+  if (!data || ENDED.has(data.thread.status)) return [];
+  return [
+    { name: "Reply", key: "r", icon: "send", act: reply },
+    data.lease && { name: "Release this thread", icon: "back", act: () => act("release") },
+    { name: "Cancel this thread", icon: "close", act: () => act("cancel") },
+  ].filter(Boolean);
+}
+
+async function ask(id, signal) {
+  const [found, { agents }] = await Promise.all([
+    get(`${at("api", "threads", id)}?html=true`, signal),
+    get("/api/agents", signal).catch(() => ({ agents: [] })), // only for who is a person
+  ]);
+  return { ...found, people: new Set(agents.filter((agent) => agent.kind === "human").map((agent) => agent.name)) };
+}
+
+function keys(view) {
+  return {
+    r: () => $("textarea", view.box)?.focus() ?? true,
+    Escape: () => (inField(document.activeElement) ? document.activeElement.blur() : go(address("threads"))),
+  };
+}
+
+const crumbs = (...more) => h("p.crumbs", {}, h("a", { href: address("threads") }, "Threads"), ...more);
+
+function page(id, data, { act, answer }) {
+  const { thread, lease } = data;
+  return h(
+    "article",
+    { id: "thread", "data-key": id, "data-status": thread.status },
+    crumbs(" / ", h("a", { href: address("runs", runPath(thread.run_id)) }, runName(thread.run_id))),
+    h(
+      "header",
+      { "data-key": "head" },
+      h("h1", {}, thread.subject),
+      h(
+        "div.actions",
+        {},
+        lease && h("button", { type: "button", onclick: () => act("release") }, "Release"),
+        !ENDED.has(thread.status) && h("button", { type: "button", onclick: () => act("cancel") }, "Cancel"),
+      ),
+    ),
+    facts(thread),
+    holding(thread, lease),
+    h("h2.section-head", { "data-key": "said" }, "Conversation"),
+    conversation(data, answer),
+    ending(id, thread),
+  );
+}
+
+function facts(thread) {
+  return h(
+    "dl.facts",
+    { "data-key": "facts" },
+    fact("Status", statusBadge(thread.status), " ", priorityBadge(thread.priority)),
+    fact("From", thread.created_by),
+    fact("For", thread.assigned_to),
+    thread.task_id && fact("Task", h("code", {}, thread.task_id)),
+    fact("Opened", stamp(thread.created_at, ago)),
+    fact("Latest", stamp(thread.updated_at, ago)),
+    fact("Id", h("code", {}, thread.thread_id)),
+  );
+}
+
+/** Who holds it, and a line that gets shorter. */
+function holding(thread, lease) {
+  const nobody = () =>
+    h("p.lease", { "data-key": "lease", "data-state": "none" }, "Nobody holds it. It waits for ", h("b", {}, thread.assigned_to), ".");
+  if (!lease) return thread.status === "pending" && nobody();
+  const times = { "data-until": String(when(lease.expires_at)), "data-length": String(lease.lease_seconds * 1000) };
+  return h(
+    "p.lease",
+    { "data-key": `lease ${lease.agent_id}`, "data-island": "", ...times },
+    h("span", {}, "Held by ", h("b", {}, lease.agent_id)),
+    " ",
+    h("span.left", {}),
+    h("span.track", {}, h("span.rest", {})),
+  );
+}
+
+function countdown(box) {
+  const lease = $(".lease[data-until]", box);
+  if (!lease) return;
+  const span = Number(lease.dataset.until) - Date.now();
+  lease.dataset.state = span > 0 ? "live" : "lapsed";
+  $(".left", lease).textContent =
+    span > 0 ? `${remaining(span)} left` : `The lease ran out ${ago(Number(lease.dataset.until))}. Anyone may take it.`;
+  $(".rest", lease).style.width = `${Math.max(0, Math.min(1, span / Number(lease.dataset.length))) * 100}%`;
+}
+
+function remaining(span) {
+  const seconds = Math.ceil(span / 1000);
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
+  if (hours) return `${hours} h ${minutes} min`;
+  return minutes ? `${minutes} min ${seconds % 60} s` : `${seconds} s`;
+}
+
+function ending(id, thread) {
+  const over = ENDED.has(thread.status);
+  return [
+    over && h("p.soft.over", { "data-key": "over" }, "This thread has ended. For anything more, send a new one."),
+    (!over || draft(`thread:${id}`).text) && h("div.reply-bar", { "data-key": "reply", "data-island": "" }),
+  ];
+}
+
+/** What is not drawn anew each time: the reply bar, made once; and the time that is left, which counts by itself. */
+function furnish(view, id) {
+  countdown(view.box);
+  const place = $(".reply-bar", view.box);
+  if (place && !place.firstChild)
+    place.append(replyBar(`thread:${id}`, { sending: (text) => reply(view, id, text), placeholder: "Reply…" }));
+}
+
+async function reply(view, id, text) {
+  const of = `thread:${id}`;
+  try {
+    await post(at("api", "threads", id, "reply"), { body: text }, { "Idempotency-Key": keyFor(of, text) });
+  } catch (error) {
+    failed("The reply was not sent.", error);
+    return false;
+  }
+  dropDraft(of);
+  view.again();
+  return true;
+}

@@ -1,0 +1,12 @@
+// What the page's modules may use: the language, and the browser's own. A name that is neither is a mistake.
+
+import js from "@eslint/js";
+
+const browser = `
+  AbortController BroadcastChannel DOMException Element HTMLElement Intl Node Notification ResizeObserver SVGElement TextDecoderStream
+  URLSearchParams cancelAnimationFrame clearInterval clearTimeout console crypto document fetch getSelection history innerHeight innerWidth localStorage location
+  matchMedia navigator performance reportError requestAnimationFrame setInterval setTimeout window
+`;
+const globals = Object.fromEntries(browser.trim().split(/\s+/).map((name) => [name, "readonly"]));
+
+export default [{ ...js.configs.recommended, languageOptions: { ecmaVersion: 2024, sourceType: "module", globals } }];

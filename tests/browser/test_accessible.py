@@ -1,0 +1,173 @@
+"""For everybody: with a screen reader, in the dark, on a phone, and without moving things."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser import chromium, glances
+from tests.browser.reader import House, Reader, Visits
+from tests.browser.scene import RUN, Scene
+from tests.server.office import Office
+
+ROOMS = {
+    "inbox": ("inbox", "document", "question", "changed", "notices"),
+    "work": ("threads", "thread", "runs", "run"),
+    "the rest": ("mailboxes", "mailbox", "queues", "agents", "settings"),
+}
+FINE: dict[str, list[str]] = {"light": [], "dark": []}
+PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 640}, "has_touch": True, "is_mobile": True}
+
+
+def _path(scene: Scene, view: str) -> str:
+    entries = {"document": "report", "question": "question", "changed": "changed"}
+    if view in entries:
+        return f"/inbox/{scene.entries[entries[view]]}"
+    return {
+        "inbox": "/",
+        "thread": f"/threads/{scene.threads['licences']}",
+        "run": f"/runs/{RUN}",
+        "mailbox": "/mailboxes/analyst",
+    }.get(view, f"/{view}")
+
+
+def _shown(reader: Reader, view: str) -> None:
+    """Wait until a view has all that it has."""
+    words = {
+        "inbox": "Billing service",
+        "document": "What would change our mind",
+        "question": "Publish at noon",
+        "changed": "Changed since it was pushed",
+        "notices": "certificates",
+        "threads": "Check the licences of what we ship",
+        "thread": "Check the licences of what we ship",
+        "runs": RUN,
+        "run": RUN,
+        "mailboxes": "analyst",
+        "mailbox": "no such table: tickets",
+        "queues": "archive",
+        "agents": "reviewer",
+        "settings": "Dark",
+    }
+    expect(reader.main).to_contain_text(words[view])
+    expect(reader.page.locator('[aria-busy="true"]')).to_have_count(0)
+
+
+def _judged(reader: Reader) -> dict[str, list[str]]:
+    """What axe has against a view, in light and in dark."""
+    reader.page.emulate_media(color_scheme="light")
+    light = reader.value(glances.AXE)
+    reader.page.emulate_media(color_scheme="dark")
+    return {"light": light, "dark": reader.value(glances.AXE_COLOURS)}
+
+
+@pytest.mark.parametrize("views", ROOMS.values(), ids=ROOMS)
+def test_axe_finds_nothing_serious_in_light_or_dark(house: House, visit: Visits, views: tuple[str, ...]) -> None:
+    reader = visit(house.office, "/settings", scripts=(chromium.AXE.read_text(),), reduced_motion="reduce")
+    found = {}
+    for view in views:
+        reader.go(_path(house.scene, view))
+        _shown(reader, view)
+        found[view] = _judged(reader)
+    assert found == dict.fromkeys(views, FINE)
+
+
+def test_axe_finds_nothing_serious_in_what_opens_above(house: House, visit: Visits) -> None:
+    reader = visit(house.office, _path(house.scene, "mailbox"), scripts=(chromium.AXE.read_text(),), reduced_motion="reduce")
+    dialog = reader.page.get_by_role("dialog")
+    found = {}
+    for view in ("purge", "help", "palette"):
+        if view == "purge":
+            reader.main.get_by_role("button", name="Purge all").click()
+        else:
+            reader.press("?" if view == "help" else "Control+k")
+        expect(dialog).to_be_visible()
+        found[view] = _judged(reader)
+        reader.press("Escape")
+        expect(dialog).to_have_count(0)
+    assert found == dict.fromkeys(found, FINE)
+
+
+def test_axe_finds_nothing_serious_at_the_door(own: Office, visit: Visits) -> None:
+    """Before anybody has signed in, and before anything has arrived."""
+    options: dict[str, Any] = {"scripts": (chromium.AXE.read_text(),), "reduced_motion": "reduce"}
+    outside = visit(own, signed_in=False, **options)
+    outside.allow("401")
+    expect(outside.page.get_by_role("heading", name="Sign in")).to_be_visible()
+    inside = visit(own, **options)
+    expect(inside.page.get_by_role("heading", name="Connect an agent")).to_be_visible()
+    assert (_judged(outside), _judged(inside)) == (FINE, FINE)
+
+
+@pytest.mark.parametrize("views", ROOMS.values(), ids=ROOMS)
+def test_nothing_scrolls_sideways_on_a_phone(house: House, visit: Visits, views: tuple[str, ...]) -> None:
+    reader = visit(house.office, "/settings", **PHONE)
+    found = {}
+    for view in views:
+        reader.go(_path(house.scene, view))
+        _shown(reader, view)
+        found[view] = reader.value(glances.WIDER)
+    assert found == {view: {"page": 0, "out": [], "sideways": []} for view in views}
+
+
+def test_on_a_phone_list_and_detail_are_one_pane_each(house: House, visit: Visits) -> None:
+    reader = visit(house.office, **PHONE)
+    identity = house.scene.entries["code"]
+    expect(reader.entries).to_be_visible()
+    reader.open(identity)
+    expect(reader.entries).not_to_be_visible()
+    box = reader.detail.bounding_box()
+    assert box is not None
+    assert box["width"] > 340
+    reader.page.get_by_role("button", name="Back").click()
+    expect(reader.entries).to_be_visible()
+    expect(reader.detail).not_to_be_visible()
+    reader.open(identity)
+    reader.page.go_back()
+    expect(reader.entries).to_be_visible()
+    nav = reader.rooms.bounding_box()
+    assert nav is not None
+    assert nav["y"] + nav["height"] == pytest.approx(640, abs=2)
+
+
+def test_what_a_finger_presses_on_a_phone_is_large_enough(house: House, visit: Visits) -> None:
+    """WCAG 2.2's own least: 24 px."""
+    reader = visit(house.office, _path(house.scene, "question"), **PHONE)
+    _shown(reader, "question")
+    sizes = reader.page.locator("nav a, #detail button").evaluate_all(glances.SIDES)
+    assert sizes
+    assert [found for found in sizes if found[0] < 24] == []
+
+
+def test_landmarks_and_live_regions_are_there(house: House, visit: Visits) -> None:
+    reader = visit(house.office)
+    expect(reader.page.get_by_role("banner")).to_have_count(1)
+    expect(reader.rooms).to_have_count(1)
+    expect(reader.main).to_have_count(1)
+    expect(reader.connection).to_have_role("status")
+    expect(reader.toasts).to_have_role("status")
+    expect(reader.page.get_by_role("region", name="Entries")).to_have_count(1)
+    names = [name.split("\n")[0] for name in reader.rooms.get_by_role("link").all_inner_texts()]
+    assert names == ["Inbox", "Notices", "Threads", "Runs", "Mailboxes", "Queues", "Agents", "Settings"]
+
+
+def test_the_focus_can_be_seen_wherever_tab_goes(house: House, visit: Visits) -> None:
+    reader = visit(house.office, _path(house.scene, "question"))
+    _shown(reader, "question")
+    found = []
+    for _ in range(40):
+        reader.press("Tab")
+        found.append(reader.value(glances.FOCUS))
+    unseen = {one[1] for one in found if one is not None and not one[0]}
+    assert len([one for one in found if one is not None]) > 15
+    assert unseen == set()
+
+
+def test_nothing_moves_for_who_asked_for_that(house: House, visit: Visits) -> None:
+    reader = visit(house.office, _path(house.scene, "question"), reduced_motion="reduce")
+    _shown(reader, "question")
+    assert reader.value(glances.MOVING) == []
+    reader.press("?")
+    assert reader.value(glances.MOVING) == []

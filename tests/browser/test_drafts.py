@@ -1,0 +1,125 @@
+"""What is being typed is never lost, and what was sent is sent once."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Route, expect
+
+from tests.browser.reader import Visits
+from tests.server.agents import at
+from tests.server.office import Desk, Office
+
+CARET = "[document.activeElement.id, document.activeElement.selectionStart, document.activeElement.selectionEnd]"
+
+
+def test_a_draft_survives_a_reload_and_belongs_to_its_entry(office: Office, desk: Desk, visit: Visits) -> None:
+    first, second = desk.push(comments="First"), desk.push(comments="Second")
+    reader = visit(office)
+    reader.open(first)
+    reader.reply.fill("For the first")
+    reader.open(second)
+    expect(reader.reply).to_have_value("")
+    reader.reply.fill("For the second")
+    reader.page.reload()
+    expect(reader.of(second)).to_be_visible()
+    expect(reader.reply).to_have_value("For the second")
+    reader.open(first)
+    expect(reader.reply).to_have_value("For the first")
+    reader.page.get_by_role("button", name="Send").click()
+    expect(reader.conversation).to_contain_text("For the first")
+    expect(reader.reply).to_have_value("")
+    reader.page.reload()
+    expect(reader.conversation).to_contain_text("For the first")
+    expect(reader.reply).to_have_value("")
+    assert office.entry(first)["replies"] == 1
+
+
+def test_typing_goes_on_while_everything_around_it_changes(office: Office, desk: Desk, visit: Visits) -> None:
+    """The entry's own receipts, a new entry above it and a file of it change; caret, selection and focus stay."""
+    desk.write("notes.md", "# Before\n")
+    identity = desk.push("notes.md", comments="Type here")
+    reader = visit(office)
+    reader.open(identity)
+    reader.send("An earlier reply")
+    expect(reader.conversation).to_contain_text("An earlier reply")
+    reader.reply.click()
+    reader.page.keyboard.type("Dear agent")
+    reader.press("ArrowLeft", "ArrowLeft", "Shift+ArrowLeft")
+    before = reader.value(CARET)
+    with at(desk) as agent:
+        agent.ok("inbox_read")
+        expect(reader.conversation.locator(".seen")).to_contain_text("Seen by")
+        pushed = agent.ok("inbox_push", comments="Meanwhile")["entryId"]
+        expect(reader.row(pushed)).to_be_visible()
+    office.person.put(f"/api/inbox/{pushed}/read")
+    expect(reader.row(pushed)).to_have_attribute("data-read", "true")
+    assert reader.value(CARET) == before
+    expect(reader.reply).to_be_focused()
+    expect(reader.reply).to_have_value("Dear agent")
+    reader.page.keyboard.type("X")
+    expect(reader.reply).to_have_value("Dear agXnt")  # in place of what was selected
+
+
+def test_a_reply_whose_answer_was_lost_is_sent_again_and_stored_once(office: Office, desk: Desk, visit: Visits) -> None:
+    identity = desk.push(comments="Say it once")
+    reader = visit(office)
+    reader.allow("ERR_")
+    reader.open(identity)
+    keys: list[str | None] = []
+
+    def lose(route: Route) -> None:
+        keys.append(route.request.headers.get("idempotency-key"))
+        if len(keys) == 1:
+            assert route.fetch().status == 201
+            route.abort()
+        else:
+            route.continue_()
+
+    reader.page.route(f"**/api/inbox/{identity}/reply", lose)
+    reader.send("Only once")
+    expect(reader.reply).to_have_value("Only once")  # nobody knows yet whether it arrived
+    reader.page.get_by_role("button", name="Send").click()
+    expect(reader.reply).to_have_value("")
+    expect(reader.conversation.get_by_role("listitem").filter(has_text="Only once")).to_have_count(1)
+    assert keys[0]
+    assert set(keys) == {keys[0]}
+    assert [reply["body"] for reply in office.conversation(identity)[1]] == ["Only once"]
+
+
+def test_a_reply_that_is_refused_says_why_and_keeps_the_words(office: Office, desk: Desk, visit: Visits) -> None:
+    identity = desk.push(comments="Refused")
+    reader = visit(office)
+    reader.allow("503")
+    reader.open(identity)
+    refusal = {"ok": False, "error": {"code": "store_busy", "message": "the store is busy", "hint": "Try again."}}
+    reader.page.route(f"**/api/inbox/{identity}/reply", lambda route: route.fulfill(status=503, json=refusal))
+    reader.send("Keep these words")
+    expect(reader.page.get_by_text("the store is busy", exact=False).first).to_be_visible()
+    expect(reader.reply).to_have_value("Keep these words")
+    reader.page.unroute(f"**/api/inbox/{identity}/reply")
+    reader.page.get_by_role("button", name="Send").click()
+    expect(reader.conversation).to_contain_text("Keep these words")
+    expect(reader.reply).to_have_value("")
+
+
+def test_two_tabs_do_not_lose_each_other_s_drafts(office: Office, desk: Desk, visit: Visits) -> None:
+    first, second = desk.push(comments="In one tab"), desk.push(comments="In the other")
+    reader = visit(office)
+    other = visit.tab(office, reader.context)
+    other.go(f"/inbox/{second}")
+    reader.open(first)
+    reader.reply.fill("One")
+    other.reply.fill("Other")
+    reader.page.reload()
+    other.page.reload()
+    expect(reader.reply).to_have_value("One")
+    expect(other.reply).to_have_value("Other")
+
+
+def test_the_same_words_can_be_said_twice(office: Office, desk: Desk, visit: Visits) -> None:
+    identity = desk.push(comments="Twice")
+    reader = visit(office)
+    reader.open(identity)
+    for number in (1, 2):
+        reader.send("Yes")
+        expect(reader.conversation.get_by_role("listitem").filter(has_text="Yes")).to_have_count(number)
+    assert [reply["body"] for reply in office.conversation(identity)[1]] == ["Yes", "Yes"]

@@ -1,0 +1,196 @@
+"""Everything by keyboard: no test in this file touches the mouse, and the first one makes sure of it."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.reader import Reader, Visits
+from tests.cli.process import eventually
+from tests.server.office import Desk, Office
+
+NO_MOUSE = "for (const type of ['pointerdown', 'mousedown', 'touchstart']) addEventListener(type, () => { window.touched = true }, true)"
+KEYS = ("j", "k", "Enter", "o", "e", "u", "r", "Delete", "#", "/", "g i", "g t", "g r", "g m", "g q", "g a", "z", "?", "Ctrl")
+
+
+def test_a_day_at_the_inbox_without_a_mouse(emptied: Office, visit: Visits) -> None:
+    desk = emptied.desk("Macro thesis")
+    doomed, plain = desk.push(comments="Delete me"), desk.push(comments="A plain one")
+    waiter = emptied.inbox.start("ask", "--from", desk.agent, "--question", "Ship it?", "--choice", "yes", "--choice", "no", "--json")
+    asked = emptied.entry_from(desk.agent, open="true")["id"]
+    reader = visit(emptied, clock=True, scripts=(NO_MOUSE,))
+    expect(reader.rows).to_have_count(3)
+
+    reader.press("j")
+    expect(reader.cursor).to_have_attribute("data-id", asked)
+    reader.press("Enter")
+    expect(reader.of(asked)).to_be_visible()
+    _tab_to(reader, "yes")
+    reader.press("Enter")
+    assert waiter.finish().json["answer"]["answer"] == "yes"
+
+    reader.press("j")
+    expect(reader.of(plain)).to_be_visible()
+    reader.press("r")
+    expect(reader.reply).to_be_focused()
+    reader.page.keyboard.type("jkeu# are only letters here")
+    reader.press("Control+Enter")
+    expect(reader.conversation).to_contain_text("jkeu# are only letters here")
+    eventually(lambda: emptied.entry(plain)["replies"] == 1)
+    reader.press("Escape", "Escape")
+    expect(reader.detail).to_have_count(0)
+
+    reader.press("j")
+    expect(reader.cursor).to_have_attribute("data-id", doomed)
+    reader.press("o")
+    expect(reader.of(doomed)).to_be_visible()
+    reader.press("#")
+    expect(reader.row(doomed)).to_have_count(0)
+    reader.press("z")
+    expect(reader.row(doomed)).to_be_visible()
+
+    reader.press("/")
+    expect(reader.search).to_be_focused()
+    reader.page.keyboard.type("plain")
+    expect(reader.rows).to_have_count(1)
+    reader.press("Escape")
+    reader.press("g", "t")
+    reader.expect_path("/threads")
+    reader.press("g", "i")
+    expect(reader.rows).not_to_have_count(0)
+    reader.press("Control+k")
+    reader.page.keyboard.type("delete me")
+    expect(reader.dialog("Command palette").get_by_role("option").filter(has_text="Delete me")).to_be_visible()
+    reader.press("ArrowDown", "ArrowUp", "Enter")
+    assert reader.value("window.touched") is None
+
+
+def _tab_to(reader: Reader, name: str) -> None:
+    """Press Tab until the focus is on a button of that name."""
+    for _ in range(60):
+        reader.press("Tab")
+        if reader.value("document.activeElement.matches('button') && document.activeElement.textContent.trim()") == name:
+            return
+    raise AssertionError(f"Tab never comes to {name}")
+
+
+def test_j_and_k_and_arrows_move_and_open_the_neighbour(emptied: Office, visit: Visits) -> None:
+    desk = emptied.desk()
+    third, second, first = (desk.push(comments=text) for text in ("Third", "Second", "First"))
+    reader = visit(emptied)
+    expect(reader.rows).to_have_count(3)
+    reader.press("j", "j")
+    expect(reader.cursor).to_have_attribute("data-id", second)
+    reader.press("ArrowDown")
+    expect(reader.cursor).to_have_attribute("data-id", third)
+    reader.press("j")  # there is no further down
+    expect(reader.cursor).to_have_attribute("data-id", third)
+    reader.press("ArrowUp", "k")
+    expect(reader.cursor).to_have_attribute("data-id", first)
+    expect(reader.detail).to_have_count(0)
+    assert [emptied.entry(identity)["readAt"] for identity in (first, second, third)] == [None, None, None]
+    reader.press("Enter")
+    expect(reader.of(first)).to_be_visible()
+    reader.press("j")
+    expect(reader.of(second)).to_be_visible()
+    reader.expect_path(f"/inbox/{second}")
+    reader.press("ArrowDown")
+    expect(reader.of(third)).to_be_visible()
+    reader.press("k")
+    expect(reader.of(second)).to_be_visible()
+    reader.press("Escape")
+    expect(reader.detail).to_have_count(0)
+    reader.expect_path("/")
+
+
+def test_g_goes_to_the_rooms(office: Office, visit: Visits) -> None:
+    reader = visit(office, "/settings")
+    rooms = {"t": "/threads", "r": "/runs", "m": "/mailboxes", "q": "/queues", "a": "/agents", "i": "/"}
+    for key, path in rooms.items():
+        reader.press("g", key)
+        reader.expect_path(path)
+
+
+def test_no_key_acts_while_something_is_typed(office: Office, desk: Desk, visit: Visits) -> None:
+    identity = desk.push(comments="Careful")
+    reader = visit(office)
+    reader.open(identity)
+    expect(reader.reply).to_be_visible()
+    reader.press("r")
+    reader.page.keyboard.type("e u # j k g t ? z / o")
+    expect(reader.reply).to_have_value("e u # j k g t ? z / o")
+    expect(reader.of(identity)).to_be_visible()
+    expect(reader.row(identity)).to_have_attribute("data-read", "true")
+    reader.press("Escape")
+    expect(reader.reply).not_to_be_focused()
+    expect(reader.of(identity)).to_be_visible()
+    reader.press("/")
+    reader.page.keyboard.type("#e")
+    expect(reader.search).to_have_value("#e")
+    assert office.entry(identity)["readAt"] is not None
+
+
+def test_keys_with_modifiers_are_the_browser_s(office: Office, desk: Desk, visit: Visits) -> None:
+    """Ctrl-R is a reload, not a reply; Ctrl-E and Alt-J are nobody's."""
+    identity = desk.push(comments="Modified")
+    reader = visit(office)
+    expect(reader.row(identity)).to_be_visible()
+    reader.press("Control+e", "Alt+j", "Control+u", "Meta+#")
+    expect(reader.cursor).to_have_count(0)
+    expect(reader.row(identity)).to_have_attribute("data-read", "false")
+
+
+def test_a_question_mark_explains_the_keys(office: Office, visit: Visits) -> None:
+    reader = visit(office)
+    reader.press("?")
+    explained = reader.dialog("Keyboard shortcuts")
+    expect(explained).to_be_visible()
+    keys = " ".join(explained.locator("kbd").all_inner_texts())
+    shown = re.sub(r"\s+", " ", keys)
+    assert [key for key in KEYS if key.split()[-1] not in shown] == []
+    reader.press("j")  # nothing behind it moves
+    expect(reader.cursor).to_have_count(0)
+    reader.press("Escape")
+    expect(explained).to_have_count(0)
+
+
+def test_the_palette_goes_everywhere_and_finds_entries(office: Office, desk: Desk, visit: Visits) -> None:
+    identity = desk.push(comments="Quarterly zebra report")
+    reader = visit(office)
+    palette = reader.dialog("Command palette")
+    reader.press("Control+k")
+    field = palette.get_by_role("combobox")
+    expect(field).to_be_focused()
+    reader.page.keyboard.type("mailb")
+    expect(palette.get_by_role("option").first).to_contain_text("Mailboxes")
+    reader.press("Enter")
+    reader.expect_path("/mailboxes")
+    expect(palette).to_have_count(0)
+    reader.press("Meta+k")
+    reader.page.keyboard.type("zebra")
+    option = palette.get_by_role("option").filter(has_text="zebra")
+    expect(option).to_be_visible()
+    selected = field.get_attribute("aria-activedescendant")
+    assert selected
+    assert reader.page.locator(f"#{selected}").get_attribute("aria-selected") == "true"
+    for _ in range(palette.get_by_role("option").count()):
+        if option.get_attribute("aria-selected") == "true":
+            break
+        reader.press("ArrowDown")
+    reader.press("Enter")
+    expect(reader.of(identity)).to_be_visible()
+
+
+def test_the_palette_opens_while_something_is_typed_and_gives_the_focus_back(office: Office, desk: Desk, visit: Visits) -> None:
+    identity = desk.push(comments="Focus")
+    reader = visit(office)
+    reader.open(identity)
+    reader.press("r")
+    reader.page.keyboard.type("Half")
+    reader.press("Control+k")
+    expect(reader.dialog("Command palette")).to_be_visible()
+    reader.press("Escape")
+    expect(reader.dialog("Command palette")).to_have_count(0)
+    expect(reader.reply).to_be_focused()
+    expect(reader.reply).to_have_value("Half")

@@ -1,0 +1,167 @@
+"""The list: groups, filters, search, previews, and the count in the title."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from playwright.sync_api import Locator, expect
+
+import postroom
+from postroom import people
+from tests.browser.reader import Reader, Visits
+from tests.server.office import Desk, Office
+
+
+def _seeded(office: Office, text: str, when: datetime) -> str:
+    """An entry as it was pushed back then."""
+    store = postroom.open(str(office.inbox.db))
+    return people.seed(store, workspace_id="ws-past", workspace_label="The past", comments=text, ts=int(when.timestamp() * 1000)).id
+
+
+def _groups(reader: Reader) -> Locator:
+    return reader.entries.locator(".group")
+
+
+def _noon(days_ago: int) -> datetime:
+    today = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+    return today - timedelta(days=days_ago)
+
+
+def test_entries_are_grouped_by_date_newest_first(emptied: Office, visit: Visits) -> None:
+    old = _noon(12)
+    texts = {"Long ago": old, "The day before": _noon(1), "A bit earlier": _noon(1) + timedelta(hours=1)}
+    for text, when in texts.items():
+        _seeded(emptied, text, when)
+    emptied.desk().push(comments="Just now")
+    reader = visit(emptied)
+    expect(reader.rows).to_have_text([re.compile(text) for text in ("Just now", "A bit earlier", "The day before", "Long ago")])
+    expect(_groups(reader)).to_have_text([re.compile("Today"), re.compile("Yesterday"), re.compile(f"{old:%A} {old.day} {old:%B}")])
+
+
+def test_entries_can_be_grouped_by_workspace_which_is_remembered(emptied: Office, visit: Visits) -> None:
+    thesis, billing = emptied.desk("Macro thesis"), emptied.desk("Billing")
+    for desk in (thesis, billing, thesis):
+        desk.push(comments=f"From {desk.label}")
+    reader = visit(emptied)
+    expect(_groups(reader)).to_have_text([re.compile("Today")])
+    reader.page.get_by_role("combobox", name="Group by").select_option("workspace")
+    expect(_groups(reader)).to_have_count(2)
+    expect(_groups(reader).filter(has_text="Macro thesis")).to_have_count(1)
+    labels = [re.compile("thesis"), re.compile("thesis"), re.compile("Billing")]
+    expect(reader.rows).to_have_text(labels)  # the group with the newest entry comes first
+    reader.page.reload()
+    expect(_groups(reader)).to_have_count(2)
+    expect(reader.page.get_by_role("combobox", name="Group by")).to_have_value(re.compile("workspace", re.IGNORECASE))
+    pushed = billing.push(comments="Live into its group")
+    expect(reader.row(pushed)).to_be_visible()
+    expect(_groups(reader)).to_have_count(2)
+
+
+def test_filters_show_what_they_say_and_follow_what_happens(emptied: Office, visit: Visits) -> None:
+    desk, other = emptied.desk(), emptied.desk()
+    read, unread = desk.push(comments="Read"), other.push(comments="Unread")
+    emptied.person.put(f"/api/inbox/{read}/read")
+    asked = emptied.ask(desk.agent, "A question?")
+    reader = visit(emptied)
+    expect(reader.rows).to_have_count(3)
+    expect(reader.filter("All")).to_have_attribute("aria-pressed", "true")
+    reader.filter("Unread").click()
+    expect(reader.filter("Unread")).to_have_attribute("aria-pressed", "true")
+    expect(reader.filter("All")).to_have_attribute("aria-pressed", "false")
+    expect(reader.rows).to_have_count(2)
+    expect(reader.row(read)).to_have_count(0)
+    fresh = desk.push(comments="Fresh and unread")
+    expect(reader.row(fresh)).to_be_visible()
+    reader.filter("Questions").click()
+    expect(reader.rows).to_have_count(1)
+    expect(reader.row(asked)).to_be_visible()
+    reader.filter("All").click()
+    expect(reader.rows).to_have_count(4)
+    workspace = reader.page.get_by_role("combobox", name="Workspace")
+    expect(workspace.locator("option").first).to_have_text("All workspaces")
+    workspace.select_option(label=other.label)
+    expect(reader.rows).to_have_count(1)
+    expect(reader.row(unread)).to_be_visible()
+    desk.push(comments="Of the other workspace")
+    here = other.push(comments="Of this workspace")
+    expect(reader.row(here)).to_be_visible()
+    expect(reader.rows).to_have_count(2)
+    reader.page.get_by_role("combobox", name="Workspace").select_option("All workspaces")
+    expect(reader.rows).to_have_count(6)
+
+
+def test_opening_an_unread_entry_under_the_filter_does_not_pull_it_away(emptied: Office, visit: Visits) -> None:
+    desk = emptied.desk()
+    identity = desk.push(comments="Stay while I read you")
+    reader = visit(emptied)
+    reader.filter("Unread").click()
+    reader.open(identity)
+    expect(reader.row(identity)).to_have_attribute("data-read", "true")
+    expect(reader.of(identity)).to_be_visible()
+
+
+def test_search_finds_words_anywhere_and_says_when_there_is_no_hit(emptied: Office, visit: Visits) -> None:
+    desk = emptied.desk("Macro thesis")
+    desk.write("reports/zebra.md", "# Stripes\n")
+    by_path, by_words = desk.push("reports/zebra.md"), desk.push(comments="The café is closed")
+    reader = visit(emptied)
+    expect(reader.rows).to_have_count(2)
+    reader.search.fill("zebr")
+    expect(reader.rows).to_have_count(1)
+    expect(reader.row(by_path)).to_be_visible()
+    reader.search.fill("CAFE")
+    expect(reader.row(by_words)).to_be_visible()
+    expect(reader.rows).to_have_count(1)
+    reader.search.fill("nothing-holds-this")
+    expect(reader.rows).to_have_count(0)
+    show_all = reader.page.get_by_role("button", name="Show all")
+    show_all.click()
+    expect(reader.rows).to_have_count(2)
+    expect(reader.search).to_have_value("")
+
+
+def test_the_title_counts_what_is_unread(emptied: Office, visit: Visits) -> None:
+    desk = emptied.desk()
+    reader = visit(emptied)
+    expect(reader.page).to_have_title("Postroom")
+    first = desk.push(comments="One")
+    expect(reader.page).to_have_title("(1) Postroom")
+    second = desk.push(comments="Two")
+    expect(reader.page).to_have_title("(2) Postroom")
+    reader.open(first)
+    expect(reader.page).to_have_title("(1) Postroom")
+    emptied.person.put(f"/api/inbox/{second}/read")
+    expect(reader.page).to_have_title("Postroom")
+    reader.press("u")
+    expect(reader.page).to_have_title("(1) Postroom")
+    reader.room("Threads")
+    expect(reader.page).to_have_title(re.compile(r"^\(1\) "))
+
+
+def test_a_row_previews_what_it_holds(office: Office, desk: Desk, visit: Visits) -> None:
+    desk.write("report.md", "# The report\n")
+    with_words = desk.push(comments="**Bold** words with `code` and a [link](https://example.com)\n\nA second paragraph")
+    with_document = desk.push("report.md")
+    reader = visit(office)
+    expect(reader.row(with_words)).to_contain_text("Bold words with code and a link")
+    expect(reader.row(with_words)).not_to_contain_text("**")
+    expect(reader.row(with_document)).to_contain_text("report.md")
+
+
+def test_notices_are_in_a_room_of_their_own(emptied: Office, visit: Visits) -> None:
+    pushed = emptied.desk().push(comments="Of an agent")
+    notice = emptied.notify("backup", "Nightly backup done")
+    reader = visit(emptied)
+    expect(reader.row(pushed)).to_be_visible()
+    expect(reader.row(notice)).to_have_count(0)
+    reader.room("Notices")
+    reader.expect_path("/notices")
+    expect(reader.row(notice)).to_contain_text("Nightly backup done")
+    expect(reader.row(pushed)).to_have_count(0)
+    later = emptied.notify("backup", "And another one")
+    expect(reader.row(later)).to_be_visible()
+    reader.open(notice)
+    reader.send("Thank you")
+    expect(reader.conversation).to_contain_text("Thank you")
+    assert emptied.mailbox.answers("peek", "--session", "backup")["total"] == 1

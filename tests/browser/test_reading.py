@@ -1,0 +1,99 @@
+"""Read and unread: a row dims once it was opened, and that is kept."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser import glances
+from tests.browser.reader import Visits
+from tests.server.office import Desk, Office
+
+
+def test_opening_an_entry_reads_it_and_has_an_address(office: Office, desk: Desk, visit: Visits) -> None:
+    identity = desk.push(comments="Look **here**")
+    reader = visit(office)
+    expect(reader.row(identity)).to_have_attribute("data-read", "false")
+    detail = reader.open(identity)
+    reader.expect_path(f"/inbox/{identity}")
+    expect(reader.row(identity)).to_have_attribute("data-read", "true")
+    expect(reader.row(identity).locator('a[aria-current="true"]')).to_have_count(1)
+    expect(detail.get_by_role("heading", level=1)).to_have_text(desk.label)
+    expect(detail.locator(".comments strong")).to_have_text("here")
+    assert office.entry(identity)["readBy"] == "user"
+
+
+def test_a_read_row_looks_different_from_an_unread_one(office: Office, desk: Desk, visit: Visits) -> None:
+    unread, read = desk.push(comments="Unread"), desk.push(comments="Read")
+    office.person.put(f"/api/inbox/{read}/read")
+    reader = visit(office)
+    looks = [reader.row(identity).evaluate(glances.LOOKS) for identity in (unread, read)]
+    assert looks[0] != looks[1]
+
+
+def test_read_state_survives_a_restart(own: Office, visit: Visits) -> None:
+    desk = own.desk()
+    read, unread = desk.push(comments="Opened"), desk.push(comments="Left alone")
+    reader = visit(own)
+    reader.open(read)
+    expect(reader.row(read)).to_have_attribute("data-read", "true")
+    port = own.url.rpartition(":")[2]
+    reader.page.goto("about:blank")
+    own.close()
+    own.open("--port", port)
+    reader.go("/")
+    expect(reader.row(read)).to_have_attribute("data-read", "true")
+    expect(reader.row(unread)).to_have_attribute("data-read", "false")
+
+
+def test_the_address_of_an_entry_opens_it(office: Office, desk: Desk, visit: Visits) -> None:
+    first, second = desk.push(comments="First"), desk.push(comments="Second")
+    reader = visit(office, f"/inbox/{first}")
+    expect(reader.of(first).locator(".comments")).to_have_text("First")
+    reader.open(second)
+    reader.page.go_back()
+    expect(reader.of(first)).to_be_visible()
+    reader.page.go_forward()
+    expect(reader.of(second)).to_be_visible()
+
+
+def test_the_address_of_nothing_says_so(office: Office, visit: Visits) -> None:
+    reader = visit(office, "/inbox/no-such-entry")
+    reader.allow("404")
+    expect(reader.main).to_contain_text(re.compile("not there|no entry"))
+
+
+def test_e_is_done_with_an_entry_and_goes_on_to_the_next(emptied: Office, visit: Visits) -> None:
+    desk = emptied.desk()
+    oldest, middle, newest = (desk.push(comments=text) for text in ("Oldest", "Middle", "Newest"))
+    reader = visit(emptied)
+    reader.open(newest)
+    reader.press("e")
+    expect(reader.of(middle)).to_be_visible()
+    reader.press("u")
+    expect(reader.row(middle)).to_have_attribute("data-read", "false")
+    assert emptied.entry(newest)["readAt"] is not None
+    assert emptied.entry(oldest)["readAt"] is None
+
+
+def test_e_and_u_can_be_undone(emptied: Office, visit: Visits) -> None:
+    desk = emptied.desk()
+    identity = desk.push(comments="Read, or not?")
+    desk.push(comments="Another")
+    reader = visit(emptied)
+    expect(reader.rows).to_have_count(2)
+    reader.press("j", "j")
+    expect(reader.cursor).to_have_attribute("data-id", identity)
+    reader.press("e")
+    expect(reader.row(identity)).to_have_attribute("data-read", "true")
+    reader.press("z")
+    expect(reader.row(identity)).to_have_attribute("data-read", "false")
+    emptied.person.put(f"/api/inbox/{identity}/read")
+    expect(reader.row(identity)).to_have_attribute("data-read", "true")
+    reader.press("j")
+    expect(reader.cursor).to_have_attribute("data-id", identity)
+    reader.press("u")
+    expect(reader.row(identity)).to_have_attribute("data-read", "false")
+    reader.press("z")
+    expect(reader.row(identity)).to_have_attribute("data-read", "true")
