@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,12 +19,13 @@ ROUNDS = 60
 def run(report: Report) -> None:
     report.section("A command, beside `python -c pass` of the same environment")
     subprocess.run([sys.executable, "-m", "compileall", "-q", "src"], check=True)
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, ExitStack() as stack:
         database = str(Path(folder) / "coord.db")
         _json("init", "--db", database)
         thread = _json("send", "--db", database, "--from", "leader", "--to", "w", "--subject", "bench")["thread"]["thread_id"]
         _json("claim", "--db", database, "--agent", "w", "--thread", thread)
         mine = ("--db", database, "--agent", "w", "--thread", thread)
+        far = ("--db", f"unix:{_served(stack, folder, database)}")
         measured = interleaved(
             ROUNDS,
             floor=lambda: _run(sys.executable, "-c", "pass"),
@@ -34,12 +36,28 @@ def run(report: Report) -> None:
             fetch=lambda: _run(INBOX, "fetch", "--db", database, "--agent", "w", "--status", "pending", "--json"),
             enqueue=lambda: _run(MAILBOX, "enqueue", "--db", database, "--from", "lead", "--to", "x", "--payload", "more", "--json"),
             dequeue=lambda: _run(MAILBOX, "dequeue", "--db", database, "--session", "x", "--json"),
+            far_list=lambda: _run(INBOX, "list", *far, "--json"),
+            far_send=lambda: _run(INBOX, "send", *far, "--from", "leader", "--to", "x", "--subject", "more", "--json"),
         )
     floor = measured.pop("floor")
     report.row("only `import argparse, json, sqlite3`, for comparison", times(measured.pop("obvious") / floor))
+    for name in ("list", "send"):
+        ratio = measured.pop(f"far_{name}") / floor
+        report.row(f"inbox {name}, against a Unix socket", times(ratio), "at most 3.5", met=ratio <= 3.5)
     for name, seconds in measured.items():
         program = "mailbox" if name.endswith("queue") else "inbox"
         report.row(f"{program} {name}", times(seconds / floor), "at most 2.0", met=seconds / floor <= 2.0)
+
+
+def _served(stack: ExitStack, folder: str, database: str) -> str:
+    """The socket of a server over the store, until the stack ends."""
+    path = str(Path(folder) / "socket")
+    argv = (INBOX, "serve", "--json", "--db", database, "--uds", path, "--no-tcp", "--rate", "1000000")
+    server = stack.enter_context(subprocess.Popen(argv, stdout=subprocess.PIPE))
+    stack.callback(server.terminate)
+    assert server.stdout is not None
+    assert server.stdout.readline()
+    return path
 
 
 def _run(*argv: str) -> None:

@@ -1,4 +1,4 @@
-"""Writes docs/reference: a page a command, from its table, and openapi.json. A test compares."""
+"""Writes docs/reference: a page a command, from its table, openapi.json and asyncapi.json. A test compares."""
 
 from __future__ import annotations
 
@@ -35,7 +35,15 @@ def openapi() -> str:
     return json.dumps(description(), indent=1, ensure_ascii=False) + "\n"
 
 
+def asyncapi() -> str:
+    """The same of the mailbox's WebSocket."""
+    from postroom.server.asyncapi import description
+
+    return json.dumps(description(), indent=1, ensure_ascii=False) + "\n"
+
+
 if __name__ == "__main__":
     for program in PROGRAMS:
         (FOLDER / f"{program.name}.md").write_text(reference(program), encoding="utf-8")
     (FOLDER / "openapi.json").write_text(openapi(), encoding="utf-8")
+    (FOLDER / "asyncapi.json").write_text(asyncapi(), encoding="utf-8")

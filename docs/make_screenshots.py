@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -29,7 +29,20 @@ NOW = clock.instant("2026-11-16T10:24:00.000000Z")
 PORT = 8420
 WIDE: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+STEADY = ("--disable-partial-raster", "--disable-skia-runtime-opts", "--num-raster-threads=1")  # the same pixels each time
+ALLOWED = "Object.defineProperty(Notification, 'permission', {get: () => 'granted'})"  # which nobody can click in a browser without a head
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+
+
+# The command `inbox` with another clock, which must be there before anything reads it.
+SERVE = """
+import sys
+from postroom.core import clock
+real, behind = clock.now, clock.now() - int(sys.argv[1])
+clock.now = lambda: real() - behind
+from postroom.cli import inbox
+sys.exit(inbox.run(sys.argv[2:]))
+"""
 
 
 class Shot(NamedTuple):
@@ -93,7 +106,7 @@ def _palette(page: Page) -> None:
 @contextmanager
 def _served(folder: Path) -> Iterator[str]:
     """A server over the store in a folder, at the time of the pictures; its address."""
-    argv = [sys.executable, "-m", "docs.make_screenshots", "serve", "--json", "--port", str(_port())]
+    argv = [sys.executable, "-c", SERVE, str(NOW), "serve", "--json", "--port", str(_port())]
     argv += ["--db", str(folder / ".agents" / "coord.db"), "--rate", "100000"]
     environment = {**os.environ, "HOME": str(folder), "NOTIFIER_HOME": str(folder / NOTIFIER)}
     log = (folder / "serve.log").open("wb")
@@ -112,26 +125,12 @@ def _port() -> int:
         return PORT if probe.connect_ex(("127.0.0.1", PORT)) else 0
 
 
-def _then(now: int) -> Callable[[], int]:
-    behind = clock.now() - now
-    real = clock.now
-    return lambda: real() - behind
-
-
-def _serve(argv: list[str]) -> int:
-    """The server, whose clock began at NOW."""
-    clock.now = _then(NOW)
-    from postroom.cli import inbox
-
-    return inbox.run(["serve", *argv])
-
-
 def _link(folder: Path, url: str) -> str:
     """A way in, made at the time of the pictures."""
     from postroom import people
     from postroom.store.sqlite.engine import SqliteStore
 
-    with SqliteStore(str(folder / ".agents" / "coord.db"), now=_then(NOW)) as store:
+    with SqliteStore(str(folder / ".agents" / "coord.db"), now=lambda: NOW) as store:
         return f"{url}/sign-in?token={people.issue_link(store, person='user')}"
 
 
@@ -140,9 +139,8 @@ def _link(folder: Path, url: str) -> str:
 
 @contextmanager
 def _visitor(browser: Browser, link: str, scheme: Literal["light", "dark"], **options: Any) -> Iterator[BrowserContext]:
-    context = browser.new_context(
-        **options, color_scheme=scheme, reduced_motion="reduce", locale="en-GB", timezone_id="UTC", permissions=["notifications"]
-    )
+    context = browser.new_context(**options, color_scheme=scheme, reduced_motion="reduce", locale="en-GB", timezone_id="UTC")
+    context.add_init_script(ALLOWED)
     context.clock.set_fixed_time(NOW / clock.SECOND)
     page = context.new_page()
     page.goto(link)
@@ -151,11 +149,13 @@ def _visitor(browser: Browser, link: str, scheme: Literal["light", "dark"], **op
     context.close()
 
 
-def _take(context: BrowserContext, url: str, shot: Shot, scheme: str, unread: Iterable[str] = ()) -> None:
+def _take(context: BrowserContext, url: str, shot: Shot, scheme: str, unread: Sequence[str] = ()) -> None:
     page = context.new_page()
     page.goto(url + shot.path)
     expect(page.get_by_role("main")).to_contain_text(shot.words)
     expect(page.locator('[aria-busy="true"]')).to_have_count(0)
+    if unread:  # the count follows what was opened
+        expect(page).to_have_title(f"({sum(entry not in shot.path for entry in unread)}) Postroom")
     shot.act(page)
     page.evaluate("document.fonts.ready")
     page.screenshot(path=PICTURES / f"{shot.name}-{scheme}.png", animations="disabled", caret="hide", scale="css")
@@ -173,7 +173,7 @@ def main() -> None:
         scene = furnish(house, NOW)
         unread = [scene.entries[known] for known in ("plain", "question", "thread", "code")]
         Scene(empty, NOW).close()
-        with started() as browser:
+        with started(*STEADY) as browser:
             with _served(house) as url:
                 for scheme in SCHEMES:
                     for options, shots in ((WIDE, _shots(scene)), (PHONE, _phone_shots(scene))):
@@ -189,6 +189,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["serve"]:
-        sys.exit(_serve(sys.argv[2:]))
     main()

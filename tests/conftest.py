@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,10 +15,32 @@ from postroom.core import clock as time
 from postroom.store import init_store
 from postroom.store.port import Store
 from postroom.store.postgres.engine import PostgresStore
+from postroom.store.remote.engine import RemoteStore
 from postroom.store.sqlite.engine import SqliteStore
 from tests.postgres_server import Postgres
+from tests.wired import WIRES, Wired
+
+if TYPE_CHECKING:
+    from tests.relay import Relay
 
 ENGINES = ("sqlite", "postgres")
+MARKS = (
+    "travels: the verbs of this module are said over the network, too",
+    "needs_the_store(why): not to be had over the network",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for mark in MARKS:
+        config.addinivalue_line("markers", mark)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The engines that a contract test runs on. Another is added here, and nowhere else."""
+    named = any("engine" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    if "engine" in metafunc.fixturenames and not named:
+        travels = metafunc.definition.get_closest_marker("travels") and not metafunc.definition.get_closest_marker("needs_the_store")
+        metafunc.parametrize("engine", (*ENGINES, *WIRES) if travels else ENGINES, indirect=True)
 
 
 class Clock:
@@ -37,9 +61,9 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture
 def engine(request: pytest.FixtureRequest) -> str:
-    """The engine that a contract test runs on. A second engine is added here, and nowhere else."""
+    """The engine that a contract test runs on; or the way to a server, whose engine is SQLite."""
     name: str = request.param
     return name
 
@@ -52,10 +76,20 @@ def postgres() -> Iterator[Postgres]:
     server.stop()
 
 
+@pytest.fixture(scope="session")
+def relay() -> Iterator[Relay]:
+    """A real server, whose store is a test's."""
+    from tests.relay import Relay  # with all that a server is built on, for those who need it
+
+    server = Relay()
+    yield server
+    server.stop()
+
+
 @pytest.fixture
 def place(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
     """Where a fresh store is: a file, or a schema, of its own."""
-    if engine == "sqlite":
+    if engine != "postgres":
         yield fresh_file(tmp_path)
         return
     server: Postgres = request.getfixturevalue("postgres")
@@ -78,16 +112,33 @@ def fresh_file(folder: Path) -> str:
     return str(folder / "coord.db")
 
 
-def open_with(place: str, clock: Clock) -> SqliteStore | PostgresStore:
+def open_with(place: str, clock: Callable[[], int]) -> SqliteStore | PostgresStore:
     """A store whose time is a test's."""
     return PostgresStore(place, now=clock) if "://" in place else SqliteStore(place, now=clock)
 
 
 @pytest.fixture
-def store(place: str, clock: Clock) -> Iterator[Store]:
+def connect(place: str, engine: str, request: pytest.FixtureRequest) -> Iterator[Callable[..., Store]]:
+    """Opens the fresh store, as often as it is asked to. Its time is the `clock` fixture's if it is given that, else the time of day."""
+    opened: list[Store] = []
+    relay: Relay | None = request.getfixturevalue("relay") if engine in WIRES else None
+
+    def make(now: Callable[[], int] = time.now) -> Store:
+        store = open_with(place, now)
+        opened.append(store if relay is None else Wired(store, RemoteStore(relay.url(engine)), relay))
+        return opened[-1]
+
+    tests = request.getfixturevalue("clock") if "clock" in request.fixturenames else time.now
+    with nullcontext() if relay is None else relay.serving(place, tests):
+        yield make
+        for store in opened:
+            store.close()
+
+
+@pytest.fixture
+def store(connect: Callable[..., Store], clock: Clock) -> Store:
     """A fresh store whose time is the `clock` fixture's."""
-    with open_with(place, clock) as opened:
-        yield opened
+    return connect(clock)
 
 
 @pytest.fixture

@@ -24,6 +24,16 @@ def open(place: str) -> Store:  # noqa: A001 - the word that a reader expects
     return open_store(place)
 
 
+def connect(url: str, *, token: str | None = None) -> Store:
+    """A store behind a server: `http://…`, `https://…` or `unix:PATH`. Every verb takes it, and refuses as it does elsewhere.
+
+    `token` says who asks; by default it is $INBOX_TOKEN.
+    """
+    from postroom.store.remote.engine import RemoteStore
+
+    return RemoteStore(url, token=token)
+
+
 def init(place: str) -> bool:
     """Make a store, or upgrade the one that is there. True if it was not there."""
     from postroom.store import init_store

@@ -51,13 +51,20 @@ def judge(name: str) -> Path:
 
 
 @contextmanager
-def started() -> Iterator[Browser]:
+def started(*flags: str) -> Iterator[Browser]:
     """A browser that keeps all it writes in a folder of its own: nobody's home is read or written."""
     program = found()
     with TemporaryDirectory(prefix="postroom-browser-") as home, sync_playwright() as playwright:
-        environment: dict[str, str | float | bool] = {"PATH": "/usr/bin:/bin", "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "TZ": "UTC"}
+        environment: dict[str, str | float | bool] = {
+            "PATH": "/usr/bin:/bin",
+            "HOME": home,
+            "TMPDIR": home,
+            "LANG": "en_GB.UTF-8",
+            "LANGUAGE": "en_GB",
+            "TZ": "UTC",
+        }
         if program.is_relative_to(UNPACKED):
             environment |= {"LD_LIBRARY_PATH": str(UNPACKED / "lib"), "FONTCONFIG_FILE": str(UNPACKED / "fonts.conf")}
-        browser = playwright.chromium.launch(executable_path=program, args=["--headless=shell", *FLAGS], env=environment)
+        browser = playwright.chromium.launch(executable_path=program, args=[*FLAGS, *flags], env=environment)
         yield browser
         browser.close()

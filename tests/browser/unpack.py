@@ -41,6 +41,11 @@ def unpack(home: Path) -> None:
         subprocess.run(_decoder(), stdin=source, stdout=target, check=True)
     program.chmod(0o755)
     (folder / "fonts.conf").write_text(FONTS.format(folder=escape(str(folder))))
+    try:
+        subprocess.run([program, "--version"], env={"LD_LIBRARY_PATH": str(folder / "lib")}, stdout=subprocess.DEVNULL, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        program.unlink()  # so that it is not mistaken for one that runs
+        raise SystemExit("The browser that was fetched does not run on this machine.") from None
 
 
 def _put(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.cli.process import Inbox
+from tests.cli.remote import served
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What works with a file works with a server, unless it is said why not."""
+    if "settled" in metafunc.fixturenames:
+        here = metafunc.definition.get_closest_marker("needs_the_store")
+        metafunc.parametrize("settled", ("file",) if here else ("file", "unix"), indirect=True)
+
+
+@pytest.fixture
+def settled(request: pytest.FixtureRequest) -> Iterator[Callable[[Inbox], None]]:
+    """Decides where a command finds the store that was made in its folder: there, or behind a server."""
+    with ExitStack() as ending:
+
+        def settle(command: Inbox) -> None:
+            if request.param != "file":
+                command.served = ending.enter_context(served(request.getfixturevalue("relay"), request.param, command.db))
+
+        yield settle
 
 
 @pytest.fixture

@@ -172,6 +172,7 @@ class Inbox:
     def __init__(self, folder: Path, *, cold: bool = False) -> None:
         self.folder = folder
         self.cold = cold
+        self.served: dict[str, str] = {}  # where its store is, if that is behind a server
 
     @property
     def db(self) -> Path:
@@ -179,7 +180,7 @@ class Inbox:
 
     def environment(self, **more: str) -> dict[str, str]:
         quiet = {"NOTIFIER_IDLE_SECONDS": "0"}  # a runner that a command starts ends when it has nothing to do
-        return {"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "LANG": "C.UTF-8", **quiet, **more}
+        return {"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "LANG": "C.UTF-8", **quiet, **self.served, **more}
 
     def run(self, *argv: str | bytes, stdin: bytes = b"", unprivileged: bool = False, **environment: str) -> Finished:
         return self.execute(argv, environment, stdin=stdin, unprivileged=unprivileged)

@@ -57,7 +57,7 @@ def test_commands_are_completed_after_global_flags(bare: Inbox) -> None:
 
 
 def test_the_second_word_of_a_group_is_completed(bare: Inbox) -> None:
-    assert _complete(bare, "agent", "") == ["add", "find", "list", "register", "show"]
+    assert _complete(bare, "agent", "") == ["add", "find", "list", "register", "show", "token"]
     assert _complete(bare, "agent", "add", "--k") == ["--kind"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,10 @@ PAYLOADS = [
 
 
 @pytest.fixture
-def mailbox(tmp_path: Path) -> Iterator[Mailbox]:
+def mailbox(tmp_path: Path, settled: Callable[[Inbox], None]) -> Iterator[Mailbox]:
     with Mailbox(tmp_path) as made:
         made.ok("init")
+        settled(made)
         yield made
 
 

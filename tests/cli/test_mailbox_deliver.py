@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.mailbox_process import LINE, LONG, PAYLOAD, SENDER, SESSION, Gate, Mailbox, alive, unwrap, written
-from tests.cli.process import Waiter, eventually
+from tests.cli.process import Inbox, Waiter, eventually
 
 BOX = ("--session", SESSION)
 NOTHING = {"acked": 0, "nacked": 0, "lost": 0}
@@ -22,9 +22,10 @@ OURS = '--session "$MAILBOX_SESSION" --msg-id "$MAILBOX_MSG_ID" --delivery-token
 
 
 @pytest.fixture
-def mailbox(tmp_path: Path) -> Iterator[Mailbox]:
+def mailbox(tmp_path: Path, settled: Callable[[Inbox], None]) -> Iterator[Mailbox]:
     with Mailbox(tmp_path) as made:
         made.ok("init")
+        settled(made)
         yield made
 
 
@@ -66,7 +67,7 @@ def test_a_command_is_told_the_rest_in_its_environment(mailbox: Mailbox) -> None
     token = second.pop("MAILBOX_DELIVERY_TOKEN")
     assert first.pop("MAILBOX_DELIVERY_TOKEN") not in ("", token)
     expected = {
-        "INBOX_DB": str(mailbox.db),
+        "INBOX_DB": mailbox.served.get("INBOX_DB", str(mailbox.db)),
         "MAILBOX_SESSION": SESSION,
         "MAILBOX_MSG_ID": identity,
         "MAILBOX_FROM": SENDER,

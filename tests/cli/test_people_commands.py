@@ -36,7 +36,7 @@ def _steps(desk: Desk, identity: str) -> list[tuple[str, str, str]]:
     receipts = desk.shown(identity)["receipts"]
     assert all(STAMP.fullmatch(receipt["at"]) for receipt in receipts)
     assert [receipt["at"] for receipt in receipts] == sorted(receipt["at"] for receipt in receipts)
-    assert all(set(receipt) == {"step", "at", "by", "door"} for receipt in receipts)
+    assert all(set(receipt) == {"step", "at", "by", "door", "reply"} for receipt in receipts)
     return [(receipt["step"], receipt["by"], receipt["door"]) for receipt in receipts]
 
 
@@ -48,7 +48,8 @@ def test_a_workspace_is_added_with_all_that_its_agent_needs(inbox: Inbox) -> Non
     folder.mkdir()
     answer = _answer(inbox, "workspace", "add", AGENT, "--label", LABEL)
     workspace = answer["workspace"]
-    assert workspace == {"workspace_id": workspace["workspace_id"], "label": LABEL, "path": str(folder.resolve()), "agent": AGENT}
+    known = {"label": LABEL, "path": str(folder.resolve()), "agent": AGENT, "focus": None}
+    assert workspace == {"workspace_id": workspace["workspace_id"], **known}
     assert workspace["workspace_id"].startswith("ws_")
     assert answer["token"].startswith("prw_")
     url = f"http://127.0.0.1:8420/mcp/{workspace['workspace_id']}"
@@ -72,7 +73,7 @@ def test_workspaces_are_listed_by_label_and_shown(desk: Desk) -> None:
     (desk.inbox.folder / "atlas").mkdir()
     added = desk.inbox.ok("workspace", "add", "atlas", "--label", "Atlas", "--agent", "surveyor")["workspace"]
     answer = _answer(desk.inbox, "workspace", "list")
-    mine = {"workspace_id": desk.workspace_id, "label": LABEL, "path": str(desk.path.resolve()), "agent": AGENT}
+    mine = {"workspace_id": desk.workspace_id, "label": LABEL, "path": str(desk.path.resolve()), "agent": AGENT, "focus": None}
     assert answer == {"workspaces": [added, mine]}
     shown = _answer(desk.inbox, "workspace", "show", desk.workspace_id)
     assert shown == {"workspace": mine, "mcp_url": f"http://127.0.0.1:8420/mcp/{desk.workspace_id}"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,12 @@ import pytest
 from tests.cli.process import Inbox, eventually
 
 BIN = str(Path(sys.executable).parent)
+
+
+@pytest.fixture
+def inbox(inbox: Inbox, settled: Callable[[Inbox], None]) -> Inbox:
+    settled(inbox)
+    return inbox
 
 
 def work(inbox: Inbox, command: str, *flags: str) -> dict[str, int]:
@@ -58,7 +65,7 @@ def test_the_command_is_given_the_thread_as_json_and_its_ids_in_the_environment(
     assert (told["thread"]["thread_id"], told["messages"][0]["body"]) == (thread, "in full")
     assert environment["INBOX_THREAD"] == thread
     assert environment["INBOX_AGENT"] == "builder"
-    assert environment["INBOX_DB"] == str(inbox.db)
+    assert environment["INBOX_DB"] == inbox.served.get("INBOX_DB", str(inbox.db))
     assert environment["INBOX_LEASE_TOKEN"] == told["lease"]["lease_token"]
 
 

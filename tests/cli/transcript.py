@@ -92,9 +92,9 @@ class Scene:
         self.sentence = sentence
         self.steps = steps
 
-    def play(self, folder: Path) -> list[str]:
+    def play(self, folder: Path, inbox: Inbox | None = None) -> list[str]:
         """What each step printed, in the words of a transcript."""
-        inbox, names, seen = Inbox(folder, cold=True), Names(folder), []
+        inbox, names, seen = inbox or Inbox(folder, cold=True), Names(folder), []
         for step in self.steps:
             seen.append(self._take(inbox, names, step))
         return seen

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Self
+from typing import Any, Self
 
 from postroom.store.port import Store, Transaction, Watch
+from tests.wired import Wired
 
 LONG = 30.0  # no wait of ours takes this long; only a broken one
 
@@ -17,10 +18,17 @@ class Sleeper:
 
     def __init__(self, store: Store, *acts: Callable[[], object]) -> None:
         self.place = store.place
+        self.elsewhere = store.elsewhere
         self.store = store
         self.sleeps: list[float | None] = []  # how long each was to last at most
         self._acts = list(acts)
         self._threads: list[threading.Thread] = []
+
+    def say(self, verb: str, args: tuple[object, ...], named: dict[str, object]) -> Any:
+        """Of a store behind a server: who sleeps is there."""
+        assert isinstance(self.store, Wired)
+        with self.store.overhearing(self.asleep):
+            return self.store.say(verb, args, named)
 
     @property
     def data(self) -> str | None:

@@ -13,6 +13,8 @@ from postroom.store.port import Store
 from tests.conftest import Clock
 from tests.contract.scenes import asking, ended, held, latest, sent
 
+pytestmark = pytest.mark.travels
+
 
 def test_the_user_is_a_human_from_the_start(store: Store) -> None:
     assert work.show_agent(store, "user").agent.kind == "human"
@@ -35,6 +37,7 @@ def test_the_kind_of_an_agent_can_be_changed_and_the_rest_stays(store: Store, cl
     assert work.add_agent(store, "ada", kind="human") == before.replace(kind="human")
 
 
+@pytest.mark.needs_the_store("over the network a person speaks for no other")
 def test_acting_does_not_change_the_kind(store: Store) -> None:
     work.add_agent(store, "ada", kind="human")
     sent(store, sender="ada")

@@ -9,6 +9,8 @@ from postroom.core.errors import DeliveryLost, InvalidInput, InvalidState
 from postroom.store.port import Store
 from tests.conftest import Clock
 
+pytestmark = pytest.mark.travels
+
 
 def note(msg_id: str, sender: str = "lead") -> dict[str, object]:
     return {"msg_id": msg_id, "from": sender, "to": "analyst", "payload": msg_id}

@@ -33,6 +33,7 @@ from tests.contract.mail_scenes import (
     waiting,
 )
 
+pytestmark = pytest.mark.travels
 NOTHING = dict.fromkeys(STATES, 0)
 
 # Peek

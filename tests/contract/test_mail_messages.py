@@ -32,6 +32,7 @@ from tests.contract.mail_scenes import (
 )
 from tests.contract.test_texts import each_bad, each_text
 
+pytestmark = pytest.mark.travels
 MIB = 1024 * 1024
 LAST_SECOND = 253_402_300_799  # of the year 9999
 DOCUMENTS_OWN = {
@@ -213,6 +214,25 @@ def test_unknown_fields_have_a_bound(store: Store) -> None:
     with pytest.raises(InvalidInput):
         mail.enqueue(store, message(long="y" * 65_536))
     assert everything(store) == before
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda inner: [inner], lambda inner: {"a": inner}, lambda inner: [1, {"b": [inner]}]], ids=["list", "dict", "both"]
+)
+def test_unknown_fields_are_nested_only_so_deep(store: Store, wrap: Callable[[object], object]) -> None:
+    """Else there were a message that can be stored, and not be read by who is handed it."""
+    before = everything(store)
+    deep: object = 1
+    for _ in range(100):
+        deep = wrap(deep)
+    with pytest.raises(InvalidInput):
+        mail.enqueue(store, message(deep=deep))
+    assert everything(store) == before
+    level: object = 1
+    for _ in range(99):
+        level = [level]
+    mail.enqueue(store, message(level=level))
+    assert taken(store).message.plain()["level"] == level
 
 
 @pytest.mark.parametrize("value", [1j, {1, 2}, b"bytes", math.inf, -math.inf, "a\0b", "\ud800", {"a\0b": 1}, [["\udcff"]]], ids=ascii)

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-import postroom
 from postroom import mail
 from postroom.core import clock as time
 from postroom.core.errors import InvalidInput
@@ -22,26 +21,25 @@ from tests.conftest import Clock, open_with
 from tests.contract.mail_scenes import BOX, everything, held, message, post, state_of, taken
 from tests.contract.sleeping import LONG, Sleeper
 
+pytestmark = pytest.mark.travels
 SHORT = 0.05
 ROOT = Path(__file__).parents[2]
 Make = Callable[..., Sleeper]
 
 
 @pytest.fixture
-def live(place: str) -> Iterator[Store]:
+def live(connect: Callable[[], Store]) -> Store:
     """A store with the time of day: waiting is the one thing that a test's clock cannot do."""
-    store = postroom.open(place)
-    yield store
-    store.close()
+    return connect()
 
 
 @pytest.fixture
-def sleeper(place: str) -> Iterator[Make]:
+def sleeper(connect: Callable[[], Store]) -> Iterator[Make]:
     """Another connection to the same store, for whoever sleeps."""
     opened: list[Sleeper] = []
 
     def make(*acts: Callable[[], object]) -> Sleeper:
-        opened.append(Sleeper(postroom.open(place), *acts))
+        opened.append(Sleeper(connect(), *acts))
         return opened[-1]
 
     yield make
@@ -228,17 +226,20 @@ def waiting_process(place: str, seconds: float = 30) -> subprocess.Popen[str]:
     return child
 
 
+@pytest.mark.needs_the_store("a process of its own opens the file; test_verbs.py has the like for servers")
 def test_a_message_wakes_a_waiter_in_another_process(live: Store, place: str) -> None:
     child = waiting_process(place)
     post(live, "wake up")
     assert child.communicate(timeout=LONG)[0] == "wake up\n"
 
 
+@pytest.mark.needs_the_store("a process of its own opens the file; test_verbs.py has the like for servers")
 def test_a_message_from_another_process_wakes_a_waiter(place: str, sleeper: Make) -> None:
     waiter = sleeper(lambda: subprocess.run([sys.executable, "-c", SENDER, place], check=True, cwd=ROOT))
     assert waited(waiter).message.payload == "from another process"
 
 
+@pytest.mark.needs_the_store("a process of its own opens the file; test_verbs.py has the like for servers")
 def test_one_message_wakes_many_and_goes_to_one(live: Store, place: str) -> None:
     children = [waiting_process(place, 2) for _ in range(3)]
     post(live, "for one of you")
@@ -246,11 +247,11 @@ def test_one_message_wakes_many_and_goes_to_one(live: Store, place: str) -> None
     assert answers == ["None\n", "None\n", "for one of you\n"]
 
 
-def test_many_waiters_share_many_messages_and_none_comes_twice(live: Store, place: str) -> None:
+def test_many_waiters_share_many_messages_and_none_comes_twice(live: Store, connect: Callable[[], Store]) -> None:
     got: list[str] = []
 
     def receive() -> None:
-        with closing(postroom.open(place)) as store:
+        with closing(connect()) as store:
             while (delivery := mail.wait(store, BOX, timeout_seconds=LONG)) is not None:
                 mail.ack(store, BOX, delivery.message.msg_id, delivery_token=delivery.delivery_token)
                 if delivery.message.payload == "stop":

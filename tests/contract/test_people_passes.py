@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from postroom import people, work
 from postroom.core import clock as time
-from postroom.core.errors import InvalidInput, NotFound, Refusal
+from postroom.core.errors import InvalidInput, InvalidState, NotFound, Refusal
+from postroom.people import passes
+from postroom.store import open_store
 from postroom.store.port import Store
 from tests.conftest import Clock
 from tests.contract.people_scenes import ADA, USER, field, persons, sha256
@@ -126,3 +130,88 @@ def test_a_workspaces_token_is_no_persons_and_a_persons_no_workspaces(store: Sto
     for token in (session.token, people.issue_bearer(store, person=USER)):
         with pytest.raises(NotFound):
             people.workspace_of(store, token)
+
+
+# Tokens of agents
+
+
+def held(store: Store, token: str) -> tuple[str, str]:
+    with store.read() as tx:
+        return passes.holder(tx, token)
+
+
+NOBODY = ("", "")
+
+
+def test_an_agents_token_is_of_its_name_and_of_no_person(store: Store, clock: Clock) -> None:
+    token = people.issue_agent_token(store, name="analyst")
+    assert token.startswith("pra_")
+    clock.advance(365 * 86_400)
+    assert held(store, token) == (passes.AGENT, "analyst")
+    assert refused(store, token)
+    with pytest.raises(NotFound):
+        people.workspace_of(store, token)
+
+
+def test_who_gets_a_token_becomes_known_as_an_agent(store: Store) -> None:
+    people.issue_agent_token(store, name="analyst")
+    presence = work.show_agent(store, "analyst")
+    assert (presence.agent.kind, presence.agent.last_seen_at) == ("agent", None)
+
+
+def test_a_new_token_makes_the_old_one_void(store: Store) -> None:
+    other = people.issue_agent_token(store, name="other")
+    first, second = (people.issue_agent_token(store, name="analyst") for _ in range(2))
+    assert (held(store, first), held(store, second)) == (NOBODY, (passes.AGENT, "analyst"))
+    assert held(store, other) == (passes.AGENT, "other")
+
+
+def test_a_revoked_token_is_void_and_so_it_stays(store: Store) -> None:
+    token, other = people.issue_agent_token(store, name="analyst"), people.issue_agent_token(store, name="other")
+    bearer = people.issue_bearer(store, person=USER)
+    assert people.revoke_agent_token(store, name="analyst") is True
+    assert people.revoke_agent_token(store, name="analyst") is False
+    assert people.revoke_agent_token(store, name=USER) is False
+    assert (held(store, token), held(store, other)) == (NOBODY, (passes.AGENT, "other"))
+    assert people.person_of(store, bearer) == USER
+    people.revoke(store, other)
+    assert held(store, other) == NOBODY
+
+
+def test_a_token_of_nobody_cannot_be_revoked(store: Store) -> None:
+    with pytest.raises(NotFound):
+        people.revoke_agent_token(store, name="zoe")
+
+
+@pytest.mark.parametrize("name", ["", "two\nlines", " outer", "a\0b", "x" * 201, USER])
+def test_a_name_that_is_none_or_a_persons_gets_no_token(store: Store, name: str) -> None:
+    before = work.list_agents(store)
+    with pytest.raises(InvalidInput) as wrong:
+        people.issue_agent_token(store, name=name)
+    assert field(wrong.value) == "name"
+    assert work.list_agents(store) == before
+
+
+def test_who_has_an_agents_token_becomes_no_person(store: Store) -> None:
+    people.issue_agent_token(store, name="analyst")
+    with pytest.raises(InvalidState):
+        work.add_agent(store, "analyst", kind="human")
+    assert work.show_agent(store, "analyst").agent.kind == "agent"
+    people.revoke_agent_token(store, name="analyst")
+    assert work.add_agent(store, "analyst", kind="human").kind == "human"
+
+
+def test_the_store_keeps_no_agents_token(store: Store, place: str) -> None:
+    token = people.issue_agent_token(store, name="analyst")
+    assert token.rpartition("_")[2] not in repr(every_row(place)) + repr(events(store))
+
+
+def test_of_many_tokens_made_at_once_one_is_good(store: Store, place: str) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: _issued(place), range(24)))
+    assert sum(held(store, token) != NOBODY for token in made) == 1
+
+
+def _issued(place: str) -> str:
+    with closing(open_store(place)) as own:
+        return people.issue_agent_token(own, name="analyst")

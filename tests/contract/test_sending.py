@@ -12,6 +12,8 @@ from postroom.store.port import Store
 from tests.conftest import Clock
 from tests.contract.scenes import asking, ended, everything, held, last_message, sent, status_of, thread_of
 
+pytestmark = pytest.mark.travels
+
 
 def test_a_new_thread_waits_for_its_addressee(store: Store) -> None:
     thread = work.send(store, sender="leader", to="builder", subject="Add the login page").thread
@@ -129,6 +131,7 @@ def test_times_are_those_of_the_transaction(store: Store, clock: Clock) -> None:
     assert last_message(store, first.thread_id).created_at == then.updated_at
 
 
+@pytest.mark.needs_the_store("the door is the server's")
 def test_every_message_records_its_door(store: Store) -> None:
     message = last_message(store, sent(store))
     assert (message.door, message.verified) == ("library", False)

@@ -7,7 +7,6 @@ from contextlib import closing
 
 import pytest
 
-import postroom
 from postroom import people, work
 from postroom.core.errors import InvalidInput, InvalidState, LeaseHeld, NotFound
 from postroom.core.records import Reply
@@ -17,6 +16,7 @@ from tests.contract.people_scenes import ADA, AGENT, USER, blocked, happened, in
 from tests.contract.scenes import asking, ended, events, everything, held, last_message, sent, status_of, thread_of
 from tests.contract.sleeping import LONG, Sleeper
 
+pytestmark = pytest.mark.travels
 Act = Callable[..., object]
 each_write = pytest.mark.parametrize(
     "act", [work.renew, work.update, work.done, work.fail, work.release, work.done_and_take], ids=lambda act: act.__name__
@@ -125,6 +125,7 @@ def test_only_a_person_takes_back(store: Store, person: str) -> None:
     assert everything(store) == before
 
 
+@pytest.mark.needs_the_store("over the network a person speaks for no other")
 def test_another_person_may_too(store: Store) -> None:
     persons(store)
     assert work.take_back(store, held(store).thread.thread_id, person=ADA).message.from_agent == ADA
@@ -196,19 +197,19 @@ def test_who_becomes_known_as_a_person_is_not_shown_what_was_taken_back(store: S
     assert [entry["comments"] for entry in inbox(store)] == ["Open?"]
 
 
-def test_a_holder_that_waits_for_its_answer_is_woken(place: str) -> None:
-    with closing(postroom.open(place)) as store:
+def test_a_holder_that_waits_for_its_answer_is_woken(connect: Callable[[], Store]) -> None:
+    with closing(connect()) as store:
         thread_id = asking(store).thread.thread_id
-        with Sleeper(postroom.open(place), lambda: work.take_back(store, thread_id, person=USER, reason="Stop")) as asleep:
+        with Sleeper(connect(), lambda: work.take_back(store, thread_id, person=USER, reason="Stop")) as asleep:
             woken = work.wait_reply(asleep, thread_id, timeout_seconds=LONG)
     assert woken.message is not None
     assert (woken.message.kind, woken.message.summary) == ("control", "Stop")
 
 
-def test_a_holder_that_waits_under_its_name_is_told(place: str) -> None:
-    with closing(postroom.open(place)) as store:
+def test_a_holder_that_waits_under_its_name_is_told(connect: Callable[[], Store]) -> None:
+    with closing(connect()) as store:
         thread_id = asking(store).thread.thread_id
-        with Sleeper(postroom.open(place), lambda: work.take_back(store, thread_id, person=USER)) as asleep:
+        with Sleeper(connect(), lambda: work.take_back(store, thread_id, person=USER)) as asleep:
             outcome = _outcome(lambda: work.wait_reply(asleep, thread_id, agent="builder", timeout_seconds=LONG))
     assert outcome in ("control", "invalid_state")  # the message, or that nobody holds it: whichever it finds first
 

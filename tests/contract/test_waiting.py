@@ -9,40 +9,36 @@ from pathlib import Path
 
 import pytest
 
-import postroom
 from postroom import work
 from postroom.core.errors import InvalidInput, InvalidState, LeaseHeld, LeaseLost, NotFound
 from postroom.store.port import Store
 from tests.contract.scenes import asking, ended, everything, held, latest, lease_of, sent, status_of
 from tests.contract.sleeping import LONG, Sleeper, eventually
 
+pytestmark = pytest.mark.travels
 SHORT = 0.05
 ROOT = Path(__file__).parents[2]
+Make = Callable[..., Sleeper]
 
 
 @pytest.fixture
-def live(place: str) -> Iterator[Store]:
+def live(connect: Callable[[], Store]) -> Store:
     """A store with the time of day: waiting is the one thing that a test's clock cannot do."""
-    store = postroom.open(place)
-    yield store
-    store.close()
+    return connect()
 
 
 @pytest.fixture
-def sleeper(place: str) -> Iterator[Callable[..., Sleeper]]:
+def sleeper(connect: Callable[[], Store]) -> Iterator[Make]:
     """Another connection to the same store, for whoever sleeps."""
     opened: list[Sleeper] = []
 
     def make(*acts: Callable[[], object]) -> Sleeper:
-        opened.append(Sleeper(postroom.open(place), *acts))
+        opened.append(Sleeper(connect(), *acts))
         return opened[-1]
 
     yield make
     for one in opened:
         one.close()
-
-
-Make = Callable[..., Sleeper]
 
 
 # wait_reply
@@ -262,6 +258,7 @@ def waiting_process(place: str, expression: str) -> subprocess.Popen[str]:
     return child
 
 
+@pytest.mark.needs_the_store("a process of its own opens the file; test_verbs.py has the like for servers")
 def test_a_reply_wakes_a_waiter_in_another_process(live: Store, place: str) -> None:
     thread_id = asking(live).thread.thread_id
     child = waiting_process(place, f"work.wait_reply(store, {thread_id!r}, agent='builder', timeout_seconds=30).message.summary")
@@ -269,6 +266,7 @@ def test_a_reply_wakes_a_waiter_in_another_process(live: Store, place: str) -> N
     assert child.communicate(timeout=LONG)[0] == "Blue\n"
 
 
+@pytest.mark.needs_the_store("a process of its own opens the file; test_verbs.py has the like for servers")
 def test_one_thread_wakes_many_takers_and_goes_to_one(live: Store, place: str) -> None:
     children = [waiting_process(place, "work.wait_take(store, agent='builder', timeout_seconds=1.5)") for _ in range(3)]
     thread_id = sent(live)

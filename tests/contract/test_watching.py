@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-import postroom
 from postroom import work
 from postroom.core.errors import InvalidInput
 from postroom.core.records import Activity
@@ -14,6 +13,7 @@ from postroom.store.port import Store
 from tests.contract.scenes import asking, ended, events, held, latest, sent
 from tests.contract.sleeping import LONG, Sleeper
 
+pytestmark = pytest.mark.travels
 SHORT = 0.05
 
 
@@ -27,8 +27,8 @@ def test_without_a_cursor_a_watch_starts_now(store: Store) -> None:
     assert (activity.woke, activity.events, activity.next_event_id) == (False, (), latest(store))
 
 
-def test_a_watch_wakes_for_what_happens_meanwhile(store: Store, place: str) -> None:
-    with Sleeper(postroom.open(place), lambda: sent(store)) as sleeper:
+def test_a_watch_wakes_for_what_happens_meanwhile(store: Store, connect: Callable[[], Store]) -> None:
+    with Sleeper(connect(), lambda: sent(store)) as sleeper:
         activity = work.watch(sleeper, timeout_seconds=LONG)
     assert (activity.woke, seen(activity), activity.next_event_id) == (True, ["thread.created"], latest(store))
     assert list(activity.events) == events(store)

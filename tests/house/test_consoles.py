@@ -30,6 +30,6 @@ def _normal(text: str, folder: Path) -> str:
     """Ids, times and folders stand for any."""
     text = text.replace(str(folder), "<tmp>")
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "<time>", text)
-    text = re.sub(r"\b(msg|lse|thr|art|ws|prw|prl)_\w+", r"\1_1", text)
+    text = re.sub(r"\b(msg|lse|thr|art|ws|prw|prl|pra)_\w+", r"\1_1", text)
     text = re.sub(r"\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<id>", text)
     return re.sub(r"<ago>|just now|in \d+ (?:min|s)|\d+ s ago", "<ago>", text)

@@ -78,9 +78,10 @@ def test_every_difference_in_the_statements_is_explained_where_it_stands() -> No
 
 
 def test_the_reference_is_what_the_table_says() -> None:
-    from docs.make_reference import FOLDER, PROGRAMS, openapi, reference
+    from docs.make_reference import FOLDER, PROGRAMS, asyncapi, openapi, reference
 
     assert (FOLDER / "openapi.json").read_text() == openapi(), "run `make reference`"
+    assert (FOLDER / "asyncapi.json").read_text() == asyncapi(), "run `make reference`"
     for program in PROGRAMS:
         assert (FOLDER / f"{program.name}.md").read_text() == reference(program), "run `make reference`"
 

@@ -95,7 +95,8 @@ class Office:
         """Start the server, and return when it says that it is ready."""
         number = next(self._starts)
         self.out, self.log = self.folder / f"serve-{number}.out", self.folder / f"serve-{number}.log"
-        argv = [SCRIPT, "serve", *words, *(() if "--port" in flags else ("--port", "0")), *self.flags, *flags]
+        given = (*self.flags, *flags)
+        argv = [SCRIPT, "serve", *words, *(() if "--port" in given or "--no-tcp" in given else ("--port", "0")), *given]
         with self.out.open("wb") as out, self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=out, stderr=log, cwd=self.folder, env=self.inbox.environment()
@@ -108,7 +109,7 @@ class Office:
 
     def _is_ready(self, words: tuple[str, ...]) -> bool:
         said = self.out.read_text()
-        return said.endswith("\n") and (bool(words) or "/sign-in?token=" in said)
+        return said.endswith("\n") and (bool(words) or "/sign-in?token=" in said or "--unix-socket" in said)
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
@@ -171,6 +172,14 @@ class Office:
     def _make(self, token: str) -> httpx.Client:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         return httpx.Client(base_url=self.url, headers=headers, timeout=LIMIT, trust_env=False, verify=False)
+
+    def local(self, token: str = "", **headers: str) -> httpx.Client:
+        """A client that comes by the Unix socket."""
+        sent = {**headers, "Authorization": f"Bearer {token}"} if token else headers
+        transport = httpx.HTTPTransport(uds=self.ready["uds"])
+        made = httpx.Client(transport=transport, base_url="http://localhost", headers=sent, timeout=LIMIT)
+        self._clients["unix", f"client {len(self._clients)}"] = made
+        return made
 
     @property
     def person(self) -> httpx.Client:

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from mcp import MCPError
 
+from postroom import people, work
 from tests.cli.process import LIMIT
 from tests.server.agents import INITIALIZE, VERSIONS, Agent, at, knock
 from tests.server.office import JSON, Desk, Office, refusal
+from tests.server.rooms import opened
 
 PERSONAL = [
     ("GET", "/api/inbox/history"),
@@ -31,6 +33,21 @@ PERSONAL = [
     ("GET", "/api/agents"),
     ("GET", "/api/events"),
 ]
+OFFICIAL = [  # of a person too, and of the server's machine
+    ("GET", "/api/summary"),
+    ("POST", "/api/inbox/push"),
+    ("POST", "/api/workspaces/{workspace}/focus"),
+    ("POST", "/api/threads/{thread}/release"),
+    ("GET", "/api/runs"),
+    ("GET", "/api/runs/~"),
+    ("GET", "/api/activity"),
+    ("GET", "/api/mailboxes"),
+    ("DELETE", "/api/mailbox/{agent}"),
+    ("DELETE", "/api/mailbox/{agent}/dead-letter"),
+    ("POST", "/api/mailbox/{agent}/dead-letter/retry"),
+    ("GET", "/api/queues"),
+    ("POST", "/api/sign-out"),
+]
 CALL = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "inbox_push", "arguments": {"comments": "Forged"}}}
 
 
@@ -46,10 +63,43 @@ def test_an_agent_cannot_act_as_a_person(office: Office, desk: Desk, method: str
     assert (office.get(f"/api/inbox/{entry}")["entry"], office.get(f"/api/threads/{thread}")) == before
 
 
+@pytest.mark.parametrize("named", ["own", "the workspace's", "close"])
+@pytest.mark.parametrize(("method", "path"), PERSONAL + OFFICIAL)
+def test_a_session_cannot_act_as_a_person_or_a_workspace(office: Office, desk: Desk, method: str, path: str, named: str) -> None:
+    """Not even one that has the name of a workspace's agent: its token is another."""
+    desk.write("a.md", "# A")
+    entry = desk.push("a.md", comments="Mine")
+    with opened(office) as store:
+        thread = work.send(store, sender="user", to=desk.agent, subject="Build").thread.thread_id
+        name = {"own": "session", "the workspace's": desk.agent, "close": "users"}[named]
+        token = people.issue_agent_token(store, name=name)
+    before = office.get(f"/api/inbox/{entry}")["entry"], office.get(f"/api/threads/{thread}"), len(desk.entries())
+    url = path.format(entry=entry, workspace=desk.workspace_id, thread=thread, agent=name)
+    answer = office.client(token).request(method, url, **({"json": {"body": "I am the user"}} if method == "POST" else {}))  # type: ignore[arg-type]
+    assert answer.status_code in ((403, 404) if path.endswith("seed") else (400, 403) if path.endswith("push") else (403,)), answer.text
+    assert (office.get(f"/api/inbox/{entry}")["entry"], office.get(f"/api/threads/{thread}"), len(desk.entries())) == before
+
+
+def test_a_session_does_not_push(office: Office, desk: Desk) -> None:
+    with opened(office) as store:
+        token = people.issue_agent_token(store, name=desk.agent)
+    refusal(office.client(token).post("/api/inbox/push", json={"comments": "Forged"}), 403, "forbidden")
+    assert desk.entries() == []
+
+
+def test_a_session_is_no_workspace_to_mcp(office: Office, dev_office: Office, desk: Desk) -> None:
+    for place in (desk, dev_office.desk()):
+        with opened(place.office) as store:
+            for name in ("session", place.agent):
+                token = people.issue_agent_token(store, name=name)
+                assert knock(place, token, message=CALL).status_code == 403
+    assert desk.entries() == []
+
+
 @pytest.mark.parametrize(("method", "path"), PERSONAL)
 def test_a_stranger_gets_nothing(office: Office, method: str, path: str) -> None:
     url = path.format(entry="3d8f7a34-6d0c-4e0e-9b43-1d7c8a4e1a11", workspace="ws_x", thread="thr_x")
-    for client in (office.stranger, office.client("prw_made_up")):
+    for client in (office.stranger, office.client("prw_made_up"), office.client("pra_made_up")):
         answer = client.request(method, url, **({"json": {"body": "x"}} if method == "POST" else {}))  # type: ignore[arg-type]
         assert answer.status_code in ((401, 404) if path.endswith("seed") else (401,)), answer.text
 

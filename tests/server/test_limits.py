@@ -53,6 +53,19 @@ def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(office: Off
     assert desk.entries() == []
 
 
+@pytest.mark.parametrize("path", ["/api/inbox/push", "/api/mailbox", "/api/mailbox/{agent}/dequeue", "/api/mailbox/{agent}/m/ack"])
+def test_who_leaves_in_the_middle_of_a_body_is_no_failure(found: Found, path: str) -> None:
+    office = found().open()
+    desk, place = office.desk(), urlsplit(office.url)
+    head = f"POST {path.format(agent=desk.agent)} HTTP/1.1\r\nHost: {place.netloc}\r\nAuthorization: Bearer {desk.token}\r\n"
+    with socket.create_connection((place.hostname, place.port), timeout=LIMIT) as line:
+        line.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n".encode())
+        assert line.recv(1 << 16).startswith(b"HTTP/1.1 100")  # the body is being read
+        line.sendall(b"{")
+    desk.push(comments="Still served")
+    assert office.close() == 0
+
+
 def test_a_call_that_is_too_large_is_refused(desk: Desk) -> None:
     headers = {**JSON, "Accept": "application/json, text/event-stream"}
     try:

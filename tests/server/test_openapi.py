@@ -23,6 +23,7 @@ ROUTES = {
     "/api/inbox/search": {"get"},
     "/api/inbox/seed": {"post"},
     "/api/inbox/push": {"post"},
+    "/api/verbs/{id}": {"post"},
     "/api/inbox/{id}": {"get", "delete"},
     "/api/inbox/{id}/read": {"put", "delete"},
     "/api/inbox/{id}/reply": {"post"},
@@ -39,12 +40,18 @@ ROUTES = {
     "/api/agents": {"get"},
     "/api/activity": {"get"},
     "/api/mailboxes": {"get"},
-    "/api/mailbox/{id}": {"get"},
+    "/api/mailbox": {"post"},
+    "/api/mailbox/{id}": {"get", "delete"},
+    "/api/mailbox/{id}/dequeue": {"post"},
+    "/api/mailbox/{id}/{id}/ack": {"post"},
+    "/api/mailbox/{id}/{id}/nack": {"post"},
+    "/api/mailbox/{id}/{id}/extend": {"post"},
     "/api/mailbox/{id}/dead-letter": {"get", "delete"},
     "/api/mailbox/{id}/dead-letter/retry": {"post"},
     "/api/queues": {"get"},
     "/api/events": {"get"},
     "/api/openapi.json": {"get"},
+    "/api/asyncapi.json": {"get"},
     "/api/sign-out": {"post"},
 }
 METHODS = {"get", "put", "post", "delete", "patch", "head", "options", "trace"}
@@ -94,13 +101,15 @@ def test_every_operation_says_how_it_refuses(office: Office) -> None:
         for method in METHODS & set(item):
             statuses = set(item[method]["responses"])
             assert statuses, (path, method)
-            if path.startswith("/api/") and path not in ("/api/openapi.json",):
+            if path.startswith("/api/") and path not in ("/api/openapi.json", "/api/asyncapi.json"):
                 assert {"401", "403"} <= statuses, (path, method, statuses)
 
 
 def _run(office: Office, token: str, folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    schema = folder / "openapi.json"
-    schema.write_text(json.dumps(_file(office)))
+    schema, file = folder / "openapi.json", _file(office)
+    waits = file["paths"]["/api/mailbox/{session}/dequeue"]["post"]["parameters"][-1]["schema"]
+    waits["maximum"] = 0.01  # where nothing comes, nobody waits for long
+    schema.write_text(json.dumps(file))
     argv = [str(SCRIPTS / "schemathesis"), "run", str(schema), "--url", office.url, "--header", f"Authorization:Bearer {token}"]
     bounded = ["--seed", "20261116", "--generation-deterministic", "--no-color", "--request-timeout", "30", "--continue-on-failure"]
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8"}
@@ -118,7 +127,7 @@ def test_no_answer_to_a_person_is_without_its_description(described: tuple[Offic
 def test_no_answer_to_an_agent_is_without_its_description(described: tuple[Office, Desk], tmp_path: Path) -> None:
     office, desk = described
     flags = ["--checks", CHECKS, "--phases", "examples,coverage,fuzzing", "--max-examples", "30"]
-    done = _run(office, desk.token, tmp_path, "--include-path", "/api/inbox/push", *flags)
+    done = _run(office, desk.token, tmp_path, "--include-path", "/api/inbox/push", "--include-path-regex", "^/api/mailbox($|/)", *flags)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -128,8 +137,8 @@ def test_the_file_is_served_to_who_may_use_it(office: Office) -> None:
     assert office.ready["token"] not in answer.text
 
 
-def _validate(file: dict[str, Any], path: str, found: object) -> None:
-    answer = file["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+def _validate(file: dict[str, Any], path: str, found: object, method: str = "get", status: str = "200") -> None:
+    answer = file["paths"][path][method]["responses"][status]["content"]["application/json"]["schema"]
     Draft202012Validator({**answer, "components": file["components"]}).validate(found)
 
 
@@ -154,3 +163,23 @@ def test_what_is_there_is_as_described(described: tuple[Office, Desk]) -> None:
         _validate(_file(office), path, office.get(place))
     _validate(_file(office), "/api/threads/{id}", office.get(f"/api/threads/{thread}", html="true"))
     assert office.get("/api/mailbox/sorter/dead-letter")["entries"]
+
+
+def test_what_becomes_of_a_message_is_as_described(described: tuple[Office, Desk]) -> None:
+    office, desk = described
+    file, place = _file(office), f"/api/mailbox/{desk.agent}"
+    with opened(office) as store:
+        mail.purge(store, desk.agent)
+    message = {"to": desk.agent, "payload": "Hello", "msg_id": "a/b", "extra": [1]}
+    for status in (201, 200):
+        sent = desk.http.post("/api/mailbox", json=message)
+        assert sent.status_code == status
+        _validate(file, "/api/mailbox", sent.json(), "post", str(status))
+    _validate(file, "/api/mailbox/{session}/dequeue", desk.http.post(f"{place}/dequeue").json(), "post")
+    for step in ("extend", "nack"):
+        _validate(file, f"/api/mailbox/{{session}}/{{msg_id}}/{step}", desk.http.post(f"{place}/a%2Fb/{step}", json={}).json(), "post")
+    desk.http.post("/api/mailbox", json={**message, "from": None, "msg_id": "c"})
+    _validate(file, "/api/mailbox/{session}", office.person.delete(place).json(), "delete")
+    desk.http.post("/api/mailbox", json={**message, "msg_id": "d"})
+    assert desk.http.post(f"{place}/dequeue").json()["message"]["msg_id"] == "d"
+    _validate(file, "/api/mailbox/{session}/{msg_id}/ack", desk.http.post(f"{place}/d/ack", json={}).json(), "post")

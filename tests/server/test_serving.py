@@ -101,24 +101,6 @@ def test_with_a_certificate_the_server_speaks_tls(found: Found, certificate: tup
     assert office.close() == 0
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> tuple[str, str]:
-    """A certificate that this test made itself, and its key."""
-    from datetime import UTC, datetime, timedelta
-
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    cert = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1))
-    (tmp_path / "cert.pem").write_bytes(cert.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (tmp_path / "key.pem").write_bytes(pem)
-    return str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
-
-
 def test_who_listens_is_told_goodbye(found: Found) -> None:
     office = found().open()
     with office.listen() as listener:

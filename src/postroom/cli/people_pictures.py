@@ -50,6 +50,15 @@ def _removed(data: Data) -> str:
     return f"Removed {data['workspace']['workspace_id']}. Its token is void; what it pushed stays.\n"
 
 
+def _token(data: Data) -> str:
+    return f"The token of {paint('bold', line(data['name']))}, shown this once:\n  {data['token']}\n"
+
+
+def _revoked(data: Data) -> str:
+    name = paint("bold", line(data["name"]))
+    return f"The token of {name} is void.\n" if data["revoked"] else f"{name} had no token.\n"
+
+
 def _told(said: str) -> Callable[[Data], str]:
     return lambda data: f"{paint('bold', said)} {_summary(data['entry'])}\n"
 
@@ -134,6 +143,8 @@ PICTURES: dict[str, Callable[[Data], str]] = {
     "people workspace": _workspace,
     "people changed": _changed,
     "people removed": _removed,
+    "people token": _token,
+    "people token revoked": _revoked,
     "people pushed": _told("Pushed"),
     "people notified": _told("Noted"),
     "people read": _told("Read"),

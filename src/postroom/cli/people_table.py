@@ -15,6 +15,8 @@ PEOPLE = (
         (
             Flag("--host", "ADDRESS", "default 127.0.0.1; anything else needs TLS"),
             Flag("--port", "N", "default 8420; 0 picks a free one", INTEGER),
+            Flag("--uds", "PATH", "listen on a Unix socket too, for you alone: no token is needed there"),
+            Flag("--no-tcp", "", "on nothing else"),
             Flag("--data", "DIR", "where files are kept; default: data/ beside the store"),
             Flag("--dev", "", "let everybody on this machine in, and allow seeding; for whoever works on the page"),
             Flag("--person", "NAME", "who the printed link and token are for; default user"),
@@ -25,6 +27,7 @@ PEOPLE = (
             Flag("--rate", "N", "requests a second that each caller may make; default 500", NUMBER),
             Flag("--max-listeners", "N", "streams of events at once; default 2000", INTEGER),
             Flag("--max-waits", "N", "waiting calls at once; default 500", INTEGER),
+            Flag("--most-sockets", "N", "open WebSockets at once; default 1000", INTEGER),
             Flag("--demo", "", "on a store of its own, with a team at work"),
         ),
         details="With --json it prints one line when it is ready. SIGTERM or Ctrl-C ends it: who waits is told.",

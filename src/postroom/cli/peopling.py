@@ -7,7 +7,7 @@ import os
 from postroom.cli import inputs
 from postroom.cli.envelope import NOTHING, Outcome
 from postroom.core import checks
-from postroom.core.errors import Interrupted, InvalidInput, NotFound
+from postroom.core.errors import Interrupted, InvalidInput
 from postroom.core.words import quoted, shown
 
 TYPE_CHECKING = False
@@ -56,6 +56,8 @@ def server_url(store: Store, url: str | None) -> str:
         if scheme not in ("http", "https") or not rest.strip("/") or not url.isprintable() or " " in url:
             raise InvalidInput(f"{shown(url)} is not the address of a server", field="url", hint=f"Write it as {USUAL}.")
         return url.rstrip("/")
+    if store.elsewhere and store.place.startswith("http"):
+        return store.place.rstrip("/")
     try:
         with open(os.path.join(store.data or "", "server"), encoding="ascii") as note:
             return note.read().strip() or USUAL
@@ -116,12 +118,9 @@ def push(args: Arguments) -> Outcome:
 
 
 def _workspace_of(store: Store, agent: str) -> str:
-    with store.read() as tx:
-        row = tx.one(tx.sql.workspace_of_agent, agent=checks.name("agent", agent))
-    if row is None:
-        hint = "Add one with `inbox workspace add`; without a workspace there is `inbox notify`."
-        raise NotFound(f"{agent} is no workspace's agent", hint=hint, agent=agent)
-    return str(row[0])
+    from postroom.people.workspaces import workspace_for
+
+    return workspace_for(store, agent=agent).workspace_id
 
 
 def notify(args: Arguments) -> Outcome:
@@ -144,7 +143,7 @@ def ask(args: Arguments) -> Outcome:
     who = args.values["from"] if args.values["from"] is not None else args.agent
     if args.no_wait:
         answer = answer_of(store, entry_id, agent=who or None)
-        return Outcome({"entry": entry_of(store, entry_id), "answer": answer.plain()}, human="people asked")
+        return Outcome({"entry": entry_of(store, entry_id, who or None), "answer": answer.plain()}, human="people asked")
     try:
         with interruptible():
             answer = wait_answer(store, entry_id, agent=who or None, **inputs.given(args, "timeout_seconds"))
@@ -152,15 +151,14 @@ def ask(args: Arguments) -> Outcome:
         stop.facts["entry_id"] = entry_id
         stop.hint = f"Go on waiting with `inbox ask --entry {quoted(entry_id)}`; nothing was lost."
         raise
-    data = {"entry": entry_of(store, entry_id), "answer": answer.plain()}
+    data = {"entry": entry_of(store, entry_id, who or None), "answer": answer.plain()}
     return Outcome(data, human="people answer", exit_code=NOTHING if answer.state == "open" else 0)
 
 
-def entry_of(store: Store, entry_id: str) -> dict[str, Any]:
-    from postroom.people.ledger import found
+def entry_of(store: Store, entry_id: str, agent: str | None = None) -> dict[str, Any]:
+    from postroom.people.entries import find_entry
 
-    with store.read() as tx:
-        return found(tx, entry_id).plain()
+    return find_entry(store, entry_id, agent=agent).plain()
 
 
 def _asked(args: Arguments, store: Store) -> str:

@@ -9,11 +9,13 @@ from postroom.cli.envelope import Outcome, success, write
 from postroom.cli.peopling import server_url
 from postroom.core.errors import InvalidInput, StorageFailure
 from postroom.core.words import quoted
-from postroom.store import open_store
+from postroom.store import is_elsewhere, open_store
 from postroom.store.location import find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from postroom.cli.parsing import Arguments
     from postroom.cli.team import Team
     from postroom.server.serving import Ready
@@ -27,14 +29,19 @@ def serve(args: Arguments) -> Outcome:
     team = _team() if args.demo else None
     place = team.place if team is not None else None
     store = inputs.store(args) if place is None else open_store(place, door="cli")
-    given = inputs.given(args, "host", "port", "data", "person", "tls_cert", "tls_key", "rate")
-    limits = {"most_listeners": "max_listeners", "most_waits": "max_waits"}
+    if store.elsewhere:
+        raise InvalidInput("that store has a server already", field="db", hint="Serve it on its own machine, with --db PATH.")
+    given = inputs.given(args, "host", "port", "uds", "data", "person", "tls_cert", "tls_key", "rate")
+    limits = {"most_listeners": "max_listeners", "most_waits": "max_waits", "most_sockets": "most_sockets"}
     given |= {key: _positive(flag, args.values[flag]) for key, flag in limits.items() if args.values[flag] is not None}
     if "rate" in given:
         _positive("rate", given["rate"])
     if not 0 <= given.get("port", 0) <= 65535:
         raise InvalidInput(f"port must be from 0 to 65535, not {given['port']}", field="port")
-    settings = Settings(store.place, dev=args.dev, behind_proxy=args.behind_proxy, allow_hosts=tuple(args.allow_host), **given)
+    if args.no_tcp:
+        _nothing_about_tcp(given)
+    flags = {"dev": args.dev, "behind_proxy": args.behind_proxy, "tcp": not args.no_tcp}
+    settings = Settings(store.place, allow_hosts=tuple(args.allow_host), **flags, **given)
     check(settings)
     _need_server()
     from postroom.server.serving import serve as run
@@ -52,6 +59,13 @@ def serve(args: Arguments) -> Outcome:
     return Outcome(None)  # what there was to say was said when it was ready
 
 
+def _nothing_about_tcp(given: dict[str, Any]) -> None:
+    for flag in ("host", "port", "tls_cert", "tls_key"):
+        if flag in given:
+            field = flag.replace("_", "-")
+            raise InvalidInput(f"{field} is about TCP, and no-tcp wants none", field=field, hint="Leave one of them out.")
+
+
 def _positive(field: str, value: float) -> float:
     if not value > 0:
         raise InvalidInput(f"{field.replace('_', '-')} must be more than 0, not {value:g}", field=field.replace("_", "-"))
@@ -64,11 +78,16 @@ def _welcome(told: Ready, place: str, *, demo: bool) -> str:
     end = (
         "A team is at work on a store of its own. Ctrl-C ends it, and takes the store away." if demo else "Ctrl-C ends it. Nothing is lost."
     )
+    socket = "" if told.uds is None else quoted(told.uds)
+    local = f"  On this machine:      curl --unix-socket {socket} http://localhost/api/inbox/history\n" if socket else ""
+    if told.url is None:
+        return f"\n  {paint('bold', 'Postroom')} is open at {told.uds}\n\n{local}\n  {end}\n\n"
     return (
         f"\n  {paint('bold', 'Postroom')} is open at {told.url}\n\n"
         f"  Open your inbox:      {told.sign_in_url}\n"
         f"                        (works once; `inbox sign-in --db {quoted(place)}` makes another)\n"
         f"  For scripts:          curl -H 'Authorization: Bearer {told.token}' {told.url}/api/inbox/history\n"
+        f"{local}"
         f"  Connect an agent:     inbox workspace add PATH --label TEXT --db {quoted(place)}\n"
         f"  Look around:          inbox entries --db {quoted(place)}\n\n"
         f"  {end}\n\n"
@@ -98,7 +117,10 @@ def mcp(args: Arguments) -> Outcome:
     workspace = args.workspace or os.environ.get("INBOX_WORKSPACE")
     if not workspace:
         raise InvalidInput("'workspace' is missing", field="workspace", hint="Name it with --workspace; `inbox workspace list` shows them.")
-    run(find(args.db), workspace)
+    place = find(args.db)
+    if is_elsewhere(place):
+        raise InvalidInput("that store is behind a server, which speaks MCP itself", field="db", hint=f"Connect to /mcp/{workspace} there.")
+    run(place, workspace)
     return Outcome(None)  # standard output was the protocol's
 
 

@@ -36,6 +36,15 @@ def agent_add(args: Arguments) -> Outcome:
     return Outcome({"agent": added.plain()}, human="agent")
 
 
+def agent_token(args: Arguments) -> Outcome:
+    from postroom.people.passes import issue_agent_token, revoke_agent_token
+
+    store, name = inputs.store(args), args.words[0]
+    if args.revoke:
+        return Outcome({"name": name, "revoked": revoke_agent_token(store, name=name)}, human="people token revoked")
+    return Outcome({"name": name, "token": issue_agent_token(store, name=name)}, human="people token")
+
+
 def agent_list(args: Arguments) -> Outcome:
     from postroom.work.agents import list_agents
 

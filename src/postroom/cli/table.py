@@ -216,6 +216,15 @@ _COMMANDS = (
         example="inbox agent add maria --kind human",
     ),
     Command(
+        "agent token",
+        "Give an agent a token of its name, for the network. The one before is void at once.",
+        "setup:agent_token",
+        (Flag("--revoke", "", "only make the one that it has void"),),
+        words=("NAME",),
+        details="The token is shown this once. With it the agent has the mailbox of its name. Agents of a workspace have that one's token.",
+        example="inbox agent token analyst",
+    ),
+    Command(
         "agent register",
         "Give an agent a card, so that others can give it tasks. Said again, the card is replaced.",
         "tasking:register",

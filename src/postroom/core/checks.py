@@ -70,14 +70,14 @@ def seconds(field: str, value: float, *, zero: bool = False) -> float:
 
 
 def limit(field: str, value: int) -> int:
-    if not 1 <= value <= 10_000:
-        raise InvalidInput(f"{field} must be from 1 to 10000, not {value}", field=field)
+    if not isinstance(value, int) or not 1 <= value <= 10_000:
+        raise InvalidInput(f"{field} must be from 1 to 10000, not {shown(value)}", field=field)
     return value
 
 
 def event(field: str, value: int) -> int:
-    if not 0 <= value < 2**63:
-        raise InvalidInput(f"{field} must be an event id, 0 or more, not {value}", field=field)
+    if not isinstance(value, int) or not 0 <= value < 2**63:
+        raise InvalidInput(f"{field} must be an event id, 0 or more, not {shown(value)}", field=field)
     return value
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.core import clock, jsontext
-from postroom.core.records import Record
+from postroom.core.records import UNVERIFIED, Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ SECTIONS = (INBOX, NOTICES)
 OPEN, ANSWERED, DEFAULT, REFUSED, ENDED = "open", "answered", "default", "refused", "ended"
 WAIT, REFUSE, ESCALATE = "wait", "refuse", "escalate"
 ON_SILENCE = (WAIT, DEFAULT, REFUSE, ESCALATE)
-UNVERIFIED = ("cli", "library", "file")  # doors at which nobody vouched for who speaks
 
 
 class Workspace(Record):

@@ -15,6 +15,10 @@ else:
         return lambda cls: cls
 
 
+RELAY = "relay"  # the door of a person who speaks in an agent's name
+UNVERIFIED = ("cli", "library", "file", "unix", RELAY)  # doors at which nobody vouched for who speaks
+
+
 @dataclass_transform(frozen_default=True)
 class Record:
     """A frozen value; its annotations are its fields."""
@@ -147,7 +151,7 @@ class Message(Record):
     @property
     def verified(self) -> bool:
         """Whether a server vouched for the sender; whoever can write the file can write any name."""
-        return self.door not in ("cli", "library")
+        return self.door not in UNVERIFIED
 
     def plain(self) -> dict[str, Any]:
         return {**super().plain(), "verified": self.verified}

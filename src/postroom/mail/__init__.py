@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from postroom.mail.reading import peek as peek
     from postroom.mail.reading import sessions as sessions
     from postroom.mail.reading import show as show
+    from postroom.mail.reading import standing as standing
     from postroom.mail.settings import aliases as aliases
     from postroom.mail.settings import policy as policy
     from postroom.mail.settings import remove_alias as remove_alias
@@ -31,9 +32,12 @@ if TYPE_CHECKING:
     from postroom.mail.settings import set_policy as set_policy
     from postroom.mail.sweeping import purge as purge
     from postroom.mail.sweeping import sweep as sweep
+    from postroom.mail.waiting import outlook as outlook
     from postroom.mail.waiting import wait as wait
 
 _WHERE = {
+    "standing": "reading",
+    "outlook": "waiting",
     "peek_dead_letter": "dead_letters",
     "purge_dead_letter": "dead_letters",
     "retry_dead_letter": "dead_letters",

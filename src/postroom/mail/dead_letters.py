@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from postroom.core import checks, clock
 from postroom.core.letters import DEAD_LETTER, PENDING, PURGED, DeadLetterEntry, Parcel
+from postroom.core.verbs import verb
 from postroom.mail import boxes, mailbox, sweeping
 from postroom.mail.boxes import PARCEL_FIELDS
 from postroom.mail.drafts import Draft
@@ -22,6 +23,7 @@ _NO_END = 2**62
 _BATCH = 100  # they come with their payloads
 
 
+@verb
 def peek_dead_letter(store: Store, session: str, *, limit: int = 100) -> tuple[DeadLetterEntry, ...]:
     """The dead letters of a mailbox, the oldest first."""
     checks.name("session", session)
@@ -38,11 +40,13 @@ def _entry(row: Row) -> DeadLetterEntry:
     return DeadLetterEntry(message, parcel.reason, (parcel.ended_at or 0) // clock.SECOND, parcel.attempt)
 
 
+@verb
 def purge_dead_letter(store: Store, session: str, *, msg_id: str | None = None) -> int:
     """Throw away the dead letters of a mailbox, or one of them; how many. Their ids stay known."""
     return _each(store, session, msg_id, _throw_away)
 
 
+@verb
 def retry_dead_letter(store: Store, session: str, *, msg_id: str | None = None) -> int:
     """Try the dead letters of a mailbox again, or one of them; how many. Each joins the tail of its pair, as if new."""
     return _each(store, session, msg_id, _requeue)

@@ -13,11 +13,12 @@ from time import monotonic
 from postroom.children import Child, Wake
 from postroom.core import checks
 from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound, StoreAway, StoreBusy
-from postroom.core.letters import ACKED, DEAD_LETTER, EXPIRED, IN_FLIGHT, NACKED, Parcel
+from postroom.core.letters import ACKED, DEAD_LETTER, EXPIRED, IN_FLIGHT, NACKED
 from postroom.core.records import Record
 from postroom.mail import boxes, mailbox
+from postroom.mail.reading import standing
 from postroom.mail.settings import policy
-from postroom.mail.waiting import Tide
+from postroom.mail.waiting import outlook
 from postroom.store.waking import LOOK_WHEN_AWAY
 
 TYPE_CHECKING = False
@@ -55,7 +56,6 @@ class Deliverer:
         self._command = command
         self._receiver = receiver if receiver is None else checks.name("receiver", receiver)
         self._tell = tell or (lambda what, message, says: None)
-        self._tides = {session: Tide(store, session) for session in self._sessions}
         self._running: dict[str, _Run] = {}
         self._counts = {"acked": 0, "nacked": 0, "lost": 0}
         self._wake = Wake()
@@ -94,7 +94,7 @@ class Deliverer:
         """Start a command for each mailbox that has a message and no command at work; for which ones."""
         taken = set()
         for session in self._sessions:
-            if session in open_to and session not in self._running and self._tides[session].ready():
+            if session in open_to and session not in self._running and outlook(self._store, session)[0]:
                 # Asked before the message is taken: once its command runs, nothing may come between it and our list.
                 seconds = policy(self._store, session).inflight_timeout_secs
                 delivery = mailbox.dequeue(self._store, session, receiver=self._receiver)
@@ -161,12 +161,10 @@ class Deliverer:
 
     def _still_ours(self, session: str, run: _Run) -> bool:
         msg_id, token = run.delivery.message.msg_id, run.delivery.delivery_token
-        with self._store.read() as tx:
-            row = tx.one(tx.sql.delivery_find, msg_id=msg_id)
-        parcel = None if row is None else Parcel(*row)
-        if parcel is None or parcel.delivery_token != token or parcel.state == EXPIRED:
+        state = standing(self._store, session, msg_id, delivery_token=token)
+        if state is None or state == EXPIRED:
             return False
-        if parcel.state == IN_FLIGHT and monotonic() >= run.extend_at:
+        if state == IN_FLIGHT and monotonic() >= run.extend_at:
             try:
                 mailbox.extend(self._store, session, msg_id, delivery_token=token)
             except (Conflict, InvalidState, NotFound):
@@ -181,7 +179,7 @@ class Deliverer:
         moments = [run.extend_at if run.child.kill_at is None else run.child.kill_at for run in self._running.values()]
         waits: list[float | None] = [max(moment - monotonic(), 0) for moment in moments]
         if not self._stops:
-            waits += [self._tides[session].due() for session in open_to if session not in self._running]
+            waits += [outlook(self._store, session)[1] for session in open_to if session not in self._running]
         return min((wait for wait in waits if wait is not None), default=None)
 
 

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 ID_LENGTH = 400
 PAYLOAD_BYTES = 10 * 1024 * 1024
 EXTRA_BYTES = 64 * 1024
+DEEPEST = 100
 LATEST = 253_402_300_799  # the last second of the year 9999
 
 _CAMEL = {"msgId": "msg_id", "createdAt": "created_at", "protocolVersion": "protocol_version"}
+_NESTING = (dict, list, tuple)
 _OURS = frozenset(("msg_id", "from", "to", "payload", "created_at", "attempt"))
 
 
@@ -99,4 +101,16 @@ def _extra(extra: dict[str, Any]) -> str:
         raise InvalidInput(
             f"the unknown fields are larger than {EXTRA_BYTES // 1024} KiB", field="message", hint="Put it into the payload."
         )
+    if _is_deep(extra):
+        raise InvalidInput(f"an unknown field is nested deeper than {DEEPEST} levels", field="message", hint="Put it into the payload.")
     return text
+
+
+def _is_deep(extra: dict[str, Any]) -> bool:
+    """Whoever is handed it must be able to read it, however deep in a program they are."""
+    level: list[Any] = [extra]
+    for _ in range(DEEPEST):
+        level = [each for outer in level for each in (outer.values() if isinstance(outer, dict) else outer) if isinstance(each, _NESTING)]
+        if not level:
+            return False
+    return True

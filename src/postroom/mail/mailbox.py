@@ -7,6 +7,7 @@ import os
 from postroom.core import checks, clock
 from postroom.core.errors import DeliveryLost, InvalidInput, InvalidState, NotFound
 from postroom.core.letters import ACKED, DEAD_LETTER, IN_FLIGHT, Acked, Delivery, EnqueueAck, Extended, MailMessage, Nacked, Parcel
+from postroom.core.verbs import verb
 from postroom.core.words import quoted
 from postroom.mail import boxes, drafts
 from postroom.mail.boxes import PARCEL_FIELDS, Box
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from postroom.store.port import Store, Transaction
 
 
+@verb
 @retried
 def enqueue(store: Store, message: Mapping[str, Any]) -> EnqueueAck:
     """Store a message for its receiver.
@@ -32,6 +34,7 @@ def enqueue(store: Store, message: Mapping[str, Any]) -> EnqueueAck:
         return put_all(tx, [draft])[0]
 
 
+@verb
 def enqueue_all(store: Store, messages: Iterable[Mapping[str, Any]]) -> tuple[EnqueueAck, ...]:
     """Store many messages in one transaction: all of them, or none if one is refused."""
     # Read once, outside of what is tried again: an iterator has nothing left the second time.
@@ -117,6 +120,7 @@ def _free_nanosecond(tx: Transaction, sender: str, instant: int) -> int:
     return instant
 
 
+@verb
 def dequeue(store: Store, session: str, *, receiver: str | None = None) -> Delivery | None:
     """Take the next message of a mailbox: in flight from now on. None if there is none to take.
 
@@ -185,6 +189,7 @@ def _receiver(named: str | None) -> str:
     return f"{os.uname().nodename}:{os.getpid()}" if named is None else checks.name("receiver", named)
 
 
+@verb
 @retried
 def ack(store: Store, session: str, msg_id: str, *, delivery_token: str | None = None) -> Acked:
     """Delivered. Said twice, the second time changes nothing. `DeliveryLost` if the token is not the current delivery's."""
@@ -195,6 +200,7 @@ def ack(store: Store, session: str, msg_id: str, *, delivery_token: str | None =
         return acked
 
 
+@verb
 @retried
 def ack_and_dequeue(
     store: Store, session: str, msg_id: str, *, delivery_token: str | None = None, receiver: str | None = None
@@ -217,6 +223,7 @@ def _ack(tx: Transaction, box: Box, parcel: Parcel) -> Acked:
     return Acked(parcel.msg_id, ACKED, True)
 
 
+@verb
 @retried
 def nack(store: Store, session: str, msg_id: str, reason: str = "", *, delivery_token: str | None = None) -> Nacked:
     """Not delivered: it comes again after its backoff, or is dead after the last retry. Of one that ended so, nothing changes."""
@@ -232,6 +239,7 @@ def nack(store: Store, session: str, msg_id: str, reason: str = "", *, delivery_
         return Nacked(msg_id, nacked.state, True, None if nacked.move_at is None else clock.stamp(nacked.move_at))
 
 
+@verb
 @retried
 def extend(store: Store, session: str, msg_id: str, *, seconds: float | None = None, delivery_token: str | None = None) -> Extended:
     """Still at it: the in-flight time starts anew, by the policy's length or this many seconds, and never beyond the TTL."""

@@ -6,6 +6,7 @@ from postroom.core import checks, clock, jsontext
 from postroom.core.errors import NotFound
 from postroom.core.letters import FORGOTTEN, PURGED, MessageSummary, Parcel, Peeked, Receipt, SessionCounts, Step
 from postroom.core.records import Event
+from postroom.core.verbs import verb
 from postroom.mail import drafts, sweeping
 from postroom.mail.mailbox import message_of
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _SUBJECT = ("session", "from", "state", "at", "door")
 
 
+@verb
 def peek(store: Store, session: str, *, limit: int = 100) -> Peeked:
     """The messages of a mailbox that have not ended, in the order of delivery, without taking any."""
     checks.name("session", session)
@@ -28,6 +30,7 @@ def peek(store: Store, session: str, *, limit: int = 100) -> Peeked:
     return Peeked(summaries, box[1] + box[2] + box[3] if box else 0)
 
 
+@verb
 def sessions(store: Store, *, limit: int = 1000) -> tuple[SessionCounts, ...]:
     """How many messages of each mailbox are in each state."""
     checks.limit("limit", limit)
@@ -37,6 +40,7 @@ def sessions(store: Store, *, limit: int = 1000) -> tuple[SessionCounts, ...]:
     return tuple(SessionCounts(*row[:7]) for row in rows)
 
 
+@verb
 def show(store: Store, msg_id: str) -> Receipt:
     """Every step of a message, with its time. Of one that was purged or forgotten, the steps are left."""
     checks.name("msg_id", msg_id, longest=drafts.ID_LENGTH)
@@ -55,6 +59,16 @@ def show(store: Store, msg_id: str) -> Receipt:
     if gone is None:
         raise NotFound(f"no message {msg_id} was ever stored", hint="See `mailbox sessions`.", msg_id=msg_id)
     return Receipt(None, PURGED if gone[1] == PURGED else FORGOTTEN, steps)
+
+
+@verb
+def standing(store: Store, session: str, msg_id: str, *, delivery_token: str) -> str | None:
+    """The state of a message that was delivered with this token; None if it was delivered again since, or is gone."""
+    checks.name("session", session)
+    with store.read() as tx:
+        row = tx.one(tx.sql.delivery_find, msg_id=checks.name("msg_id", msg_id, longest=drafts.ID_LENGTH))
+    parcel = None if row is None else Parcel(*row)
+    return parcel.state if parcel is not None and parcel.session == session and parcel.delivery_token == delivery_token else None
 
 
 def _step(event: Event) -> Step:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, NotFound
 from postroom.core.letters import Alias, Policy
+from postroom.core.verbs import verb
 from postroom.mail import boxes
 from postroom.store.attempts import retried
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 MOST_RETRIES = 1000
 
 
+@verb
 def policy(store: Store, session: str) -> Policy:
     """How a mailbox retries: as it was set, or by default."""
     checks.name("session", session)
@@ -25,6 +27,7 @@ def policy(store: Store, session: str) -> Policy:
     return Policy(session) if row is None else Policy(session, *row[7:11])
 
 
+@verb
 @retried
 def set_policy(
     store: Store,
@@ -69,6 +72,7 @@ def _retries(value: int) -> int:
     return value
 
 
+@verb
 @retried
 def set_alias(store: Store, name: str, session: str) -> Alias:
     """Let senders write `name` for a session. Resolved once, when a message is stored."""
@@ -99,6 +103,7 @@ def find_alias(store: Store, name: str) -> Alias:
     return Alias(name, row[0])
 
 
+@verb
 @retried
 def remove_alias(store: Store, name: str) -> Alias:
     """Messages to that name go to a mailbox of that name again."""
@@ -115,6 +120,7 @@ def _no_alias(name: str) -> NotFound:
     return NotFound(f"there is no alias {name}", hint="See `mailbox alias`.", name=name)
 
 
+@verb
 def aliases(store: Store) -> tuple[Alias, ...]:
     """Every alias, by name."""
     with store.read() as tx:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput
 from postroom.core.letters import PURGED, Parcel, Swept
+from postroom.core.verbs import verb
 from postroom.core.words import shown
 from postroom.mail import boxes
 from postroom.store.attempts import retried
@@ -18,6 +19,7 @@ DAY = 86_400 * clock.SECOND
 _NOTHING = {"retried": 0, "timed_out": 0, "dead_lettered": 0, "expired": 0}
 
 
+@verb
 def sweep(store: Store, *, keep_days: float | None = None) -> Swept:
     """Carry out everything that is due, in every mailbox.
 
@@ -70,6 +72,7 @@ def _pass(store: Store, session: str) -> tuple[dict[str, int], bool]:
         return box.tally, more
 
 
+@verb
 def purge(store: Store, session: str) -> int:
     """Remove every message of a mailbox that has not ended; how many. Their ids stay known."""
     checks.name("session", session)

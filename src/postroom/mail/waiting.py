@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postroom.core import checks, clock
+from postroom.core.verbs import verb
 from postroom.mail import boxes
 from postroom.mail.mailbox import dequeue
 from postroom.store.waking import until
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from postroom.store.port import Store, Transaction
 
 
+@verb
 def wait(store: Store, session: str, *, timeout_seconds: float = 0, receiver: str | None = None) -> Delivery | None:
     """Take the next message, sleeping until there is one: stored, or due again. None when the time is over (0: never)."""
     checks.name("session", session)
@@ -23,6 +25,13 @@ def wait(store: Store, session: str, *, timeout_seconds: float = 0, receiver: st
         return dequeue(store, session, receiver=receiver) if tide.ready() else None
 
     return until(store, look, timeout_seconds, topics=(boxes.of_mailbox(session),), chore=tide)
+
+
+@verb
+def outlook(store: Store, session: str) -> tuple[bool, float | None]:
+    """Whether there may be a message to take, and the seconds until time alone moves one, if it does."""
+    tide = Tide(store, checks.name("session", session))
+    return tide.ready(), tide.due()
 
 
 class Tide:

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from postroom.people.asking import answer_of as answer_of
     from postroom.people.asking import ask as ask
     from postroom.people.asking import wait_answer as wait_answer
     from postroom.people.documents import Document as Document
     from postroom.people.entries import delete_entry as delete_entry
+    from postroom.people.entries import find_entry as find_entry
     from postroom.people.entries import history as history
     from postroom.people.entries import mark_read as mark_read
     from postroom.people.entries import mark_unread as mark_unread
@@ -28,11 +30,13 @@ if TYPE_CHECKING:
     from postroom.people.folding import fold as fold
     from postroom.people.folding import surface as surface
     from postroom.people.folding import welcome as welcome
+    from postroom.people.passes import issue_agent_token as issue_agent_token
     from postroom.people.passes import issue_bearer as issue_bearer
     from postroom.people.passes import issue_link as issue_link
     from postroom.people.passes import person_of as person_of
     from postroom.people.passes import redeem as redeem
     from postroom.people.passes import revoke as revoke
+    from postroom.people.passes import revoke_agent_token as revoke_agent_token
     from postroom.people.receipts import show_entry as show_entry
     from postroom.people.receiving import old_messages as old_messages
     from postroom.people.receiving import read_messages as read_messages
@@ -48,9 +52,13 @@ if TYPE_CHECKING:
     from postroom.people.workspaces import rotate_token as rotate_token
     from postroom.people.workspaces import set_workspace as set_workspace
     from postroom.people.workspaces import show_workspace as show_workspace
+    from postroom.people.workspaces import workspace_for as workspace_for
     from postroom.people.workspaces import workspace_of as workspace_of
 
 _WHERE = {
+    "answer_of": "asking",
+    "workspace_for": "workspaces",
+    "find_entry": "entries",
     "ask": "asking",
     "wait_answer": "asking",
     "Document": "documents",
@@ -68,11 +76,13 @@ _WHERE = {
     "fold": "folding",
     "surface": "folding",
     "welcome": "folding",
+    "issue_agent_token": "passes",
     "issue_bearer": "passes",
     "issue_link": "passes",
     "person_of": "passes",
     "redeem": "passes",
     "revoke": "passes",
+    "revoke_agent_token": "passes",
     "show_entry": "receipts",
     "old_messages": "receiving",
     "read_messages": "receiving",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from postroom.core import checks, clock, jsontext
 from postroom.core.entries import DEFAULT, ESCALATE, ON_SILENCE, OPEN, QUESTION, WAIT, Answer, Entry, Workspace
 from postroom.core.errors import InvalidInput, StoreBusy
+from postroom.core.verbs import verb
 from postroom.people import documents, ledger, workspaces
 from postroom.store.attempts import retried
 from postroom.store.waking import until
@@ -21,6 +22,7 @@ QUESTION_BYTES = 16 * 1024
 MOST_CHOICES = 20
 
 
+@verb
 def ask(
     store: Store,
     *,
@@ -113,6 +115,7 @@ def settle(tx: Transaction, entry: Entry, state: str, *, by: str | None, door: s
     return entry.replace(is_open=0, ask=entry.ask.replace(due_at=None, **said))
 
 
+@verb
 def wait_answer(store: Store, entry_id: str, *, timeout_seconds: float = 0, agent: str | None = None) -> Answer:
     """Sleep until a question is answered, or silence has answered it, at most `timeout_seconds` (0: for ever).
 
@@ -131,6 +134,7 @@ def wait_answer(store: Store, entry_id: str, *, timeout_seconds: float = 0, agen
     return answer_of(store, entry_id, agent=agent) if found is None else collect(store, entry_id, found)
 
 
+@verb
 def answer_of(store: Store, entry_id: str, *, agent: str | None = None) -> Answer:
     """How a question stands. Of another's question nothing is said."""
     from postroom.people import folding

@@ -5,6 +5,7 @@ from __future__ import annotations
 from postroom.core import checks, clock
 from postroom.core.entries import INBOX, NOTICE, NOTICES, PUSH, QUESTION, SECTIONS, Ask, Counts, Entry, Page, Workspace
 from postroom.core.errors import InvalidInput, InvalidState
+from postroom.core.verbs import verb
 from postroom.people import documents, folding, ledger, twin, workspaces
 from postroom.store.attempts import retried
 
@@ -23,6 +24,7 @@ COUNTED = 1000
 LAST = 2**62  # later than any entry
 
 
+@verb
 def push(store: Store, workspace_id: str, *, docs: Docs = (), comments: str | None = None) -> Entry:
     """Show a person documents of a workspace, a comment, or both. Documents are pointed to, never copied; their hashes are kept."""
     paths = documents.named(docs)
@@ -47,6 +49,7 @@ def place(store: Store, workspace: Workspace, described: Described, comments: st
         return ledger.insert(tx, kind=PUSH, workspace=workspace, docs=described.docs, texts=described.texts, comments=said)
 
 
+@verb
 @retried
 def notify(store: Store, *, sender: str, text: str) -> Entry:
     """A message from automation that has no workspace, in a quieter section of its own. Replies go to the sender's mailbox."""
@@ -58,6 +61,7 @@ def notify(store: Store, *, sender: str, text: str) -> Entry:
         return ledger.insert(tx, kind=NOTICE, section=NOTICES, agent=sender, label=sender, comments=said)
 
 
+@verb
 def seed(
     store: Store,
     *,
@@ -92,6 +96,7 @@ def _seed(
         )
 
 
+@verb
 def history(
     store: Store,
     *,
@@ -144,6 +149,7 @@ def counts(tx: Transaction) -> Counts:
     return Counts(unread, questions, notices, ever)
 
 
+@verb
 def own_entries(store: Store, *, agent: str, limit: int = 20) -> tuple[Entry, ...]:
     """What an agent pushed and asked, newest first."""
     checks.name("agent", agent)
@@ -157,6 +163,17 @@ def page_of_agent(tx: Transaction, agent: str, limit: int) -> tuple[Entry, ...]:
     return _page(tx, tx.all(tx.sql.entries_page_agent, agent=agent, ts=LAST, seq=LAST, limit=limit + 1), limit).entries
 
 
+@verb
+def find_entry(store: Store, entry_id: str, *, agent: str | None = None) -> Entry:
+    """An entry as it stands, without what was said to it; with `agent`, only one of its own."""
+    with store.read() as tx:
+        entry = ledger.found(tx, entry_id)
+    if agent is not None and entry.agent != agent:
+        raise ledger.unknown(entry_id)
+    return entry
+
+
+@verb
 def search(store: Store, q: str, *, limit: int = 50) -> Page:
     """Entries that hold every word of `q`, or words that begin so, newest first."""
     twin.take_in(store)
@@ -175,6 +192,7 @@ def find(tx: Transaction, *, q: str, limit: int = 50) -> Page:
     return _page(tx, tx.all(tx.sql.entries_search, query=" ".join(f'"{word}"*' for word in wanted), limit=limit + 1), limit)
 
 
+@verb
 @retried
 def mark_read(store: Store, entry_id: str, *, person: str) -> Entry:
     """Seen by a person. Said again, nothing changes."""
@@ -184,6 +202,7 @@ def mark_read(store: Store, entry_id: str, *, person: str) -> Entry:
         return ledger.see(tx, ledger.locked(tx, entry_id), ledger.human(tx, "person", person))
 
 
+@verb
 @retried
 def mark_unread(store: Store, entry_id: str, *, person: str) -> Entry:
     checks.name("person", person)
@@ -197,6 +216,7 @@ def mark_unread(store: Store, entry_id: str, *, person: str) -> Entry:
         return ledger.write_read(tx, entry, None, None, None)
 
 
+@verb
 @retried
 def note_offered(store: Store, entry_ids: Iterable[str], *, person: str) -> None:
     """Note that entries were put before a person, who may not have looked yet. The first time counts."""
@@ -206,6 +226,7 @@ def note_offered(store: Store, entry_ids: Iterable[str], *, person: str) -> None
             tx.run(tx.sql.entry_offered, id=entry_id, offered_at=now, offered_to=person, offered_door=tx.door)
 
 
+@verb
 def delete_entry(store: Store, entry_id: str, *, person: str) -> None:
     """Remove an entry for good, with the replies to it. Its id is remembered, so that it never returns."""
     checks.name("person", person)

@@ -8,6 +8,7 @@ import signal
 from postroom.children import Child, Wake, last_line
 from postroom.core.errors import InvalidState
 from postroom.core.records import Record
+from postroom.core.verbs import verb
 from postroom.core.words import quoted
 from postroom.people.workspaces import show_workspace
 
@@ -26,6 +27,7 @@ class Focused(Record):
     output: str
 
 
+@verb
 def focus(store: Store, workspace_id: str) -> Focused:
     """Bring a workspace's session to the front."""
     return run(show_workspace(store, workspace_id))

@@ -11,6 +11,7 @@ from postroom.core.entries import ANSWERED, DEFAULT, ENDED, ESCALATE, QUESTION, 
 from postroom.core.errors import StoreBusy
 from postroom.core.records import Event, Message
 from postroom.core.states import TERMINAL
+from postroom.core.verbs import verb
 from postroom.people import asking, ledger
 from postroom.store.attempts import retried
 from postroom.work.messages import RELEASED
@@ -79,6 +80,7 @@ def _surface(store: Store) -> tuple[bool, int]:
     return len(rows) == BATCH, made
 
 
+@verb
 @retried
 def welcome(store: Store, name: str) -> int:
     """Make entries of what was asked of somebody before they were known as a person, and nobody has answered. How many."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from postroom.core import jsontext
 from postroom.core.entries import OPEN, Ask, Detail, Entry, PersonReply, Stamp
 from postroom.core.records import Event
+from postroom.core.verbs import verb
 from postroom.people import folding, ledger
 
 TYPE_CHECKING = False
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from postroom.store.port import Store, Transaction
 
 
+@verb
 def show_entry(store: Store, entry_id: str) -> Detail:
     """An entry, the replies to it, and what became of each."""
     folding.fold(store)

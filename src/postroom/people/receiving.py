@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from postroom.core import checks, clock, jsontext
-from postroom.core.entries import UNVERIFIED, Entry, PersonReply, Received, entry_of
+from postroom.core.entries import Entry, PersonReply, Received, entry_of
 from postroom.core.letters import Parcel
+from postroom.core.records import UNVERIFIED
+from postroom.core.verbs import verb
 from postroom.mail import mailbox
 from postroom.mail.boxes import PARCEL_FIELDS
 from postroom.mail.mailbox import message_of
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from postroom.store.port import Store, Transaction
 
 
+@verb
 def read_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[Received, ...]:
     """All that waits for an agent, oldest first: its mail, and the answers to what it asked and did not wait for."""
     checks.name("agent", agent)
@@ -56,6 +59,7 @@ def is_waiting(tx: Transaction, *, agent: str) -> bool:
     return bool(tx.all(tx.sql.asks_uncollected, agent=agent, limit=1)) or is_ready(tx, agent)
 
 
+@verb
 def old_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[Received, ...]:
     """What an agent was told already, newest first: for one that lost the answer in which it came. Changes nothing."""
     checks.name("agent", agent)

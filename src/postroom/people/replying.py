@@ -6,6 +6,7 @@ from postroom.core import checks, clock
 from postroom.core.entries import ANSWERED, Entry, PersonReply, Replied
 from postroom.core.errors import InvalidState
 from postroom.core.states import TERMINAL
+from postroom.core.verbs import verb
 from postroom.mail import drafts, mailbox
 from postroom.people import asking, folding, ledger, tokens
 from postroom.store.attempts import retried
@@ -19,6 +20,7 @@ SUMMARY = 200  # characters of the first line
 THREAD, ANSWER, MAILBOX = "thread", "answer", "mailbox"
 
 
+@verb
 def reply(store: Store, entry_id: str, *, person: str, body: str, key: str | None = None) -> Replied:
     """Answer an entry, as a person. It counts as read from then on.
 

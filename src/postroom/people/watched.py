@@ -6,6 +6,7 @@ import os
 
 from postroom.core import checks, clock
 from postroom.core.errors import NotFound, Refusal, Taken
+from postroom.core.verbs import verb
 from postroom.core.watching import DispatchRun, Lag, QueueReport, WatchedQueue
 from postroom.core.words import quoted
 from postroom.queues import notifier
@@ -25,6 +26,7 @@ _LOOKED_AT = 100  # runs, of which some may be another queue's
 _OUTPUT = 2000  # characters
 
 
+@verb
 def add_queue(store: Store, path: str, *, label: str | None = None) -> WatchedQueue:
     """Have people look at a queue, by default under its folder's name. Refuses with `NoStore` where there is none."""
     with open_queue(checks.path("path", path)) as queue:
@@ -45,6 +47,7 @@ def _add(store: Store, folder: str, label: str) -> WatchedQueue:
     return queue
 
 
+@verb
 def list_queues(store: Store) -> tuple[WatchedQueue, ...]:
     """Every watched queue, by label."""
     with store.read() as tx:
@@ -52,6 +55,7 @@ def list_queues(store: Store) -> tuple[WatchedQueue, ...]:
     return tuple(sorted(found, key=lambda queue: (queue.label.casefold(), queue.path)))
 
 
+@verb
 @retried
 def remove_queue(store: Store, path: str) -> WatchedQueue:
     """Have people look at a queue no more. The queue itself stays as it is; it need not be there."""

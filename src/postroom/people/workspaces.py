@@ -7,6 +7,7 @@ import os
 from postroom.core import checks, clock
 from postroom.core.entries import Registered, Workspace
 from postroom.core.errors import InvalidInput, NotFound, Taken
+from postroom.core.verbs import verb
 from postroom.people import tokens
 from postroom.store.attempts import retried
 
@@ -18,6 +19,7 @@ MOST = 10_000
 LONGEST_COMMAND = 4096
 
 
+@verb
 @retried
 def add_workspace(store: Store, path: str, *, label: str, agent: str | None = None) -> Registered:
     """Make a folder known as a workspace. Its agent, by default of the folder's name, gets its mail and is its voice."""
@@ -50,6 +52,7 @@ def _refuse_taken(tx: Transaction, folder: str, agent: str) -> None:
         raise Taken(f"{agent} is the agent of another workspace, {row[0]}", hint="Choose another name with --agent.", workspace_id=row[0])
 
 
+@verb
 def list_workspaces(store: Store) -> tuple[Workspace, ...]:
     """Every workspace, by label."""
     with store.read() as tx:
@@ -57,11 +60,24 @@ def list_workspaces(store: Store) -> tuple[Workspace, ...]:
     return tuple(sorted(found, key=lambda workspace: (workspace.label.casefold(), workspace.workspace_id)))
 
 
+@verb
+def workspace_for(store: Store, *, agent: str) -> Workspace:
+    """The workspace of an agent."""
+    with store.read() as tx:
+        row = tx.one(tx.sql.workspace_of_agent, agent=checks.name("agent", agent))
+    if row is None:
+        hint = "Add one with `inbox workspace add`; without a workspace there is `inbox notify`."
+        raise NotFound(f"{agent} is no workspace's agent", hint=hint, agent=agent)
+    return Workspace(*row)
+
+
+@verb
 def show_workspace(store: Store, workspace_id: str) -> Workspace:
     with store.read() as tx:
         return found(tx, workspace_id)
 
 
+@verb
 @retried
 def set_workspace(store: Store, workspace_id: str, *, label: str | None = None, focus: str | None = None) -> Workspace:
     """Change what a workspace is called, or the command line that brings its session to the front; "" takes that away.
@@ -84,6 +100,7 @@ def set_workspace(store: Store, workspace_id: str, *, label: str | None = None, 
     return changed
 
 
+@verb
 @retried
 def remove_workspace(store: Store, workspace_id: str) -> Workspace:
     """Forget a workspace. Its token is void at once; what it pushed stays."""
@@ -93,6 +110,7 @@ def remove_workspace(store: Store, workspace_id: str) -> Workspace:
     return workspace
 
 
+@verb
 @retried
 def rotate_token(store: Store, workspace_id: str) -> Registered:
     """A new token; the old one is void at once."""
@@ -103,6 +121,7 @@ def rotate_token(store: Store, workspace_id: str) -> Registered:
     return Registered(workspace, token)
 
 
+@verb
 def workspace_of(store: Store, token: str) -> Workspace:
     """Whose token this is."""
     with store.read() as tx:

@@ -9,11 +9,27 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
 
-from postroom.server import events, files, inbox, mailboxes, mcp, openapi, page, queueing, runs, signing, threads
+from postroom.server import (
+    asyncapi,
+    events,
+    files,
+    inbox,
+    mailboxes,
+    mcp,
+    openapi,
+    page,
+    queueing,
+    runs,
+    signing,
+    sockets,
+    threads,
+    verbs,
+)
 from postroom.server.answers import said
+from postroom.server.carriers import Carriers
 from postroom.server.desk import Desk
 from postroom.server.guard import Guard
 from postroom.server.requests import Endpoint, Handler, Office
@@ -42,23 +58,39 @@ PEOPLE: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/api/agents", runs.list_agents),
     ("GET", "/api/activity", runs.activity),
     ("GET", "/api/mailboxes", mailboxes.list_mailboxes),
-    ("GET", "/api/mailbox/{session}", mailboxes.peek),
-    ("GET", "/api/mailbox/{session}/dead-letter", mailboxes.dead),
-    ("DELETE", "/api/mailbox/{session}/dead-letter", mailboxes.purge),
+    ("DELETE", "/api/mailbox/{session}", mailboxes.purge),
+    ("DELETE", "/api/mailbox/{session}/dead-letter", mailboxes.purge_dead),
     ("POST", "/api/mailbox/{session}/dead-letter/retry", mailboxes.retry),
     ("GET", "/api/queues", queueing.list_queues),
     ("GET", "/api/events", events.events),
     ("POST", "/api/sign-out", signing.sign_out),
 )
 
+ALL: tuple[tuple[str, str, Handler], ...] = (  # of people and agents; each of them sees to what is whose
+    ("POST", "/api/inbox/push", inbox.push),
+    ("POST", "/api/mailbox", mailboxes.enqueue),
+    ("GET", "/api/mailbox/{session}", mailboxes.peek),
+    ("GET", "/api/mailbox/{session}/dead-letter", mailboxes.dead),
+    ("POST", "/api/mailbox/{session}/dequeue", mailboxes.dequeue),
+    ("POST", "/api/mailbox/{session}/{msg_id}/ack", mailboxes.ack),
+    ("POST", "/api/mailbox/{session}/{msg_id}/nack", mailboxes.nack),
+    ("POST", "/api/mailbox/{session}/{msg_id}/extend", mailboxes.extend),
+)
 
-def build(open_desk: Callable[[], Desk], office_of: Callable[[Desk], Office], *, hosts: set[str], origins: set[str]) -> ASGIApp:
+
+SOCKET = "/api/mailbox/{session}/socket"
+
+
+def build(
+    open_desk: Callable[[], Desk], office_of: Callable[[Desk], Office], *, hosts: set[str], origins: set[str], most_sockets: int
+) -> ASGIApp:
     """The whole server as one ASGI application. The desk is opened inside the loop, and closed before it ends."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         desk = open_desk()
         app.state.office = office_of(desk)
+        app.state.carriers = Carriers(desk, most_sockets)
         sessions = mcp.manager(mcp.build(desk, mcp.workspace_of))
         app.state.door = mcp.Door(sessions)
         try:
@@ -66,13 +98,19 @@ def build(open_desk: Callable[[], Desk], office_of: Callable[[Desk], Office], *,
                 yield
         finally:
             await app.state.office.painter.close()
+            app.state.office.patience.close()
             await desk.close()
 
     routes = [
-        Route("/api/inbox/push", Endpoint(inbox.push, agents=True), methods=["POST"]),
+        *(Route(path, Endpoint(handler, agents=True), methods=[method]) for method, path, handler in ALL),
+        Route("/api/verbs/{verb}", Endpoint(verbs.say, agents=True), methods=["POST"]),
         *(Route(path, Endpoint(handler), methods=[method]) for method, path, handler in PEOPLE),
         Route("/mcp/{workspace_id}", _Mcp(), methods=["POST"]),
+        Route(SOCKET, sockets.plain, methods=["GET"]),
+        WebSocketRoute(SOCKET, sockets.SocketEndpoint()),
+        WebSocketRoute("/{path:path}", sockets.Nowhere()),
         Route("/api/openapi.json", openapi.serve),
+        Route("/api/asyncapi.json", asyncapi.serve),
         Route("/sign-in", signing.sign_in),
         Route("/health", signing.health),
         Route("/web/{version}/{name:path}", page.file, methods=["GET"]),

@@ -1,4 +1,4 @@
-"""Callers: who asks, by which door. A person comes with a cookie or a bearer token, an agent with its workspace's token."""
+"""Callers: who asks, by which door. A person comes with a cookie or a bearer token, an agent with its workspace's token or its own."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ REMEMBERED = 10_000
 
 
 class Caller:
-    """A person, or the agent of a workspace."""
+    """A person, or an agent: of a workspace, or of none."""
 
-    __slots__ = ("door", "name", "workspace")
+    __slots__ = ("agent", "door", "name", "workspace")
 
-    def __init__(self, name: str, door: str, workspace: Workspace | None = None) -> None:
+    def __init__(self, name: str, door: str, workspace: Workspace | None = None, *, agent: bool = False) -> None:
         self.name = name
         self.door = door
         self.workspace = workspace
+        self.agent = agent or workspace is not None
 
     def person(self) -> str:
         """The person, or a refusal: an agent never speaks as one."""
-        if self.workspace is not None:
-            raise Forbidden("this is for people; the token is a workspace's", hint="Sign in, or use a person's token.")
+        if self.agent:
+            raise Forbidden("this is for people; the token is an agent's", hint="Sign in, or use a person's token.")
         return self.name
 
 
@@ -48,9 +49,11 @@ def token_of(headers: Headers) -> tuple[str, str] | None:
 
 def identify(tx: Transaction, token: str, door: str) -> Caller:
     """Whose token it is. Looked up each time, so that one that was revoked is void at once."""
-    person = passes.person_by(tx, token)
-    if person is not None:
-        return Caller(person, door)
+    kind, name = passes.holder(tx, token)
+    if kind in passes.OF_PEOPLE:
+        return Caller(name, door)
+    if kind == passes.AGENT and door != "web":
+        return Caller(name, door, agent=True)
     found = None if door == "web" else tx.one(tx.sql.workspace_of_token, token_hash=tokens.hashed(token))
     if found is None:
         raise Unauthenticated("this token is not valid", hint="Sign in again, or ask for a new token.")
@@ -67,13 +70,20 @@ class Buckets:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, who: str) -> None:
+        left = self.pause(who)
+        if left:
+            pause = max(1, round(left + 0.5))
+            raise TooMany(f"more than {self._rate:g} requests a second", hint=f"Come back in {pause} s.", retry_after=pause)
+
+    def pause(self, who: str) -> float:
+        """Take one, or say in how many seconds there is one to take."""
         now = monotonic()
         left, since = self._left.pop(who, (self._burst, now))
         left = min(self._burst, left + (now - since) * self._rate)
         if left < 1:
             self._left[who] = (left, now)
-            pause = max(1, round((1 - left) / self._rate + 0.5))
-            raise TooMany(f"more than {self._rate:g} requests a second", hint=f"Come back in {pause} s.", retry_after=pause)
+            return (1 - left) / self._rate
         self._left[who] = (left - 1, now)
         if len(self._left) > REMEMBERED:
             self._left.popitem(last=False)
+        return 0

@@ -98,6 +98,10 @@ class Desk:
         async with self._few:
             return await asyncio.to_thread(verb, self._aside.through(door))
 
+    def apart(self, door: str) -> Store:
+        """The store for a thread that waits by itself."""
+        return self._aside.through(door)
+
     async def write(self, verb: Callable[[Store], T], door: str = "http") -> T:
         return await self._committer.run(verb, door)
 

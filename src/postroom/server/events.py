@@ -33,7 +33,7 @@ async def events(request: Request, office: Office, caller: Caller) -> Response:
     async def allowed() -> bool:
         """Whether the pass that it came with is still good."""
         try:
-            await office.caller(request.headers, office.address(request), again=True)
+            await office.asks(request, again=True)
         except Refusal:
             return False
         return True

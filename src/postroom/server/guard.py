@@ -9,11 +9,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from postroom.core.errors import TooLarge
 from postroom.server.answers import Json, said
+from postroom.server.local import is_local
 
 MOST_BYTES = 1024 * 1024
-LARGE, SMALLER = f"a request may bring at most {MOST_BYTES // 1024} KiB", "Send less, or push a document instead."
+MOST_SENT = 32 * MOST_BYTES  # read only once it is known who sends it
+SENDING = ("/api/verbs/", "/api/mailbox")
+SMALLER = "Send less, or push a document instead."
 MOST_AT_ONCE = 5000
 ONCE = ("/sign-in", "/api/events")  # where looking ahead uses something up, or never ends
+STARTS = ("http.response.start", "websocket.http.response.start")  # the second refuses an upgrade
 LOCAL = ("127.0.0.1", "localhost", "::1")
 _BROKEN = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 HEADERS = (
@@ -39,26 +43,27 @@ class Guard:
         self._at_once = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
+        socket = scope["type"] == "websocket"
         # httptools leaves spaces behind values, and the SDK compares them.
         scope["headers"] = headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         path = routed(scope["raw_path"])
-        refused = _broken() if path is None else self._refusal({**scope, "path": path}, dict(headers))
+        refused = _broken() if path is None else self._refusal({"method": "GET", **scope, "path": path}, dict(headers))
         if refused is not None:
             await refused(scope, receive, _dressed(send))
             return
         scope["path"] = path
         self._at_once += 1
         try:
-            await self._app(scope, _Bounded(receive), _dressed(send))
+            await self._app(scope, receive if socket else _Bounded(receive, most_bytes(scope)), _dressed(send))
         finally:
             self._at_once -= 1
 
     def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> Json | None:
         host, origin = headers.get(b"host", b"").decode("latin-1").lower(), headers.get(b"origin")
-        if host not in self._hosts:
+        if host not in self._hosts and not is_local(scope):
             return said("wrong_host", "this server does not go by that name", "Use the address that it printed, or --allow-host.", 421)
         if origin is not None and origin.decode("latin-1").lower() not in self._origins:
             return said("forbidden", "requests of other sites are refused", "Open the page of this server itself.", 403)
@@ -67,8 +72,8 @@ class Guard:
         if scope["method"] == "HEAD" and scope["path"] in ONCE:
             return said("wrong_method", "HEAD is not for this address", "Use GET.", 405, Allow="GET")
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > MOST_BYTES:
-            return _too_large()
+        if not length.isdigit() or int(length) > most_bytes(scope):
+            return _too_large(scope)
         if self._at_once >= MOST_AT_ONCE:
             return said("too_many", "too many requests at once", "Come back in a few seconds.", 429, **{"Retry-After": "5"})
         return None
@@ -97,23 +102,33 @@ def _broken() -> Json:
     return said("invalid_input", "the address is not written rightly", "Quote each part of it as UTF-8: % is %25, / is %2F.", 400)
 
 
-def _too_large() -> Json:
-    return said(TooLarge.code, LARGE, SMALLER, 413)
+def most_bytes(scope: Scope) -> int:
+    """How much a request may bring: a message, or what a verb is given, may be longer than what a person writes."""
+    return MOST_SENT if scope["path"].startswith(SENDING) else MOST_BYTES
+
+
+def _too_large(scope: Scope) -> Json:
+    return said(TooLarge.code, _large(most_bytes(scope)), SMALLER, 413)
+
+
+def _large(most: int) -> str:
+    return f"a request may bring at most {most // 1024} KiB"
 
 
 class _Bounded:
     """What comes in, counted: a body without a length is bounded too."""
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, most: int) -> None:
         self._receive = receive
+        self._most = most
         self._bytes = 0
 
     async def __call__(self) -> Message:
         message = await self._receive()
         if message["type"] == "http.request":
             self._bytes += len(message.get("body", b""))
-            if self._bytes > MOST_BYTES:
-                raise TooLarge(LARGE, hint=SMALLER)
+            if self._bytes > self._most:
+                raise TooLarge(_large(self._most), hint=SMALLER)
         return message
 
 
@@ -121,7 +136,7 @@ def _dressed(send: Send) -> Send:
     """What goes out, with the headers that keep a browser from being used against its owner."""
 
     async def dressed(message: Message) -> None:
-        if message["type"] == "http.response.start":
+        if message["type"] in STARTS:
             known = {name for name, _ in message["headers"]}
             extra = [*HEADERS, (b"content-security-policy", POLICY), (b"cache-control", b"no-store")]
             message["headers"] = [*message["headers"], *((name, value) for name, value in extra if name not in known)]

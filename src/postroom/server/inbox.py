@@ -107,5 +107,5 @@ async def seed(request: Request, office: Office, caller: Caller) -> Response:
 async def push(request: Request, office: Office, caller: Caller) -> Response:
     given = await body(request, docs=Docs, comments=str)
     if caller.workspace is None:
-        raise Forbidden("a person does not push; a workspace does", hint="Use a workspace's token.")
+        raise Forbidden("only a workspace pushes", hint="Use a workspace's token.")
     return Json({"ok": True, **await Tools(office.desk, caller.workspace, caller.door).inbox_push(given)}, 201)

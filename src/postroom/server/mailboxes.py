@@ -1,17 +1,31 @@
-"""Mailboxes over HTTP, for people: how many messages are in which state, what waits, and what to do about dead letters."""
+"""Mailboxes over HTTP. Agents have their own: they send, take, and say what became of it. People see all, and decide about dead letters."""
 
 from __future__ import annotations
 
+import asyncio
+import re
 from functools import partial
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from postroom.core import jsontext
-from postroom.mail import dead_letters, reading
+from postroom.core.errors import InvalidInput
+from postroom.core.words import shown
+from postroom.mail import dead_letters, reading, sweeping
+from postroom.server import post
 from postroom.server.answers import Json
 from postroom.server.callers import Caller
-from postroom.server.requests import Office, body, whole
+from postroom.server.desk import LONGEST_WAIT
+from postroom.server.requests import Office, body, json_object, whole
+
+_SECONDS = re.compile(r"[0-9]{1,6}(\.[0-9]{1,9})?")
+
+
+def _told(answer: dict[str, Any], status: int = 200) -> Json:
+    """A sender may have added numbers that are longer than other encoders take."""
+    return Json(jsontext.dumps(answer).encode(), status)
 
 
 async def list_mailboxes(request: Request, office: Office, caller: Caller) -> Response:
@@ -19,19 +33,82 @@ async def list_mailboxes(request: Request, office: Office, caller: Caller) -> Re
     return Json({"mailboxes": [counts.plain() for counts in found]})
 
 
+# For agents, each in its own mailbox, and for people
+
+
+async def enqueue(request: Request, office: Office, caller: Caller) -> Response:
+    answer = await post.enqueue(office.desk, caller, await json_object(request, jsontext.loads))
+    return Json(answer, 201 if answer["queued"] else 200)
+
+
+async def dequeue(request: Request, office: Office, caller: Caller) -> Response:
+    """Who leaves while waiting takes nothing."""
+    session, wait = request.path_params["session"], _wait(request)
+    await request.body()  # so that all that can come after is the end
+    taking = asyncio.ensure_future(post.dequeue(office.desk, caller, session, wait, partial(office.asks, request, again=True)))
+    leaving = asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait((taking, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not taking.done():
+            taking.cancel()
+            return Response(status_code=204)  # to nobody
+        found = taking.result()
+    finally:
+        leaving.cancel()
+    return Response(status_code=204) if found is None else _told(found)
+
+
+def _wait(request: Request) -> float:
+    given = request.query_params.get("wait", "0")
+    if not _SECONDS.fullmatch(given) or float(given) > LONGEST_WAIT:
+        raise InvalidInput(f"wait must be from 0 to {LONGEST_WAIT:g} seconds, not {shown(given)}", field="wait")
+    return float(given)
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def ack(request: Request, office: Office, caller: Caller) -> Response:
+    return Json(await post.ack(office.desk, caller, **await _about(request)))
+
+
+async def nack(request: Request, office: Office, caller: Caller) -> Response:
+    return Json(await post.nack(office.desk, caller, **await _about(request, "reason")))
+
+
+async def extend(request: Request, office: Office, caller: Caller) -> Response:
+    return Json(await post.extend(office.desk, caller, **await _about(request, "seconds")))
+
+
+async def _about(request: Request, *more: str) -> dict[str, Any]:
+    """Which message is spoken of, and what else is said; the types are looked at where it is done."""
+    given = await body(request, **dict.fromkeys(("delivery_token", *more), object))
+    return {"session": request.path_params["session"], "msg_id": request.path_params["msg_id"], **given}
+
+
 async def peek(request: Request, office: Office, caller: Caller) -> Response:
-    look = partial(reading.peek, session=request.path_params["session"], limit=whole(request, "limit", 100))
-    return Json((await office.desk.aside(look)).plain())
+    session = post.may_take(caller, request.path_params["session"])
+    look = partial(reading.peek, session=session, limit=whole(request, "limit", 100))
+    return Json((await office.desk.aside(look, caller.door)).plain())
 
 
 async def dead(request: Request, office: Office, caller: Caller) -> Response:
-    look = partial(dead_letters.peek_dead_letter, session=request.path_params["session"], limit=whole(request, "limit", 100))
-    entries = [entry.plain() for entry in await office.desk.aside(look)]
-    # A sender may have added numbers that are longer than other encoders take.
-    return Json(jsontext.dumps({"entries": entries}).encode())
+    session = post.may_take(caller, request.path_params["session"])
+    look = partial(dead_letters.peek_dead_letter, session=session, limit=whole(request, "limit", 100))
+    return _told({"entries": [entry.plain() for entry in await office.desk.aside(look, caller.door)]})
+
+
+# For people
 
 
 async def purge(request: Request, office: Office, caller: Caller) -> Response:
+    purged = await office.desk.aside(partial(sweeping.purge, session=request.path_params["session"]), caller.door)
+    return Json({"purged": purged})
+
+
+async def purge_dead(request: Request, office: Office, caller: Caller) -> Response:
     session, msg_id = request.path_params["session"], request.query_params.get("msgId")
     purged = await office.desk.aside(partial(dead_letters.purge_dead_letter, session=session, msg_id=msg_id), caller.door)
     return Json({"purged": purged})

@@ -111,7 +111,7 @@ class Door:
         request = Request(scope)
         office: Office = scope["app"].state.office
         try:
-            caller = await office.caller(request.headers, office.address(request))
+            caller = await office.asks(request)
             scope["postroom.workspace"] = await _entered(office, caller, unquote(request.path_params["workspace_id"]))
             receive = await _whole(receive)
         except Refusal as refusal:
@@ -139,7 +139,7 @@ async def _whole(receive: Receive) -> Receive:
 
 
 async def _entered(office: Office, caller: Caller, workspace_id: str) -> Workspace:
-    if caller.workspace is None and office.dev:
+    if not caller.agent and office.dev:
         return await office.desk.read(lambda tx: workspaces.found(tx, workspace_id))
     if caller.workspace is None or caller.workspace.workspace_id != workspace_id:
         raise Forbidden("this token is not of that workspace", hint="Use the token that `inbox workspace add` printed for it.")

@@ -183,6 +183,15 @@ PATHS: dict[str, dict[str, Schema]] = {
             body=body("", workspaceId=TEXT, workspaceLabel=TEXT, docs=_PATHS_OF_DOCS, comments={"type": "string", "maxLength": 262144}),
         )
     },
+    "/api/verbs/{verb}": {
+        "post": operation(
+            "A verb of the library, said here, as `work.send`; with an Idempotency-Key it is done once, however often it is tried",
+            "200",
+            shape("ok result", ok={"const": True}, result={"description": "What the verb gave, as postroom.core.wire writes it"}),
+            body=body("", args={"type": "array"}, named={"type": "object"}),
+            parameters=({"name": "verb", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}, KEY),
+        )
+    },
     "/api/inbox/push": {
         "post": operation(
             "Show a person something (with a workspace's token)",
@@ -222,6 +231,7 @@ PATHS: dict[str, dict[str, Schema]] = {
     **openapi_rooms.PATHS,
     "/api/events": {"get": _EVENTS},
     "/api/openapi.json": {"get": operation("This description", "200", {"type": "object"})},
+    "/api/asyncapi.json": {"get": operation("The description of /api/mailbox/{session}/socket", "200", {"type": "object"})},
     "/api/sign-out": {"post": operation("Void the session, or the token, that comes with this", "204", None)},
 }
 

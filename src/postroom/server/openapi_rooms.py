@@ -85,15 +85,23 @@ _WAITING = shape(
     due_at=MAYBE,
 )
 _WAITING["properties"]["from"] = TEXT
-_DEAD = shape(
-    "msg_id from to payload created_at attempt reason failed_at attempts",
-    **dict.fromkeys(("msg_id", "to", "payload", "reason"), TEXT),
-    created_at=WHOLE,
-    attempt=WHOLE,
-    failed_at={"type": "integer", "description": "Seconds since 1970"},
-    attempts=WHOLE,
+_LETTER = shape(
+    "msg_id from to payload created_at attempt", **dict.fromkeys(("msg_id", "to", "payload"), TEXT), created_at=WHOLE, attempt=WHOLE
 )
-_DEAD["properties"]["from"] = TEXT
+_LETTER["properties"]["from"] = TEXT
+_LETTER["description"] = "As its sender wrote it: other fields may stand beside these"
+_DELIVERY = shape("message delivery_token in_flight_until", message=ref("Letter"), delivery_token=TEXT, in_flight_until=TEXT)
+_DEAD: Schema = {
+    "allOf": [
+        ref("Letter"),
+        shape(
+            "reason failed_at attempts",
+            reason=TEXT,
+            failed_at={"type": "integer", "description": "Seconds since 1970"},
+            attempts=WHOLE,
+        ),
+    ]
+}
 _LAG = shape("id lag last_acked_id running trouble", id=TEXT, lag=WHOLE, last_acked_id=WHOLE, running=TRUTH, trouble=MAYBE)
 _MAYBE_WHOLE: Schema = {"type": ["integer", "null"]}
 _DISPATCH = shape(
@@ -126,6 +134,8 @@ SCHEMAS: dict[str, Schema] = {
     "Activity": _ACTIVITY,
     "Mailbox": shape("session " + " ".join(STATES), session=TEXT, **dict.fromkeys(STATES, WHOLE)),
     "Waiting": _WAITING,
+    "Letter": _LETTER,
+    "Delivery": _DELIVERY,
     "DeadLetter": _DEAD,
     "Queue": _QUEUE,
 }
@@ -134,6 +144,8 @@ _SAID = {"type": "string", "minLength": 1, "maxLength": 262144}
 _SESSION = {**ID, "name": "session"}
 _RUN_ID = {"name": "run", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}, "description": "~ for no name"}
 _MSG_ID = {"type": "string", "minLength": 1, "maxLength": 400}
+_MESSAGE_ID = {"name": "msg_id", "in": "path", "required": True, "schema": _MSG_ID}
+_TOKEN: Schema = {**MAYBE, "description": "Refused unless this is still the current delivery"}
 _LIMIT = query("limit", {"type": "integer", "minimum": 1, "maximum": 10000}, "At most this many")
 
 _THREADS: dict[str, dict[str, Schema]] = {
@@ -198,7 +210,64 @@ _RUNS: dict[str, dict[str, Schema]] = {
         )
     },
 }
+_DRAFT = shape(
+    "to payload",
+    to={"type": "string", "minLength": 1, "maxLength": 200, "description": "A session, or an alias"},
+    payload=TEXT,
+    msg_id={"type": ["string", "null"], "minLength": 1, "maxLength": 400, "description": "Unique for ever; default: {from}:{nanoseconds}"},
+    created_at={"type": ["integer", "null"], "minimum": 0, "maximum": 253402300799, "description": "Unix seconds; default: now"},
+)
+_DRAFT["properties"]["from"] = {**MAYBE, "description": "Default: whoever asks. An agent sends as itself"}
+_DRAFT["description"] = "Other fields are kept, and given back"
+_STORED = shape("msg_id queued pending", msg_id=TEXT, queued=TRUTH, pending=WHOLE)
+_ENQUEUE = operation(
+    "Store a message; said again with the same msg_id, it changes nothing, and the answer is 200",
+    "201",
+    _STORED,
+    body={"required": True, "content": {"application/json": {"schema": _DRAFT}}},
+)
+_ENQUEUE["responses"]["200"] = {"description": "It was known already", "content": {"application/json": {"schema": _STORED}}}
+_DEQUEUE = operation(
+    "Take the next message, waiting for it if asked to: in flight until it is acked, nacked, or its time is over",
+    "200",
+    ref("Delivery"),
+    parameters=(_SESSION, query("wait", {"type": "number", "minimum": 0, "maximum": 50}, "Seconds; default 0")),
+)
+_DEQUEUE["responses"]["204"] = {"description": "Nothing came"}
+_STATE = {"enum": list(STATES)}
+_TAKING: dict[str, dict[str, Schema]] = {
+    "/api/mailbox": {"post": _ENQUEUE},
+    "/api/mailbox/{session}/dequeue": {"post": _DEQUEUE},
+    "/api/mailbox/{session}/{msg_id}/ack": {
+        "post": operation(
+            "Say that a message was delivered",
+            "200",
+            shape("msg_id state changed", msg_id=TEXT, state=_STATE, changed=TRUTH),
+            body=body("", delivery_token=_TOKEN),
+            parameters=(_SESSION, _MESSAGE_ID),
+        )
+    },
+    "/api/mailbox/{session}/{msg_id}/nack": {
+        "post": operation(
+            "Say that it was not: it comes again after its backoff, and is dead after the last retry",
+            "200",
+            shape("msg_id state changed retry_at", msg_id=TEXT, state=_STATE, changed=TRUTH, retry_at=MAYBE),
+            body=body("", reason=MAYBE, delivery_token=_TOKEN),
+            parameters=(_SESSION, _MESSAGE_ID),
+        )
+    },
+    "/api/mailbox/{session}/{msg_id}/extend": {
+        "post": operation(
+            "Keep a message in flight: its time starts anew",
+            "200",
+            shape("msg_id in_flight_until", msg_id=TEXT, in_flight_until=TEXT),
+            body=body("", seconds={"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 31622400}, delivery_token=_TOKEN),
+            parameters=(_SESSION, _MESSAGE_ID),
+        )
+    },
+}
 _MAIL: dict[str, dict[str, Schema]] = {
+    **_TAKING,
     "/api/mailboxes": {
         "get": operation(
             "How many messages of each mailbox are in each state",
@@ -213,7 +282,13 @@ _MAIL: dict[str, dict[str, Schema]] = {
             "200",
             shape("messages total", messages=many(ref("Waiting")), total=WHOLE),
             parameters=(_SESSION, _LIMIT),
-        )
+        ),
+        "delete": operation(
+            "Remove every message that has not ended; their ids stay known (for people)",
+            "200",
+            shape("purged", purged=WHOLE),
+            parameters=(_SESSION,),
+        ),
     },
     "/api/mailbox/{session}/dead-letter": {
         "get": operation(

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import orjson
 from starlette.datastructures import Headers
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -18,7 +18,9 @@ from postroom.core.words import shown
 from postroom.server.answers import refused
 from postroom.server.callers import Buckets, Caller, identify, token_of
 from postroom.server.desk import Desk
+from postroom.server.local import DOOR, is_local
 from postroom.server.painting import Painter
+from postroom.server.patience import Patience
 from postroom.server.reports import Reports
 
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
@@ -36,6 +38,7 @@ class Office:
         self.rates = Buckets(rate, rate * 2)
         self.strangers = Buckets(10, 100)
         self.painter = Painter()
+        self.patience = Patience()
         self.reports = Reports()
         self._later: set[asyncio.Task[Any]] = set()
 
@@ -50,15 +53,20 @@ class Office:
         if not task.cancelled():
             task.exception()  # looked at, so that nobody is told of it
 
-    def address(self, request: Request) -> str:
+    def address(self, request: HTTPConnection) -> str:
         """Where a request comes from: behind a proxy, as that says."""
         forwarded = request.headers.get("x-forwarded-for", "") if self._proxied else ""
         return forwarded.rpartition(",")[2].strip() or (request.client.host if request.client else "")
 
-    async def caller(self, headers: Headers, client: str, *, again: bool = False) -> Caller:
+    async def asks(self, request: HTTPConnection, *, again: bool = False) -> Caller:
         """Who asks. Nobody may ask too often, least of all those who guess; who is looked at `again` does not ask."""
+        return await self._caller(request.headers, self.address(request), local=is_local(request.scope), again=again)
+
+    async def _caller(self, headers: Headers, client: str, *, local: bool, again: bool) -> Caller:
         brought = token_of(headers)
         if brought is None:
+            if local:
+                return Caller(self.person, DOOR)
             if self.dev:
                 return Caller(self.person, "web")
             self.strangers.take(client)
@@ -71,7 +79,7 @@ class Office:
             self.strangers.take(client)
             raise
         if not again:
-            self.rates.take(caller.name if caller.workspace is None else caller.workspace.workspace_id)
+            self.rates.take(caller.name)
         return caller
 
 
@@ -89,7 +97,7 @@ class Endpoint:
         request = Request(scope, receive, send)
         office: Office = scope["app"].state.office
         try:
-            caller = await office.caller(request.headers, office.address(request))
+            caller = await office.asks(request)
             if not self._agents:
                 caller.person()
             # Routed by the quoted path, so what a parameter holds is unquoted here, once.
@@ -97,6 +105,8 @@ class Endpoint:
             response = await self._handler(request, office, caller)
         except Refusal as refusal:
             response = refused(refusal)
+        except ClientDisconnect:  # in the middle of a body: there is nobody to answer
+            return
         await response(scope, receive, send)
 
 
@@ -116,16 +126,25 @@ def flag(request: Request, name: str) -> bool:
     return value is not None and FLAGS[value]
 
 
-async def body(request: Request, **fields: type | tuple[type, ...]) -> dict[str, Any]:
-    """The JSON object that a request brings: these fields, each of its type, and no others."""
+async def json_object(request: Request, loads: Callable[[str], Any] = orjson.loads) -> dict[str, Any]:
+    """The JSON object that a request brings, whatever is in it."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise InvalidInput("the body must be JSON", field="body", hint="Send `Content-Type: application/json`.")
     try:
-        found = orjson.loads(await request.body())
-    except orjson.JSONDecodeError as error:
+        found = loads((await request.body()).decode())
+    except ValueError as error:
         raise InvalidInput(f"the body is not JSON: {error}", field="body") from None
     if not isinstance(found, dict):
         raise InvalidInput("the body must be a JSON object", field="body")
+    return found
+
+
+async def body(request: Request, **fields: type | tuple[type, ...]) -> dict[str, Any]:
+    """The JSON object that a request brings: these fields, each of its type, and no others."""
+    return checked(await json_object(request), **fields)
+
+
+def checked(found: dict[str, Any], **fields: type | tuple[type, ...]) -> dict[str, Any]:
     for name, value in found.items():
         if name not in fields:
             raise InvalidInput(f"there is no field {shown(name)}", field=name, hint=f"Known: {', '.join(fields)}.")

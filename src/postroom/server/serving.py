@@ -7,7 +7,9 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from sse_starlette.sse import AppStatus
@@ -17,43 +19,51 @@ from postroom.core.records import Record
 from postroom.people import passes
 from postroom.server import app
 from postroom.server.desk import Desk
+from postroom.server.frames import MOST_BYTES as FRAME_BYTES
 from postroom.server.guard import names
-from postroom.server.lines import Line, most
+from postroom.server.lines import Cable, Line, most
+from postroom.server.local import LocalDoor
 from postroom.server.requests import Office
 from postroom.server.settings import Settings, check
 from postroom.store.port import Store
 
 BACKLOG = 1024
 GRACE = 5
+PING = 20.0  # seconds between pings of a WebSocket, and for their answers
 
 
 class Ready(Record):
-    """Where the server is, and what lets a person in."""
+    """Where the server is, and what lets a person in. `uds`: the path of its socket. Without TCP there is no address to open."""
 
-    url: str
+    url: str | None
     token: str
-    sign_in_url: str
+    sign_in_url: str | None
+    uds: str | None
+
+    def plain(self) -> dict[str, Any]:
+        return {name: value for name, value in self.items() if value is not None}
 
 
 def serve(settings: Settings, store: Store, ready: Callable[[Ready], None]) -> None:
     """Run until a signal ends it. `ready` is called once requests are taken."""
     check(settings)
-    bound = _bound(settings)
-    host, port = settings.host, bound.getsockname()[1]
-    url = address(settings, host, port)
-    told = Ready(url, bearer(store, settings), f"{url}/sign-in?token={passes.issue_link(store, person=settings.person)}")
-    note = noted(settings, store, url)
-    try:
+    with ExitStack() as ending:
+        bound = ending.enter_context(_bound(settings)) if settings.tcp else None
+        door = None if settings.uds is None else ending.enter_context(closing(LocalDoor(settings.uds)))
+        token = bearer(store, settings)
+        url = link = None
+        if bound is not None:
+            url = address(settings, bound)
+            link = f"{url}/sign-in?token={passes.issue_link(store, person=settings.person)}"
+            ending.callback(_forget, noted(settings, store, url), url)
+        told = Ready(url, token, link, None if door is None else door.path)
         with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:  # uvloop, where it is
-            runner.run(_serve(settings, bound, port, lambda: ready(told)))
-    finally:
-        bound.close()
-        _forget(note, url)
+            runner.run(_serve(settings, bound, door, lambda: ready(told)))
 
 
-def address(settings: Settings, host: str, port: int) -> str:
-    shown = f"[{host}]" if ":" in host else host
-    return f"{'https' if settings.tls_cert else 'http'}://{shown}:{port}"
+def address(settings: Settings, bound: socket.socket) -> str:
+    shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"{'https' if settings.tls_cert else 'http'}://{shown}:{bound.getsockname()[1]}"
 
 
 def _bound(settings: Settings) -> socket.socket:
@@ -75,7 +85,7 @@ def _bound(settings: Settings) -> socket.socket:
     return bound
 
 
-async def _serve(settings: Settings, bound: socket.socket, port: int, ready: Callable[[], None]) -> None:
+async def _serve(settings: Settings, bound: socket.socket | None, door: LocalDoor | None, ready: Callable[[], None]) -> None:
     AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call] # the SDK's streams are ours to end
     desks: list[Desk] = []
 
@@ -89,12 +99,20 @@ async def _serve(settings: Settings, bound: socket.socket, port: int, ready: Cal
             desk, person=settings.person, dev=settings.dev, rate=settings.rate, secure=settings.secure, proxied=settings.behind_proxy
         )
 
-    hosts, origins = names(settings.host, port, settings.allow_hosts, secure=settings.secure)
-    application = app.build(open_desk, office, hosts=hosts, origins=origins)
+    hosts: set[str] = set()
+    origins: set[str] = set()  # without TCP there is no page
+    if bound is not None:
+        hosts, origins = names(settings.host, bound.getsockname()[1], settings.allow_hosts, secure=settings.secure)
+    application = app.build(open_desk, office, hosts=hosts, origins=origins, most_sockets=settings.most_sockets)
     Line.bound = most()
     config = uvicorn.Config(
         application,
         http=Line,
+        ws=Cable,
+        ws_max_size=FRAME_BYTES,
+        ws_ping_interval=PING,
+        ws_ping_timeout=PING,
+        ws_per_message_deflate=False,  # it costs memory for each socket, and time for each message
         log_level="error",
         access_log=False,
         server_header=False,
@@ -105,21 +123,28 @@ async def _serve(settings: Settings, bound: socket.socket, port: int, ready: Cal
     )
     for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again when it is done, and we want to leave with 0
         signal.signal(number, lambda *_: None)
-    await _Stoppable(config, desks, ready).serve(sockets=[bound])
+    await _Stoppable(config, desks, door, ready).serve(sockets=[] if bound is None else [bound])
 
 
 class _Stoppable(uvicorn.Server):
     """Tells those who wait before it starts to wait for them, and says when it is ready."""
 
-    def __init__(self, config: uvicorn.Config, desks: list[Desk], ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, desks: list[Desk], door: LocalDoor | None, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._desks = desks
+        self._door = door
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if self._door is not None and self.started:  # in the clear, whatever TCP speaks: nothing leaves the machine
+            listening = await asyncio.get_running_loop().create_unix_server(self._line, sock=self._door.socket, backlog=BACKLOG)
+            self.servers.append(listening)
         if self.started:
             self._ready()
+
+    def _line(self) -> asyncio.Protocol:
+        return Line(self.config, self.server_state, self.lifespan.state)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 
+from postroom.core import checks
 from postroom.core.errors import InvalidInput
 from postroom.core.records import Record
 
@@ -15,6 +16,8 @@ class Settings(Record):
     place: str
     host: str = "127.0.0.1"
     port: int = 8420
+    uds: str | None = None
+    tcp: bool = True
     data: str | None = None
     dev: bool = False
     person: str = "user"
@@ -25,6 +28,7 @@ class Settings(Record):
     rate: float = 500.0
     most_listeners: int = 2000
     most_waits: int = 500
+    most_sockets: int = 1000
 
     @property
     def secure(self) -> bool:
@@ -47,7 +51,11 @@ def check(settings: Settings) -> None:
             os.makedirs(settings.data, mode=0o700, exist_ok=True)
         except OSError as error:
             raise InvalidInput(f"{settings.data} cannot be used: {error.strerror}", field="data", hint="Name a folder.") from None
-    if is_loopback(settings.host):
+    if settings.uds is not None:
+        checks.path("uds", settings.uds)
+    if not settings.tcp and settings.uds is None:
+        raise InvalidInput("without TCP there is no way in", field="no-tcp", hint="Give --uds PATH beside it.")
+    if not settings.tcp or is_loopback(settings.host):
         return
     if settings.dev:
         raise InvalidInput(f"--dev lets everybody in, and {settings.host} is not this machine alone", field="dev", hint="Leave one out.")

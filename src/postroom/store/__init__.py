@@ -14,6 +14,10 @@ def open_store(place: str, *, door: str = "library", solitary: bool = False) -> 
 
     `solitary` says that the process does nothing else while it waits, and has one thread: waits may then use its signals.
     """
+    if is_elsewhere(place):
+        from postroom.store.remote.engine import RemoteStore
+
+        return RemoteStore(place)
     if _is_url(place):
         _need_driver()
         from postroom.store.postgres.engine import PostgresStore
@@ -26,6 +30,8 @@ def open_store(place: str, *, door: str = "library", solitary: bool = False) -> 
 
 def init_store(place: str) -> bool:
     """Make a store, or upgrade the one that is there. True if it was not there."""
+    if is_elsewhere(place):
+        raise InvalidInput("a server has its store already", field="db", hint="Run `inbox init` on its machine, with --db PATH.")
     if _is_url(place):
         _need_driver()
         from postroom.store.postgres import schema
@@ -38,11 +44,19 @@ def init_store(place: str) -> bool:
 
 def examine(place: str) -> list[tuple[str, str, str]]:
     """What can be told about a store without changing anything: what was looked at, its state, what was found."""
+    if is_elsewhere(place):
+        open_store(place).say("work.list_agents", (), {"limit": 1})  # type: ignore[attr-defined]
+        return [("server", "ok", "answers, and knows who asks")]
     if _is_url(place):
         return [("server", "ok", "answers, with the schema that this version knows")]
     from postroom.store.sqlite import health
 
     return health.examine(place)
+
+
+def is_elsewhere(place: str) -> bool:
+    """Whether a place is a server of ours, that has the store."""
+    return place.startswith(("http://", "https://", "ws://", "wss://", "unix:"))
 
 
 def _is_url(place: str) -> bool:

@@ -133,6 +133,7 @@ class Catalogue(Protocol):
     agents_of_skill: str
 
     # people: workspaces, entries, asks, replies, passes
+    agent_lock: str
     workspace_insert: str
     workspace_find: str
     workspace_of_agent: str
@@ -189,6 +190,7 @@ class Catalogue(Protocol):
     pass_find: str
     pass_delete: str
     pass_expire: str
+    passes_of: str
     cursor_find: str
     cursor_lock: str
     cursor_move: str
@@ -253,6 +255,8 @@ class Store(Protocol):
     """An open store. Threads may share one; a forked child opens its own."""
 
     place: str
+    elsewhere: bool
+    """Whether it is behind a server: then verbs are said there, and it has no transactions to offer."""
 
     @property
     def data(self) -> str | None:

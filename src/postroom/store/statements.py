@@ -424,6 +424,7 @@ pass_insert = """
 pass_find = "SELECT kind, person, created_at, expires_at FROM passes WHERE token_hash = :token_hash"
 pass_expire = "DELETE FROM passes WHERE expires_at IS NOT NULL AND expires_at <= :now"
 pass_delete = "DELETE FROM passes WHERE token_hash = :token_hash AND kind = :kind"
+passes_of = "SELECT token_hash FROM passes WHERE kind = :kind AND person = :name"
 
 cursor_find = "SELECT event_id FROM cursors WHERE name = :name"
 cursor_move = "UPDATE cursors SET event_id = :event_id WHERE name = :name AND event_id = :seen"

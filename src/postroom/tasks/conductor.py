@@ -16,6 +16,7 @@ from postroom.tasks.inbox import A2AInbox, contextual, described, produced
 from postroom.tasks.ledger import ACCEPTED, CANCELLED, COMPLETED, FAILED, PENDING, JobRow, Row
 from postroom.tasks.models import PRIORITIES, RESULT, TASK, A2ATask, Accepted, Card, Job, Sheet
 from postroom.tasks.rendering import BUDGET, Rendered, rendered
+from postroom.tasks.travelling import travelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,6 +37,7 @@ class State:
         self.inbox = inbox
 
 
+@travelling
 class Conductor:
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from postroom.work.agents import list_presences as list_presences
     from postroom.work.agents import show_agent as show_agent
     from postroom.work.candidates import fetch as fetch
+    from postroom.work.candidates import outlook as outlook
     from postroom.work.candidates import take as take
     from postroom.work.leases import claim as claim
     from postroom.work.leases import release as release
     from postroom.work.leases import renew as renew
+    from postroom.work.leases import still_holds as still_holds
     from postroom.work.leases import take_back as take_back
     from postroom.work.progress import cancel as cancel
     from postroom.work.progress import done as done
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from postroom.work.runs import list_runs as list_runs
     from postroom.work.runs import rhythm as rhythm
     from postroom.work.runs import show_run as show_run
+    from postroom.work.threads import is_answered as is_answered
     from postroom.work.threads import list_threads as list_threads
     from postroom.work.threads import mark_read as mark_read
     from postroom.work.threads import reply as reply
@@ -38,6 +41,9 @@ if TYPE_CHECKING:
     from postroom.work.waiting import watch as watch
 
 _WHERE = {
+    "is_answered": "threads",
+    "still_holds": "leases",
+    "outlook": "candidates",
     "add_agent": "agents",
     "list_agents": "agents",
     "list_presences": "agents",

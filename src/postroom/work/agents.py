@@ -6,6 +6,8 @@ from postroom.core import checks, clock
 from postroom.core.errors import InvalidState, NotFound
 from postroom.core.records import Agent, Claim, Lease, Presence, Thread
 from postroom.core.states import AGENT_KINDS
+from postroom.core.verbs import verb
+from postroom.core.words import quoted
 from postroom.store.attempts import retried
 
 TYPE_CHECKING = False
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 _FIELDS = len(Thread.__fields__)
 
 
+@verb
 @retried
 def add_agent(store: Store, name: str, *, kind: str = "agent") -> Agent:
     """Make an agent known, or change its kind."""
@@ -25,9 +28,12 @@ def add_agent(store: Store, name: str, *, kind: str = "agent") -> Agent:
         if workspace is not None:
             raise InvalidState(f"{name} is the agent of the workspace {workspace[0]}", hint="Choose another name for the person.")
         tx.run(tx.sql.agent_put, name=name, kind=kind, now=clock.stamp(tx.now()))
+        if kind == "human" and tx.all(tx.sql.passes_of, kind="agent", name=name):  # looked for once the name is ours
+            raise InvalidState(f"{name} has an agent's token", hint=f"Void it first: `inbox agent token {quoted(name)} --revoke`.")
         return _agent(tx, name)
 
 
+@verb
 def list_agents(store: Store, *, limit: int = 1000) -> tuple[Agent, ...]:
     """Everybody known, by name."""
     checks.limit("limit", limit)
@@ -35,6 +41,7 @@ def list_agents(store: Store, *, limit: int = 1000) -> tuple[Agent, ...]:
         return tuple(Agent(*row) for row in tx.all(tx.sql.agents_all, limit=limit))
 
 
+@verb
 def show_agent(store: Store, name: str) -> Presence:
     """One agent, what it holds, and how much waits for it unread."""
     checks.name("name", name)
@@ -42,6 +49,7 @@ def show_agent(store: Store, name: str) -> Presence:
         return _presence(tx, _agent(tx, name))
 
 
+@verb
 def list_presences(store: Store, *, limit: int = 1000) -> tuple[Presence, ...]:
     """The same of everybody known, by name, as of one moment."""
     checks.limit("limit", limit)

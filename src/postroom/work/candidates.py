@@ -6,6 +6,7 @@ from postroom.core import checks, clock
 from postroom.core.errors import StoreBusy
 from postroom.core.records import Candidate, Claim, Lease, Thread
 from postroom.core.states import HELD, PENDING, PRIORITIES, STATUSES
+from postroom.core.verbs import verb
 from postroom.store.attempts import retried
 from postroom.work import leases, messages
 
@@ -20,6 +21,7 @@ LAPSED = 32  # of each priority, those that lapsed first: the oldest of them goe
 _FIELDS = len(Thread.__fields__)
 
 
+@verb
 def fetch(
     store: Store, *, agent: str, statuses: Iterable[str] | None = None, limit: int = 20, unread: bool = False
 ) -> tuple[Candidate, ...]:
@@ -39,6 +41,7 @@ def fetch(
     return tuple(sorted(found.values(), key=_urgency)[:limit])
 
 
+@verb
 @retried
 def take(store: Store, *, agent: str, lease_seconds: float = leases.LEASE_SECONDS) -> Claim | None:
     """Claim the best candidate, by priority, then age, in one transaction; None if there is none.
@@ -72,6 +75,13 @@ def _free(thread: Thread, lease: Lease | None, agent: str, now: str) -> bool:
     if thread.status == PENDING:
         return thread.assigned_to == agent
     return thread.status in HELD and lease is not None and lease.held and not lease.live(now)
+
+
+@verb
+def outlook(store: Store, *, agent: str) -> tuple[bool, float | None]:
+    """Whether there is something to take for an agent, and else the seconds until the next lease of anybody runs out, if one does."""
+    found, _ = available(store, agent=checks.name("agent", agent))
+    return found, None if found else next_lapse(store, agent=agent)
 
 
 def available(store: Store, *, agent: str) -> tuple[bool, int | None]:

@@ -6,6 +6,7 @@ from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, InvalidState, LeaseHeld, LeaseLost
 from postroom.core.records import Claim, Lease, Posted, Thread
 from postroom.core.states import CLAIMED, PENDING, TERMINAL
+from postroom.core.verbs import verb
 from postroom.core.words import quoted
 from postroom.store.attempts import retried
 from postroom.work import messages
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 LEASE_SECONDS = 900.0
 
 
+@verb
 @retried
 def claim(store: Store, thread_id: str, *, agent: str, lease_seconds: float = LEASE_SECONDS, takeover: bool = False) -> Claim:
     """Take the one lease on a thread.
@@ -60,6 +62,7 @@ def grant(tx: Transaction, thread: Thread, lease: Lease | None, *, agent: str, l
     return Claim(claimed, granted)
 
 
+@verb
 @retried
 def renew(store: Store, thread_id: str, *, agent: str, lease_seconds: float | None = None, lease_token: str | None = None) -> Claim:
     """Extend the caller's lease from now, by its own length unless another is given."""
@@ -71,6 +74,7 @@ def renew(store: Store, thread_id: str, *, agent: str, lease_seconds: float | No
         return Claim(thread, extend(tx, lease, lease_seconds or lease.lease_seconds))
 
 
+@verb
 @retried
 def release(store: Store, thread_id: str, *, agent: str, reason: str = "", to: str | None = None, lease_token: str | None = None) -> Posted:
     """Give a thread back without ending it: pending again, for the same agent or the one named by `to`."""
@@ -84,6 +88,7 @@ def release(store: Store, thread_id: str, *, agent: str, reason: str = "", to: s
         )
 
 
+@verb
 @retried
 def take_back(store: Store, thread_id: str, *, person: str, reason: str = "") -> Posted:
     """Take a thread from whoever holds it, as a person: pending again, for the same agent.
@@ -111,6 +116,15 @@ def _human(tx: Transaction, person: str) -> None:
     if known is None or known[1] != "human":
         hint = f"Only a person takes a thread from its holder: `inbox agent add {quoted(person)} --kind human` makes one known."
         raise InvalidInput(f"{person} is not a person that this store knows", field="person", hint=hint)
+
+
+@verb
+def still_holds(store: Store, thread_id: str, *, agent: str, lease_token: str) -> bool:
+    """Whether a thread that was claimed is still in the hands of who claimed it. Nothing is renewed."""
+    checks.name("agent", agent)
+    with store.read() as tx:
+        thread, lease = messages.found(tx, checks.name("thread", thread_id))
+    return thread.status not in TERMINAL and lease is not None and lease.held and lease.lease_token == lease_token
 
 
 def holding(tx: Transaction, thread_id: str, *, agent: str, lease_token: str | None) -> tuple[Thread, Lease]:

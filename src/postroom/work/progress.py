@@ -5,6 +5,7 @@ from __future__ import annotations
 from postroom.core import checks, jsontext
 from postroom.core.errors import InvalidInput
 from postroom.core.states import BLOCKED, CANCELLED, DONE, FAILED, IN_PROGRESS, TERMINAL
+from postroom.core.verbs import verb
 from postroom.store.attempts import retried
 from postroom.work import leases, messages
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from postroom.work.messages import Content
 
 
+@verb
 @retried
 def update(
     store: Store,
@@ -47,6 +49,7 @@ def update(
         return messages.post(tx, thread, said, kind=kind, sender=agent, to=addressee, event_type="thread.updated", status=status)
 
 
+@verb
 @retried
 def done(
     store: Store,
@@ -65,6 +68,7 @@ def done(
         return _finish(tx, thread_id, said, agent=agent, status=DONE, lease_token=lease_token)
 
 
+@verb
 @retried
 def done_and_take(
     store: Store,
@@ -88,6 +92,7 @@ def done_and_take(
         return posted, take_next(tx, agent=agent, lease_seconds=lease_seconds)
 
 
+@verb
 @retried
 def fail(
     store: Store,
@@ -106,6 +111,7 @@ def fail(
         return _finish(tx, thread_id, said, agent=agent, status=FAILED, lease_token=lease_token)
 
 
+@verb
 @retried
 def cancel(
     store: Store,

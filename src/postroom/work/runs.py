@@ -10,6 +10,7 @@ from postroom.core.errors import InvalidInput, NotFound
 from postroom.core.histories import Holding, Moment, Rhythm, RunHistory, RunSummary
 from postroom.core.records import Event, Thread
 from postroom.core.states import STATUSES
+from postroom.core.verbs import verb
 from postroom.core.words import shown
 from postroom.work import messages
 
@@ -29,6 +30,7 @@ _PAGE = 50
 _END = 2**62
 
 
+@verb
 def list_runs(store: Store, *, limit: int = 50) -> tuple[RunSummary, ...]:
     """Runs, newest activity first, of the latest threads of each status. Threads without a run are the run without a name."""
     checks.limit("limit", limit)
@@ -54,6 +56,7 @@ def _summary(run_id: str, threads: list[Thread]) -> RunSummary:
     )
 
 
+@verb
 def show_run(store: Store, run_id: str) -> RunHistory:
     """The latest threads of a run, who holds them, and the latest that happened in them. Refuses with `NotFound` if it has none."""
     checks.text("run", run_id)
@@ -97,6 +100,7 @@ def _facts(event: Event) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+@verb
 def rhythm(store: Store, *, hours: int = 24) -> Rhythm:
     """How much happened in each of the last hours, the current one included, by the latest events: whose, and in which mailbox."""
     if not 1 <= hours <= LONGEST:

@@ -6,6 +6,7 @@ from postroom.core import checks, clock, jsontext
 from postroom.core.errors import InvalidInput, InvalidState
 from postroom.core.records import Artifact, Conversation, Listing, Message, Posted, Thread
 from postroom.core.states import KINDS, PENDING, PRIORITIES, REPLY_KINDS, STATUSES, TERMINAL
+from postroom.core.verbs import verb
 from postroom.store.attempts import retried
 from postroom.work import leases, messages
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from postroom.work.messages import Content
 
 
+REPLIES = jsontext.dumps(["answer", "control"])
+
+
+@verb
 @retried
 def send(
     store: Store,
@@ -61,6 +66,7 @@ def send(
         return say(tx, thread, lease, said, sender=sender, to=to, kind=kind, event_type="thread.message")
 
 
+@verb
 @retried
 def reply(
     store: Store,
@@ -106,6 +112,7 @@ def _said_before(thread: Thread, message: Message, said: Content) -> Posted:
     return Posted(thread, message, message.event_id)
 
 
+@verb
 def show(store: Store, thread_id: str) -> Conversation:
     """One thread, who holds it, and all that was said."""
     with store.read() as tx:
@@ -119,6 +126,16 @@ def show(store: Store, thread_id: str) -> Conversation:
     return Conversation(thread, lease, said, latest[0] if latest else 0)
 
 
+@verb
+def is_answered(store: Store, thread_id: str, *, after_event: int) -> bool:
+    """Whether an answer or a word of control came to a thread after an event."""
+    checks.event("after-event", after_event)
+    with store.read() as tx:
+        messages.found(tx, checks.name("thread", thread_id))
+        return tx.one(tx.sql.message_after, thread_id=thread_id, after=after_event, kinds=REPLIES) is not None
+
+
+@verb
 @retried
 def mark_read(store: Store, thread_id: str, *, agent: str, event_id: int) -> None:
     """Note that an agent has read a thread up to an event. It never goes back."""
@@ -134,6 +151,7 @@ def mark_read(store: Store, thread_id: str, *, agent: str, event_id: int) -> Non
         tx.run(tx.sql.read_upto, agent=agent, thread_id=thread_id, event_id=event_id, now=now, door=tx.door)
 
 
+@verb
 def list_threads(
     store: Store,
     *,

@@ -8,6 +8,7 @@ from postroom.core import checks, clock, jsontext
 from postroom.core.errors import Interrupted, InvalidInput, NotFound, StoreAway, StoreBusy
 from postroom.core.records import Activity, Claim, Event, Lease, Message, Reply
 from postroom.core.states import KINDS, STATUSES, TERMINAL, WAITED_KINDS
+from postroom.core.verbs import verb
 from postroom.core.words import quoted
 from postroom.store.waking import until
 from postroom.work import candidates, leases, messages
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _SCANNED_AT_ONCE = 500
 
 
+@verb
 def wait_reply(
     store: Store,
     thread_id: str,
@@ -74,6 +76,7 @@ def wait_reply(
     return Reply(True, found.event_id, found)
 
 
+@verb
 def watch(
     store: Store,
     *,
@@ -115,6 +118,7 @@ def watch(
     return Activity(found is not None, cursor, found or ())
 
 
+@verb
 def wait_take(store: Store, *, agent: str, lease_seconds: float = leases.LEASE_SECONDS, timeout_seconds: float = 0) -> Claim | None:
     """Take the next thread, sleeping until there is one: sent, given back, or lapsed. None when the time is over."""
     checks.name("agent", agent)

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     Tell = Callable[[str, Thread, str], None]
 
-REPLIES = jsontext.dumps(["answer", "control"])
-
 
 class Tally(Record):
     """What a worker did."""
@@ -102,17 +100,13 @@ class Worker:
     def _take(self) -> float | None:
         """Fill the free places. The seconds until a lease of someone runs out, if there is nothing to take before."""
         while len(self._running) < self._jobs:
-            found, lapses = candidates.available(self._store, agent=self._agent)
+            found, lapse = candidates.outlook(self._store, agent=self._agent)
             if not found:
-                return None if lapses is None else self._seconds_until(lapses)
+                return lapse
             taken = candidates.take(self._store, agent=self._agent, lease_seconds=self._lease_seconds)
             if taken is not None:
                 self._start(taken)
         return None
-
-    def _seconds_until(self, instant: int) -> float:
-        with self._store.read() as tx:
-            return max((instant - tx.now()) / 1e6, 0.001)
 
     def _start(self, claim: Claim) -> None:
         conversation = threads.show(self._store, claim.thread.thread_id)
@@ -181,9 +175,7 @@ class Worker:
                 leases.renew(self._store, thread_id, agent=self._agent, lease_token=token)
                 kept.renewed()
                 return True
-            with self._store.read() as tx:
-                thread, lease = messages.found(tx, thread_id)
-            return thread.status not in TERMINAL and lease is not None and lease.held and lease.lease_token == token
+            return leases.still_holds(self._store, thread_id, agent=self._agent, lease_token=token)
         except (Conflict, InvalidState, NotFound):
             return False
 
@@ -192,9 +184,7 @@ class Worker:
         for parked in list(self._parked):
             if len(self._running) >= self._jobs:
                 return
-            with self._store.read() as tx:
-                row = tx.one(tx.sql.message_after, thread_id=parked.claim.thread.thread_id, after=parked.question, kinds=REPLIES)
-            if row is not None:
+            if threads.is_answered(self._store, parked.claim.thread.thread_id, after_event=parked.question):
                 self._go_on(parked.claim)
                 self._parked.remove(parked)
 

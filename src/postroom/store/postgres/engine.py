@@ -41,6 +41,8 @@ def written(statement: str) -> str:
 class PostgresStore:
     """An open store on a server. Threads may share it: transactions take turns. A lost connection is made again."""
 
+    elsewhere = False
+
     def __init__(self, place: str, *, door: str = "library", now: Callable[[], int] | None = None) -> None:
         self.address = parse(place)
         self.place = place

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.store.statements import *  # noqa: F403
-from postroom.store.statements import ARTIFACT, LISTED, MESSAGE, cursor_find, mailbox_find
+from postroom.store.statements import ARTIFACT, LISTED, MESSAGE, agent_find, cursor_find, mailbox_find
 
 # Differs from SQLite: json_array_elements_text for json_each.
 message_after = f"""
@@ -67,6 +67,9 @@ entries_search = f"""
     {LISTED} WHERE to_tsvector('simple', e.words)
       @@ to_tsquery('simple', replace(replace(replace(:query, '"* "', ':* & '), '"*', ':*'), '"', ''))
     ORDER BY e.seq DESC LIMIT :limit"""
+
+# Differs from SQLite: the agent is ours until COMMIT.
+agent_lock = f"{agent_find} FOR UPDATE"
 
 # Differs from SQLite: the entry is ours until COMMIT.
 entry_lock = "SELECT 1 FROM entries WHERE id = :id FOR UPDATE"

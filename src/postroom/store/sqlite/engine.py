@@ -53,6 +53,8 @@ def connection(path: str) -> Connection:
 class SqliteStore:
     """An open store in a file. Threads may share it: transactions take turns. Do not carry it across a fork."""
 
+    elsewhere = False
+
     def __init__(self, path: str, *, door: str = "library", solitary: bool = False, now: Callable[[], int] = clock.now) -> None:
         self.place = resolved(path)
         self.door = door

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.store.statements import *  # noqa: F403
-from postroom.store.statements import ARTIFACT, LISTED, MESSAGE, cursor_find, mailbox_find
+from postroom.store.statements import ARTIFACT, LISTED, MESSAGE, agent_find, cursor_find, mailbox_find
 
 # A row of json_each is read once; the list of kinds stays one bind.
 message_after = f"""
@@ -44,6 +44,9 @@ words_settle = "INSERT INTO entry_words (entry_words) VALUES ('rebuild')"
 entries_search = f"""
     {LISTED.replace("FROM entries e", "FROM entry_words w JOIN entries e ON e.seq = w.rowid")}
     WHERE entry_words MATCH :query ORDER BY w.rowid DESC LIMIT :limit"""
+
+# A write transaction is alone anyway.
+agent_lock = agent_find
 
 # A write transaction is alone anyway.
 entry_lock = "SELECT 1 FROM entries WHERE id = :id"

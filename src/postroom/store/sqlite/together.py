@@ -23,6 +23,7 @@ class Spoiled(Contended):
 class Batch:
     """A store inside a transaction that is open already. Nothing in it counts before the whole has ended."""
 
+    elsewhere = False
     data = None  # files beside the store follow what is on disk, and nothing is yet
 
     def __init__(self, store: SqliteStore, *, careful: bool) -> None:

@@ -20,6 +20,7 @@ export class Entries {
     this.error = null;
     this.leaving = new Map(); // id → {entry, timer}: deleted here, and not yet told
     this.reading = null;
+    this.telling = new Map(); // id → what was told last
     this.head = oneAtATime(() => this.readHead());
     this.flush = () => this.tellAll();
     window.addEventListener("pagehide", this.flush);
@@ -166,7 +167,7 @@ export class Entries {
     this.replace(id, { readAt: read ? new Date().toISOString() : null });
     this.changed();
     try {
-      const { entry } = await (read ? put : remove)(at("api", "inbox", id, "read"));
+      const { entry } = await this.inTurn(id, () => (read ? put : remove)(at("api", "inbox", id, "read")));
       this.replace(id, entry);
     } catch (error) {
       if (before) this.replace(id, before);
@@ -174,6 +175,13 @@ export class Entries {
     }
     this.changed();
     return true;
+  }
+
+  /** What is said of one entry is told one after another: a request may overtake another. */
+  inTurn(id, act) {
+    const told = (this.telling.get(id) ?? Promise.resolve()).catch(() => {}).then(act);
+    this.telling.set(id, told);
+    return told;
   }
 
   /** Delete: gone from sight at once, told to the server when it cannot be taken back any more. */

@@ -17,6 +17,7 @@ const PAUSE = 150; // milliseconds after the last letter of a search
 class Inbox {
   constructor(main, id, { room, summary }) {
     Object.assign(this, { main, room, summary, cursor: id, detail: null, workspaces: [] });
+    this.marked = new Set(); // opened here, and so read; unless they say otherwise
     this.entries = new Entries(room === "notices" ? "notices" : "inbox", () => this.draw());
     this.list = new List({ room, remove: (entry) => this.remove(entry), nearEnd: () => this.entries.loadMore() });
     this.below = h("div.below");
@@ -182,8 +183,8 @@ class Inbox {
   /** It was put before a person who looks: that is reading it. */
   loaded(entry) {
     this.entries.replace(entry.id, entry);
-    if (!entry.readAt && !this.marked?.has(entry.id)) {
-      (this.marked ??= new Set()).add(entry.id);
+    if (!entry.readAt && !this.marked.has(entry.id)) {
+      this.marked.add(entry.id);
       this.entries.mark(entry.id, true);
     }
     this.draw();
@@ -225,6 +226,7 @@ class Inbox {
   unread() {
     const id = this.target;
     if (!id || !this.entries.find(id)) return;
+    this.marked.add(id); // also if it is still on its way: what a person says last holds
     this.entries.mark(id, false);
     toast("Marked as unread", { undo: () => this.entries.mark(id, true) });
   }

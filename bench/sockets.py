@@ -1,0 +1,157 @@
+"""Mailboxes over the network: a message on its way to an open WebSocket, and each door beside the library, Redis and NATS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from itertools import count
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter, sleep
+
+import postroom
+from bench import brokers
+from bench.commands import INBOX
+from bench.report import Report, milliseconds, percentile
+from bench.serving import RATE, Served
+from bench.talk import PAYLOAD, Facts, WireTake, talk
+from postroom import mail
+from postroom.store.port import Store
+
+MESSAGES = 300
+LINES, ROUNDS, SECONDS = 16, 3, 1.0
+WAITING, SENDERS = 30_000, 100
+LIBRARY = "library"
+
+
+def run(report: Report) -> None:
+    with TemporaryDirectory() as folder:
+        _on_its_way(report, folder)
+    with TemporaryDirectory() as folder:
+        _side_by_side(report, folder)
+
+
+def _served(folder: str, name: str) -> tuple[str, Served, Facts, Facts]:
+    """A server with both doors; and how each is spoken to."""
+    root = Path(folder) / name
+    root.mkdir()
+    place, path = str(root / "coord.db"), str(root / "s")
+    postroom.init(place)
+    server = Served(INBOX, "serve", "--json", "--port", "0", "--uds", path, "--db", place, "--rate", RATE)
+    return place, server, {"port": server.port, "token": server.token}, {"path": path}
+
+
+# A message on its way
+
+
+def _on_its_way(report: Report, folder: str) -> None:
+    report.section(f"Sockets: from the start of an enqueue in another process to the delivery on an open WebSocket, {MESSAGES} one by one")
+    place, server, tcp, local = _served(folder, "way")
+    with server, closing(postroom.open(place)) as store:
+        for door, facts in (("TCP", tcp), ("Unix socket", local)):
+            line = WireTake({**facts, "session": door.partition(" ")[0], "credit": 1000}, 0)
+            line.line.sendall(line.begin())
+            waits = [_delivered(store, line) for _ in range(MESSAGES + 20)][20:]
+            middle = median(waits)
+            report.row(f"{door}: the client has it, median", milliseconds(middle), "under 5 ms", met=middle < 0.005)
+            report.row(f"{door}: the same, p99", milliseconds(percentile(waits, 0.99)))
+        alone = [_stored(store) for _ in range(MESSAGES)]
+        report.row("of which the enqueue itself takes", milliseconds(median(alone)))
+
+
+def _delivered(store: Store, line: WireTake) -> float:
+    sleep(0.003)  # so that the server is asleep again
+    before, began = line.done, perf_counter()
+    mail.enqueue(store, {"from": "lead", "to": line.facts["session"], "payload": PAYLOAD})
+    acked = b""
+    while not acked:
+        line.came += line.line.recv(65536)
+        acked = line.hear()
+    spent = perf_counter() - began
+    line.line.sendall(acked)
+    while line.done == before:
+        line.came += line.line.recv(65536)
+        assert not line.hear()
+    return spent
+
+
+def _stored(store: Store) -> float:
+    sleep(0.003)
+    began = perf_counter()
+    mail.enqueue(store, {"from": "lead", "to": "nobody", "payload": PAYLOAD})
+    return perf_counter() - began
+
+
+# Side by side
+
+
+def _side_by_side(report: Report, folder: str) -> None:
+    report.section(f"Sockets: enqueue / dequeue + ack, a second; one client at a time; {LINES} at once. All on disk before it is answered")
+    with ExitStack() as stack:
+        said: dict[str, tuple[str, Facts]] = {}
+        for door, kind in (("keep-alive HTTP", "Http"), ("Unix socket, HTTP", "Http"), ("WebSocket", "Wire")):
+            place, server, tcp, local = _served(folder, door.partition(",")[0].replace(" ", "-"))
+            stack.enter_context(server)
+            _fill(place)
+            said[f"postroom: {door}"] = kind, {**(local if door.startswith("Unix") else tcp), "credit": 1}
+        said["postroom: WebSocket, credit for 50"] = "Wire", {**said["postroom: WebSocket"][1], "credit": 50}
+        for name, start in (("Redis streams, appendfsync always", brokers.redis), ("NATS JetStream", brokers.nats)):
+            facts = stack.enter_context(start(folder, 4 * WAITING))
+            if facts is None:
+                report.row(f"{name}: not there", "-")
+                continue
+            label = name if facts.get("always", True) else f"{name}, whose version syncs every 2 min"
+            said[label] = name.split()[0].title(), facts
+        place = str(Path(folder) / "library.db")
+        postroom.init(place)
+        _fill(place)
+        rates = _rounds(said, _Library(stack.enter_context(closing(postroom.open(place)))))
+    report.row("postroom: the library, in its own process", f"{rates[LIBRARY, 'Put', 1]:.0f} / {rates[LIBRARY, 'Take', 1]:.0f}; -")
+    for name in said:
+        one, many = (f"{rates[name, 'Put', lines]:.0f} / {rates[name, 'Take', lines]:.0f}" for lines in (1, LINES))
+        report.row(name, f"{one}; {many}")
+
+
+def _rounds(said: dict[str, tuple[str, Facts]], library: _Library) -> dict[tuple[str, str, int], float]:
+    """Medians of rounds, taken in turns."""
+    found: dict[tuple[str, str, int], list[float]] = {}
+    runs = count()
+    for _ in range(ROUNDS):
+        for verb in ("Put", "Take"):
+            found.setdefault((LIBRARY, verb, 1), []).append(library.rate(verb))
+        for name, (kind, facts) in said.items():
+            for verb, session in (("Put", "put"), ("Take", "take")):
+                for lines in (1, LINES):
+                    here = {**facts, "session": session, "run": next(runs)}
+                    found.setdefault((name, verb, lines), []).append(talk(kind + verb, here, lines=lines, seconds=SECONDS))
+    return {key: median(values) for key, values in found.items()}
+
+
+def _fill(place: str) -> None:
+    with closing(postroom.open(place)) as store:
+        for _ in range(WAITING // 500):
+            mail.enqueue_all(store, [{"from": f"sender-{number % SENDERS}", "to": "take", "payload": PAYLOAD} for number in range(500)])
+
+
+class _Library:
+    """The same verbs in this process, over a store of their own."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def put(self) -> None:
+        mail.enqueue(self._store, {"from": "lead", "to": "put", "payload": PAYLOAD})
+
+    def take(self) -> None:
+        delivery = mail.dequeue(self._store, "take")
+        assert delivery is not None
+        mail.ack(self._store, "take", delivery.message.msg_id, delivery_token=delivery.delivery_token)
+
+    def rate(self, verb: str) -> float:
+        action: Callable[[], None] = {"Put": self.put, "Take": self.take}[verb]
+        done, began = 0, perf_counter()
+        while perf_counter() - began < SECONDS:
+            action()
+            done += 1
+        return done / (perf_counter() - began)

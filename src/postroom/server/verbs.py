@@ -1,0 +1,169 @@
+"""Verbs over HTTP: the same functions as in the library, said by clients that have no file to open. Who may say what is here."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable
+from functools import cache, partial
+from hashlib import sha256
+from time import monotonic
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from postroom import mail, people, tasks, work
+from postroom.core import jsontext, wire
+from postroom.core.errors import Forbidden, InvalidInput, NotFound
+from postroom.core.records import RELAY
+from postroom.core.verbs import VERBS
+from postroom.core.waits import IN_VAIN, is_time, onward
+from postroom.core.words import shown
+from postroom.server.answers import Json
+from postroom.server.callers import Caller
+from postroom.server.desk import Desk
+from postroom.server.requests import Office, checked, json_object
+from postroom.store.port import Store, Transaction
+
+_log = logging.getLogger("postroom.server")
+TURN, SLICE = 25.0, 1.0  # seconds that one request waits, and after which a waiting thread looks whether the server stops
+GIVEN = ("records.Attachment",)  # the records that a client may send
+
+# What an agent may say, by the argument with which it names itself. Of the last it names nobody: those only read.
+AGENTS = {
+    "sender": "work.send work.reply people.notify",
+    "agent": "work.claim work.renew work.release work.update work.done work.done_and_take work.fail work.cancel work.fetch work.take"
+    " work.wait_take work.wait_reply work.watch work.mark_read work.outlook work.still_holds"
+    " people.ask people.read_messages people.old_messages people.own_entries people.find_entry"
+    " people.answer_of people.wait_answer people.workspace_for"
+    " tasks.start_job tasks.accept tasks.accept_next tasks.complete tasks.fail tasks.cancel tasks.acknowledge tasks.waiting tasks.render"
+    " tasks.open_thread",
+    "source_agent": "tasks.submit",
+    "name": "tasks.register",
+    "session": "mail.dequeue mail.wait mail.ack mail.ack_and_dequeue mail.nack mail.extend mail.peek mail.peek_dead_letter mail.outlook"
+    " mail.standing mail.policy",
+    "from": "mail.enqueue mail.enqueue_all",
+    "workspace_id": "people.push",
+    "": "work.is_answered work.show work.list_threads work.list_agents work.show_agent"
+    " tasks.get tasks.find tasks.card tasks.tasks tasks.wait",
+}
+OWN = {name: argument for argument, names in AGENTS.items() for name in names.split()}
+# What concerns the server's machine, its files or its passes is said there alone, whoever asks.
+ONLY_THERE = frozenset(
+    f"people.{name}"
+    for names in (
+        ("add_workspace", "set_workspace", "rotate_token", "workspace_of", "add_queue", "remove_queue", "seed", "note_offered"),
+        ("issue_link", "issue_bearer", "issue_agent_token", "revoke_agent_token", "redeem", "person_of", "revoke"),
+    )
+    for name in names
+)
+SPEAKERS = ("sender", "person", "agent")
+
+
+@cache
+def table() -> dict[str, Callable[..., Any]]:
+    """Every verb that can be said from afar."""
+    for room in (work, mail, people, tasks):
+        for name in room.__all__:
+            getattr(room, name)  # loaded now
+    return dict(VERBS)
+
+
+async def say(request: Request, office: Office, caller: Caller) -> Response:
+    """Run a verb for whoever may say it."""
+    name = request.path_params["verb"]
+    found = table().get(name)
+    if found is None:
+        raise NotFound(f"there is no verb {shown(name)}", hint="It is {room}.{verb}, as in the library: work.send, mail.enqueue.")
+    given = checked(await json_object(request, jsontext.loads), args=list, named=dict)
+    bound = _bound(found, given.get("args", []), given.get("named", {}))
+    await _allowed(office, caller, name, bound)
+    key = request.headers.get("idempotency-key")
+    act = partial(_run, office, _door(caller, bound), name, found, bound)
+    if key is None:
+        return Json(await act())
+    return Json(await office.patience.once((caller.name, name, key, sha256(await request.body()).digest()), act))
+
+
+async def _run(office: Office, door: str, name: str, verb: Callable[..., Any], named: dict[str, Any]) -> bytes:
+    try:
+        if name in IN_VAIN:
+            result = await office.patience.wait(office.desk, partial(_turns, office.desk, door, name, verb, named))
+        else:
+            result = await office.desk.aside(lambda store: verb(store, **named), door)
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:  # of a kind that the library leaves to who calls it
+        _log.warning("%s could not be said: %s: %s", name, type(error).__name__, error)
+        raise InvalidInput(f"{name} cannot do with that: {error}", field="named", hint="Say it as in the library.") from None
+    return jsontext.dumps({"ok": True, "result": wire.encode(result)}).encode()
+
+
+def _turns(desk: Desk, door: str, name: str, verb: Callable[..., Any], named: dict[str, Any], stopping: Callable[[], bool]) -> Any:
+    """Wait in short turns, so that a server that stops is not held up."""
+    store: Store = desk.apart(door)
+    given = named.get("timeout_seconds", 0)
+    if not is_time(given):
+        return verb(store, **named)  # which refuses it
+    until = monotonic() + min(given or TURN, TURN)
+    while True:
+        left = until - monotonic()
+        found = verb(store, **{**named, "timeout_seconds": max(min(left, SLICE), 0.001)})
+        if not IN_VAIN[name](found) or left <= SLICE or stopping():
+            return found
+        named = onward(named, found)
+
+
+def _bound(verb: Callable[..., Any], args: Any, named: Any) -> dict[str, Any]:
+    """The arguments by their names."""
+    try:
+        args, named = wire.decode(args, only=GIVEN), wire.decode(named, only=GIVEN)
+        bound = inspect.signature(verb.__wrapped__).bind(None, *args, **named)  # type: ignore[attr-defined]
+    except (TypeError, RecursionError) as error:
+        raise InvalidInput(f"the verb does not take that: {error}", field="named", hint="Say it as in the library.") from None
+    return dict(list(bound.arguments.items())[1:])
+
+
+async def _allowed(office: Office, caller: Caller, name: str, bound: dict[str, Any]) -> None:
+    if name in ONLY_THERE:
+        raise Forbidden(f"{name} is said on the server's machine alone", hint="Run the command there, with --db PATH.")
+    if caller.agent:
+        _as_agent(caller, name, bound)
+        return
+    for speaker in _speakers(bound) - {caller.name}:
+        known = await office.desk.read(partial(_kind, name=speaker))
+        if known == "human":
+            raise Forbidden(f"{shown(speaker)} is another person", hint="Speak for yourself.")
+
+
+def _speakers(bound: dict[str, Any]) -> set[str]:
+    """Whose names the arguments speak in."""
+    named = [bound.get(key) for key in SPEAKERS] + _senders(bound)
+    return {name for name in named if isinstance(name, str)}
+
+
+def _door(caller: Caller, bound: dict[str, Any]) -> str:
+    """A person who speaks in an agent's name relays it: nobody vouched for that."""
+    return caller.door if _speakers(bound) <= {caller.name} else RELAY
+
+
+def _kind(tx: Transaction, *, name: str) -> str | None:
+    row = tx.one(tx.sql.agent_find, name=name)
+    return None if row is None else str(row[1])
+
+
+def _as_agent(caller: Caller, name: str, bound: dict[str, Any]) -> None:
+    own = OWN.get(name)
+    if own is None:
+        raise Forbidden(f"{name} is not for agents", hint="Ask a person.")
+    if not own:
+        return
+    said = _senders(bound) if own == "from" else [bound.get(own)]
+    mine = caller.workspace and caller.workspace.workspace_id if own == "workspace_id" else caller.name
+    if any(one != mine for one in said):
+        raise Forbidden(f"this token is {caller.name}'s", hint=f"Name yourself {caller.name}, or bring the other's token.")
+
+
+def _senders(bound: dict[str, Any]) -> list[Any]:
+    given = (bound.get("message"),) if "message" in bound else bound.get("messages")
+    messages = given if isinstance(given, (tuple, list)) else ()
+    return [one.get("from") if isinstance(one, dict) else None for one in messages]

@@ -1,0 +1,1 @@
+"""A store behind a server: its verbs travel, its transactions stay there."""

@@ -1,0 +1,45 @@
+"""The transcripts again, with the store behind a server: the same output and the same exit codes. What differs is listed here, with why."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cli.remote import Remote
+from tests.cli.transcript import Scene, every_scene
+from tests.relay import Relay
+
+# Files of transcripts that are not about a store that can be elsewhere.
+LOCAL = {
+    "completion": "needs no store",
+    "help": "needs no store",
+    "init": "makes a store, on the machine that has it",
+    "notifier": "queues are folders",
+    "queue": "queues are folders",
+    "skill": "needs no store",
+    "thread": "queues are folders",
+    "version": "needs no store",
+}
+# Commands that concern the server's machine: refused over the network, and then run there, so that the scene goes on.
+HERE = frozenset(("agent token", "mcp", "serve", "sign-in", "workspace add", "workspace set", "workspace token"))
+# Scenes in which numbers differ: a server shows people a question at once, and that is an event of its own, which others are counted after.
+COUNTED = {("update", "A question can be asked of somebody else")}
+# Over TCP, with a person's token, a few of them again: it is the same from the first line on.
+AGAIN = ("send", "wait-reply", "watch")
+
+SCENES = [("unix", scene) for scene in every_scene() if scene.file not in LOCAL]
+SCENES += [("http", scene) for _, scene in SCENES if scene.file in AGAIN]
+
+
+@pytest.mark.parametrize(("wire", "scene"), SCENES, ids=[f"{wire}: {scene.file}: {scene.sentence}" for wire, scene in SCENES])
+def test_the_transcript_from_afar(wire: str, scene: Scene, tmp_path: Path, relay: Relay) -> None:
+    with closing(Remote(tmp_path, relay, wire, HERE)) as inbox:
+        seen = scene.play(tmp_path, inbox)
+    told = "\n".join(f"{step.mark} {step.line}\n{text}" for step, text in zip(scene.steps, seen))
+    expected = "\n".join(f"{step.mark} {step.line}\n{step.expected}" for step in scene.steps)
+    if (scene.file, scene.sentence) in COUNTED:
+        told, expected = (re.sub(r'event_id": \d+', 'event_id": 1', text) for text in (told, expected))
+    assert told == expected

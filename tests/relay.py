@@ -1,0 +1,152 @@
+"""A real server in front of a test's store.
+
+One in each process that runs tests, over TCP and over a Unix socket, in a thread. It is the server that `inbox serve` starts, but
+for its desk: each test has one of its own, over its own file and with its own time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import Self
+from unittest.mock import patch
+
+import uvicorn
+
+from postroom.core import clock as time
+from postroom.server import app, serving
+from postroom.server import desk as desks
+from postroom.server.desk import Desk
+from postroom.server.guard import names
+from postroom.server.lines import Line
+from postroom.server.local import LocalDoor
+from postroom.server.requests import Office
+from postroom.server.settings import Settings
+from postroom.store import init_store
+from postroom.store.port import Store, Watch
+from postroom.store.sqlite.bell import BellWatch
+from postroom.store.sqlite.engine import SqliteStore
+from tests.wired import Asleep
+
+LONG = 30.0
+OWN = "the server itself"
+
+
+class Overheard(SqliteStore):
+    """The server's store. Whoever wants to know is told when a verb goes to sleep; the server itself, by its own door, is let be."""
+
+    data = None  # no twin: nothing is written beside a test's store
+    listeners: list[Asleep]
+    cellar: Executor
+
+    def close(self) -> None:
+        self.cellar.submit(super().close)  # the kernel takes its time, and the next test would wait for it
+
+    def watch(self, *topics: str) -> BellWatch:
+        watch = super().watch(*topics)
+        return watch if self.door == OWN else _Bedside(self.listeners, watch)  # type: ignore[return-value] # as it is, with somebody beside it
+
+
+class _Bedside:
+    def __init__(self, listeners: list[Asleep], watch: Watch) -> None:
+        self._listeners = listeners
+        self._watch = watch
+
+    def wait(self, seconds: float | None, wake: int | None = None) -> None:
+        for tell in self._listeners:
+            tell(seconds)
+        self._watch.wait(seconds, wake)
+
+    def __enter__(self) -> Self:
+        self._watch.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._watch.__exit__(*exc)
+
+
+class Relay:
+    """The server. It runs until the tests are over."""
+
+    def __init__(self) -> None:
+        self._folder = TemporaryDirectory(prefix="postroom-relay-")
+        self._socket = str(Path(self._folder.name) / "relay")
+        self._loop = asyncio.new_event_loop()
+        self._listeners: list[Asleep] = []
+        self._closing: list[Future[None]] = []
+        self._cellar = ThreadPoolExecutor(2)
+        self._ready: Future[None] = Future()
+        self._bound = serving._bound(Settings("", port=0))
+        self._thread = Thread(target=self._run, name="relay", daemon=True)
+        self._thread.start()
+        self._ready.result(LONG)
+
+    def url(self, wire: str) -> str:
+        return f"unix:{self._socket}" if wire == "unix" else f"http://127.0.0.1:{self._bound.getsockname()[1]}"
+
+    @contextmanager
+    def serving(self, place: str, now: Callable[[], int]) -> Iterator[None]:
+        """The server has this store meanwhile."""
+        asyncio.run_coroutine_threadsafe(self._change(place, now), self._loop).result(LONG)
+        yield
+        # Its threads end in their own time: the next test does not wait for them.
+        self._closing.append(asyncio.run_coroutine_threadsafe(self._office.desk.close(), self._loop))
+
+    @contextmanager
+    def overhearing(self, asleep: Asleep) -> Iterator[None]:
+        """Be told when a verb that waits goes to sleep."""
+        self._listeners.append(asleep)
+        try:
+            yield
+        finally:
+            self._listeners.remove(asleep)
+
+    def stop(self) -> None:
+        for closes in self._closing:
+            closes.result(LONG)
+        self._loop.call_soon_threadsafe(setattr, self._server, "should_exit", True)
+        self._thread.join(LONG)
+        assert not self._thread.is_alive()
+        self._cellar.shutdown()
+        self._folder.cleanup()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._serve())
+        except BaseException as error:
+            if not self._ready.done():
+                self._ready.set_exception(error)
+            raise
+        finally:
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        place = str(Path(self._folder.name) / "nobody.db")
+        init_store(place)
+        hosts, origins = names("127.0.0.1", self._bound.getsockname()[1], (), secure=False)
+        application = app.build(lambda: self._desk(place, time.now), self._open, hosts=hosts, origins=origins, most_sockets=10)
+        config = uvicorn.Config(application, http=Line, log_level="error", access_log=False)
+        with closing(LocalDoor(self._socket)) as door:
+            self._server = serving._Stoppable(config, [], door, lambda: self._ready.set_result(None))
+            await self._server.serve(sockets=[self._bound])
+
+    def _open(self, desk: Desk) -> Office:
+        self._office = Office(desk, person="user", dev=True, rate=1_000_000, secure=False, proxied=False)
+        return self._office
+
+    async def _change(self, place: str, now: Callable[[], int]) -> None:
+        self._office.desk = self._desk(place, now)
+
+    def _desk(self, place: str, now: Callable[[], int]) -> Desk:
+        def opened(place: str, *, door: str) -> Store:
+            store = Overheard(place, door=OWN, now=now)
+            store.listeners, store.cellar = self._listeners, self._cellar
+            return store
+
+        with patch.object(desks, "open_store", opened):
+            return Desk(place)

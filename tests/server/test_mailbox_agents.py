@@ -1,0 +1,471 @@
+"""Mailboxes over HTTP, for who works with them: sending, taking, waiting, acknowledging; each in its own, and nobody in another's."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import count
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from postroom import mail, people
+from tests.cli.process import LIMIT, eventually
+from tests.server.office import JSON, Desk, Office, refusal
+from tests.server.rooms import STRANGE, dead_letter, opened, part
+
+Found = Callable[..., Office]
+NAMES = count(1)
+DOTS = [".", "..", "...", "../..", "a/../b", "%2e%2e", "//", "inner space", "dequeue", "dead-letter", "ack"]
+
+
+class Session:
+    """An agent without a workspace: its name, its token, and what it says over HTTP."""
+
+    def __init__(self, office: Office, name: str = "") -> None:
+        self.office = office
+        self.name = name or f"session of {next(NAMES)}"
+        with opened(office) as store:
+            self.token = people.issue_agent_token(store, name=self.name)
+
+    @property
+    def http(self) -> httpx.Client:
+        return self.office.client(self.token)
+
+    @property
+    def place(self) -> str:
+        named = self.name.replace(".", "%2E") if self.name in (".", "..") else part(self.name)  # clients walk up and down on dots
+        return f"/api/mailbox/{named}"
+
+    def enqueue(self, **message: Any) -> httpx.Response:
+        return self.http.post("/api/mailbox", json=message)
+
+    def send(self, to: str, payload: str = "Hello", **more: Any) -> str:
+        answer = self.enqueue(to=to, payload=payload, **more)
+        assert answer.status_code == 201, answer.text
+        msg_id: str = answer.json()["msg_id"]
+        return msg_id
+
+    def dequeue(self, wait: str = "") -> httpx.Response:
+        return self.http.post(f"{self.place}/dequeue{f'?wait={wait}' if wait else ''}")
+
+    def take(self) -> dict[str, Any]:
+        answer = self.dequeue()
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def say(self, step: str, msg_id: str, **said: Any) -> httpx.Response:
+        return self.http.post(f"{self.place}/{part(msg_id)}/{step}", json=said)
+
+
+@pytest.fixture
+def lead(office: Office) -> Session:
+    return Session(office)
+
+
+@pytest.fixture
+def analyst(office: Office) -> Session:
+    return Session(office)
+
+
+# Sending
+
+
+def test_a_message_is_stored_once_and_said_to_be_known_after(lead: Session, analyst: Session) -> None:
+    message = {"to": analyst.name, "payload": "analyze the auth module", "msg_id": f"{lead.name}:1"}
+    first, again = lead.enqueue(**message), lead.enqueue(**message)
+    assert (first.status_code, first.json()) == (201, {"msg_id": f"{lead.name}:1", "queued": True, "pending": 1})
+    assert (again.status_code, again.json()) == (200, {"msg_id": f"{lead.name}:1", "queued": False, "pending": 1})
+
+
+def test_the_sender_is_whoever_asks(office: Office, desk: Desk, lead: Session, analyst: Session) -> None:
+    lead.send(analyst.name)
+    lead.send(analyst.name, **{"from": lead.name})
+    lead.enqueue(**{"to": analyst.name, "payload": "x", "from": None})
+    assert desk.http.post("/api/mailbox", json={"to": analyst.name, "payload": "x"}).status_code == 201
+    assert office.person.post("/api/mailbox", json={"to": analyst.name, "payload": "x"}).status_code == 201
+    senders = [waiting["from"] for waiting in analyst.http.get(analyst.place).json()["messages"]]
+    assert sorted(senders) == sorted([lead.name] * 3 + [desk.agent, "user"])
+
+
+@pytest.mark.parametrize("other", ["user", "somebody else", "nobody-yet", "{desk}", ""])
+def test_an_agent_sends_as_itself_alone(office: Office, desk: Desk, lead: Session, analyst: Session, other: str) -> None:
+    sender = other.replace("{desk}", desk.agent)
+    refusal(lead.enqueue(**{"to": analyst.name, "payload": "Forged", "from": sender}), 403, "forbidden")
+    assert analyst.dequeue().status_code == 204
+    if other != "{desk}":
+        refusal(desk.http.post("/api/mailbox", json={"to": analyst.name, "payload": "Forged", "from": sender}), 403, "forbidden")
+
+
+def test_a_person_sends_as_anybody_but_another_person(office: Office, analyst: Session) -> None:
+    office.inbox.ok("agent", "add", "maria", "--kind", "human")
+    message = {"to": analyst.name, "payload": "Hello"}
+    refusal(office.person.post("/api/mailbox", json={**message, "from": "maria"}), 403, "forbidden")
+    assert office.person.post("/api/mailbox", json={**message, "from": "nightly"}).status_code == 201
+    assert office.person.post("/api/mailbox", json={**message, "from": "user"}).status_code == 201
+    assert analyst.http.get(analyst.place).json()["total"] == 2
+
+
+@pytest.mark.parametrize("sender", [3, ["user"], {"name": "user"}, True, "a\u0000b", "two\nlines"])
+def test_a_sender_that_is_no_name_is_refused(office: Office, lead: Session, analyst: Session, sender: Any) -> None:
+    refusal(office.person.post("/api/mailbox", json={"to": analyst.name, "payload": "x", "from": sender}), 400, "invalid_input")
+    refusal(lead.enqueue(**{"to": analyst.name, "payload": "x", "from": sender}), 403, "forbidden")
+    assert analyst.dequeue().status_code == 204
+
+
+def test_what_the_sender_added_comes_back_to_the_letter(lead: Session, analyst: Session) -> None:
+    extra = {"priority": 10**30, "tags": ["a", {"b": None}], "protocolVersion": "1", "größe": 0.1, "__proto__": 1}
+    lead.send(analyst.name, "Grüße ☃\r\n\u2028", createdAt=1743999600, **extra)
+    message = json.loads(analyst.dequeue().text)["message"]
+    assert message["payload"] == "Grüße ☃\r\n\u2028"
+    assert message["created_at"] == 1743999600
+    assert {name: message[name] for name in extra if name != "protocolVersion"} == {
+        k: v for k, v in extra.items() if k != "protocolVersion"
+    }
+    assert message["protocol_version"] == "1"
+
+
+def test_an_alias_is_resolved(office: Office, lead: Session, analyst: Session) -> None:
+    alias = f"reviewer-{next(NAMES)}"
+    office.mailbox.ok("alias", alias, analyst.name)
+    lead.send(alias)
+    assert analyst.take()["message"]["to"] == analyst.name
+
+
+BROKEN = [
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b'"x"',
+    b"3",
+    b'{"to": NaN}',
+    b"\xff",
+    b'{"to": "\\ud800", "payload": "x"}',
+    b"[" * 5000,
+    b'{"a": ' + b"[" * 9999,
+]
+
+
+@pytest.mark.parametrize("content", BROKEN, ids=lambda content: repr(content[:20]))
+def test_a_message_that_is_none_is_refused(lead: Session, content: bytes) -> None:
+    refusal(lead.http.post("/api/mailbox", content=content, headers=JSON), 400, "invalid_input")
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        ({"payload": "x"}, "to"),
+        ({"to": "a"}, "payload"),
+        ({"to": "a", "payload": 3}, "payload"),
+        ({"to": "a", "payload": "a\u0000b"}, "payload"),
+        ({"to": "a", "payload": "x", "msg_id": ""}, "msg_id"),
+        ({"to": "a", "payload": "x", "msg_id": "x" * 401}, "msg_id"),
+        ({"to": "a", "payload": "x", "msg_id": "a", "msgId": "b"}, "msg_id"),
+        ({"to": "a", "payload": "x", "created_at": -1}, "created_at"),
+        ({"to": "a", "payload": "x", "created_at": 1743999600000}, "created_at"),
+        ({"to": "a", "payload": "x", "extra": "x" * 70_000}, "message"),
+    ],
+)
+def test_a_malformed_message_is_refused_by_the_fields_name(lead: Session, message: dict[str, Any], field: str) -> None:
+    assert refusal(lead.enqueue(**message), 400, "invalid_input")["field"] == field
+
+
+def test_a_message_is_json_and_says_so(lead: Session) -> None:
+    for headers in ({}, {"Content-Type": "text/plain"}, {"Content-Type": "application/x-www-form-urlencoded"}):
+        refusal(lead.http.post("/api/mailbox", content=b'{"to": "a", "payload": "x"}', headers=headers), 400, "invalid_input")
+
+
+def test_a_payload_of_ten_mebibytes_passes_whole_and_a_byte_more_is_refused(lead: Session, analyst: Session) -> None:
+    whole = "x" * (10 << 20)
+    assert refusal(lead.enqueue(to=analyst.name, payload=whole + "x"), 400, "invalid_input")["field"] == "payload"
+    lead.send(analyst.name, whole)
+    assert analyst.take()["message"]["payload"] == whole
+
+
+# Taking
+
+
+def test_a_delivery_is_what_the_command_prints(office: Office, lead: Session, analyst: Session) -> None:
+    sent = [lead.send(analyst.name, f"{number}", extra=[number]) for number in range(2)]
+    over_http = analyst.take()
+    analyst.say("ack", sent[0], delivery_token=over_http["delivery_token"])
+    printed = office.mailbox.ok("dequeue", "--session", analyst.name)
+    assert set(printed) - {"ok", "schema_version", "command"} == set(over_http)
+    assert list(printed["message"]) == list(over_http["message"])
+    assert (over_http["message"]["payload"], printed["message"]["payload"]) == ("0", "1")
+
+
+def test_nothing_to_take_is_204_and_makes_no_mailbox(office: Office, analyst: Session) -> None:
+    answer = analyst.dequeue()
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert analyst.dequeue("0.01").status_code == 204
+    assert analyst.name not in [box["session"] for box in office.get("/api/mailboxes")["mailboxes"]]
+
+
+def test_the_receipt_says_who_took_it_and_by_which_door(office: Office, lead: Session, analyst: Session) -> None:
+    msg_id = lead.send(analyst.name)
+    analyst.say("ack", analyst.take()["message"]["msg_id"])
+    steps = office.mailbox.ok("show", "--msg-id", msg_id)["steps"]
+    assert [step["step"] for step in steps] == ["stored", "offered", "acked"]
+    assert steps[1]["receiver"] == analyst.name
+
+
+def test_each_step_answers_as_its_command(lead: Session, analyst: Session) -> None:
+    msg_id = lead.send(analyst.name)
+    token = analyst.take()["delivery_token"]
+    extended = analyst.say("extend", msg_id, seconds=100, delivery_token=token)
+    assert (extended.status_code, set(extended.json())) == (200, {"msg_id", "in_flight_until"})
+    nacked = analyst.say("nack", msg_id, reason="no such module", delivery_token=token)
+    assert (nacked.status_code, nacked.json()["state"], nacked.json()["changed"]) == (200, "nacked", True)
+    assert nacked.json()["retry_at"]
+    assert refusal(analyst.say("ack", msg_id), 409, "invalid_state")["state"] == "nacked"
+    other = lead.send(lead.name)
+    acked = lead.say("ack", lead.take()["message"]["msg_id"])
+    assert acked.json() == {"msg_id": other, "state": "acked", "changed": True}
+    assert lead.say("ack", other).json() == {"msg_id": other, "state": "acked", "changed": False}
+
+
+def test_a_delivery_that_is_over_cannot_be_spoken_for(office: Office, lead: Session, analyst: Session) -> None:
+    msg_id = lead.send(analyst.name)
+    with opened(office) as store:
+        mail.set_policy(store, analyst.name, inflight_timeout_secs=0.000001, base_backoff_secs=0.000001)
+    old = analyst.take()["delivery_token"]
+    with opened(office) as store:
+        mail.set_policy(store, analyst.name, inflight_timeout_secs=600)
+    new = analyst.take()["delivery_token"]
+    for step in ("ack", "nack", "extend"):
+        refusal(analyst.say(step, msg_id, delivery_token=old), 409, "delivery_lost")
+        refusal(analyst.say(step, msg_id, delivery_token=""), 409, "delivery_lost")
+    assert analyst.say("ack", msg_id, delivery_token=new).json()["changed"] is True
+
+
+def test_an_id_that_never_was_or_is_anothers_is_not_found(office: Office, lead: Session, analyst: Session) -> None:
+    msg_id = lead.send(analyst.name)
+    for step in ("ack", "nack", "extend"):
+        refusal(lead.say(step, msg_id), 404, "not_found")
+        refusal(analyst.say(step, "never"), 404, "not_found")
+
+
+WRONG = [
+    ("ack", {"delivery_token": 3}, "delivery_token"),
+    ("nack", {"reason": 3}, "reason"),
+    ("nack", {"reason": "a\u0000b"}, "reason"),
+    ("extend", {"seconds": "1"}, "seconds"),
+    ("extend", {"seconds": True}, "seconds"),
+    ("extend", {"seconds": 0}, "seconds"),
+    ("extend", {"seconds": -1}, "seconds"),
+    ("extend", {"seconds": 10**400}, "body"),
+    ("ack", {"reason": "x"}, "reason"),
+    ("ack", {"token": "x"}, "token"),
+]
+
+
+@pytest.mark.parametrize(("step", "said", "field"), WRONG)
+def test_what_is_said_wrongly_of_a_message_is_refused(lead: Session, analyst: Session, step: str, said: dict[str, Any], field: str) -> None:
+    msg_id = lead.send(analyst.name)
+    analyst.take()
+    answer = analyst.say(step, msg_id, **said)
+    assert refusal(answer, 400, "invalid_input")["field"] in (field, "seconds")
+    assert analyst.http.get(analyst.place).json()["messages"][0]["state"] == "in_flight"
+
+
+@pytest.mark.parametrize("name", [*STRANGE, *DOTS])
+def test_any_character_survives_in_a_name_and_an_id(office: Office, lead: Session, name: str) -> None:
+    odd = Session(office, name)
+    msg_id = f"{name}:{next(NAMES)}/..?#%"
+    lead.send(name, msg_id=msg_id)
+    taken = odd.take()
+    assert (taken["message"]["msg_id"], taken["message"]["to"]) == (msg_id, name)
+    assert odd.say("extend", msg_id, delivery_token=taken["delivery_token"]).json()["msg_id"] == msg_id
+    assert odd.say("nack", msg_id, reason=name).json()["state"] == "nacked"
+    with opened(office) as store:
+        assert mail.show(store, msg_id).state == "nacked"
+
+
+# Waiting
+
+
+def _begin(pool: ThreadPoolExecutor, session: Session, wait: str = "50") -> Future[httpx.Response]:
+    return pool.submit(session.dequeue, wait)
+
+
+def _waiting(pool: ThreadPoolExecutor, session: Session) -> Future[httpx.Response]:
+    """A call that is known to wait, where only one may: it is the reason why another is refused."""
+    call = _begin(pool, session)
+    eventually(lambda: call.done() or session.dequeue("0.01").status_code == 429)
+    if not call.done():
+        return call
+    assert call.result().status_code == 429, call.result().text  # the other came first
+    return _waiting(pool, session)
+
+
+@pytest.fixture
+def narrow(found: Found) -> Office:
+    """An office where one call may wait."""
+    return found("--max-waits", "1").open()
+
+
+def test_a_message_of_another_process_wakes_who_waits(narrow: Office) -> None:
+    analyst = Session(narrow)
+    with ThreadPoolExecutor(1) as pool:
+        call = _waiting(pool, analyst)
+        narrow.mailbox.ok("enqueue", "--from", "lead", "--to", analyst.name, "--payload", "At last")
+        answer = call.result(LIMIT)
+    assert (answer.status_code, answer.json()["message"]["payload"]) == (200, "At last")
+    assert narrow.close() == 0
+
+
+def test_a_retry_that_falls_due_wakes_who_waits(narrow: Office) -> None:
+    analyst = Session(narrow)
+    with opened(narrow) as store:
+        mail.set_policy(store, analyst.name, base_backoff_secs=0.3)
+        msg_id = mail.enqueue(store, {"from": "lead", "to": analyst.name, "payload": "Again"}).msg_id
+        mail.dequeue(store, analyst.name)
+        mail.nack(store, analyst.name, msg_id)
+    answer = analyst.dequeue("50")
+    assert (answer.status_code, answer.json()["message"]["attempt"]) == (200, 1)
+
+
+def test_who_waits_is_told_when_the_server_stops(narrow: Office) -> None:
+    analyst = Session(narrow)
+    with ThreadPoolExecutor(1) as pool:
+        call = _waiting(pool, analyst)
+        assert narrow.close() == 0
+        assert call.result(LIMIT).status_code == 204
+
+
+def test_who_leaves_while_waiting_takes_nothing(narrow: Office) -> None:
+    analyst, place = Session(narrow), urlsplit(narrow.url)
+    head = f"POST {analyst.place}/dequeue?wait=50 HTTP/1.1\r\nHost: {place.netloc}\r\nAuthorization: Bearer {analyst.token}\r\n\r\n"
+    with socket.create_connection((place.hostname, place.port), timeout=LIMIT) as line:
+        line.sendall(head.encode())
+        eventually(lambda: analyst.dequeue("0.01").status_code == 429)  # it waits
+    eventually(lambda: analyst.dequeue("0.01").status_code == 204)  # its place is free
+    narrow.mailbox.ok("enqueue", "--from", "lead", "--to", analyst.name, "--payload", "For who is there")
+    taken = analyst.take()["message"]
+    assert (taken["payload"], taken["attempt"]) == ("For who is there", 0)
+
+
+def test_whose_token_is_void_while_waiting_takes_nothing(narrow: Office) -> None:
+    analyst = Session(narrow)
+    with ThreadPoolExecutor(1) as pool:
+        call = _waiting(pool, analyst)
+        narrow.inbox.ok("agent", "token", analyst.name, "--revoke")
+        narrow.mailbox.ok("enqueue", "--from", "lead", "--to", analyst.name, "--payload", "Not for you")
+        refusal(call.result(LIMIT), 401, "unauthenticated")
+    (waiting,) = narrow.get(analyst.place)["messages"]
+    assert (waiting["state"], waiting["attempt"]) == ("pending", 0)
+
+
+def test_of_many_who_wait_each_message_wakes_one(office: Office, lead: Session, analyst: Session) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        calls = [_begin(pool, analyst) for _ in range(8)]
+        sent = {
+            office.mailbox.ok("enqueue", "--from", f"{lead.name} {number}", "--to", analyst.name, "--payload", "x")["msg_id"]
+            for number in range(8)
+        }
+        taken = [call.result(LIMIT).json()["message"]["msg_id"] for call in calls]
+    assert sorted(taken) == sorted(sent)
+
+
+@pytest.mark.parametrize("wait", ["-1", "51", "x", "nan", "inf", "1e1", "1_0", "%20", "50.0000000001", "9" * 400])
+def test_a_wait_that_is_none_is_refused(analyst: Session, wait: str) -> None:
+    assert refusal(analyst.dequeue(wait), 400, "invalid_input")["field"] == "wait"
+
+
+# Whose mailbox it is
+
+
+def _touch(client: httpx.Client, session: str, msg_id: str) -> dict[str, int]:
+    """Everything that can be done with a mailbox; how each was answered."""
+    place = f"/api/mailbox/{part(session)}"
+    message = f"{place}/{part(msg_id)}"
+    answers = {
+        "peek": client.get(place),
+        "dead": client.get(f"{place}/dead-letter"),
+        "dequeue": client.post(f"{place}/dequeue"),
+        "wait": client.post(f"{place}/dequeue?wait=0.01"),
+        "extend": client.post(f"{message}/extend", json={}),
+        "ack": client.post(f"{message}/ack", json={}),
+        "nack": client.post(f"{message}/nack", json={}),
+        "retry": client.post(f"{place}/dead-letter/retry", json={}),
+        "purge dead": client.delete(f"{place}/dead-letter"),
+        "purge": client.delete(place),
+    }
+    return {name: answer.status_code for name, answer in answers.items()}
+
+
+def test_the_mailbox_of_another_is_closed(office: Office, desk: Desk, other: Desk, lead: Session, analyst: Session) -> None:
+    for owner in (analyst.name, desk.agent, "user", analyst.name.upper(), f"{lead.name}x"):
+        msg_id = lead.send(owner)
+        for client in (lead.http, other.http):
+            assert set(_touch(client, owner, msg_id).values()) == {403}
+        (waiting,) = office.get(f"/api/mailbox/{part(owner)}")["messages"]
+        assert (waiting["msg_id"], waiting["state"]) == (msg_id, "pending")
+
+
+@pytest.mark.parametrize("kind", ["session", "workspace"])
+def test_an_agent_has_its_own_mailbox_but_does_not_clear_it(office: Office, desk: Desk, lead: Session, analyst: Session, kind: str) -> None:
+    client, name = (analyst.http, analyst.name) if kind == "session" else (desk.http, desk.agent)
+    found = _touch(client, name, lead.send(name))
+    allowed = {"peek": 200, "dead": 200, "dequeue": 200, "wait": 204, "extend": 200, "ack": 200, "nack": 200}
+    assert found == {**allowed, "retry": 403, "purge dead": 403, "purge": 403}
+
+
+def test_a_person_may_do_all(office: Office, lead: Session, analyst: Session) -> None:
+    found = _touch(office.person, analyst.name, lead.send(analyst.name))
+    assert found == {**dict.fromkeys(found, 200), "wait": 204}
+    for _ in range(3):
+        lead.send(analyst.name)
+    assert office.person.delete(analyst.place).json() == {"purged": 3}
+    assert office.person.delete(analyst.place).json() == {"purged": 0}
+    assert analyst.dequeue().status_code == 204
+
+
+def test_an_agent_sees_its_own_dead_letters(office: Office, analyst: Session) -> None:
+    with opened(office) as store:
+        msg_id = dead_letter(store, analyst.name)
+    (entry,) = analyst.http.get(f"{analyst.place}/dead-letter").json()["entries"]
+    assert entry["msg_id"] == msg_id
+
+
+def test_a_stranger_has_no_mailbox(office: Office, analyst: Session) -> None:
+    for client in (office.stranger, office.client("pra_" + "0" * 64), office.client(analyst.token[:-1])):
+        assert set(_touch(client, analyst.name, "x").values()) == {401}
+        refusal(client.post("/api/mailbox", json={"to": analyst.name, "payload": "x"}), 401, "unauthenticated")
+
+
+# Tokens
+
+
+def test_a_new_token_makes_the_old_one_void_at_once(office: Office, analyst: Session) -> None:
+    old = analyst.token
+    assert analyst.dequeue().status_code == 204
+    analyst.token = office.inbox.ok("agent", "token", analyst.name)["token"]
+    assert analyst.dequeue().status_code == 204
+    refusal(office.client(old).post(f"{analyst.place}/dequeue"), 401, "unauthenticated")
+
+
+def test_a_revoked_token_is_void_at_once(office: Office, analyst: Session) -> None:
+    office.inbox.ok("agent", "token", analyst.name, "--revoke")
+    refusal(analyst.dequeue(), 401, "unauthenticated")
+    refusal(analyst.enqueue(to=analyst.name, payload="x"), 401, "unauthenticated")
+
+
+def test_an_agents_token_is_no_cookie(office: Office, analyst: Session) -> None:
+    answer = office.stranger.get(analyst.place, headers={"Cookie": f"postroom_session={analyst.token}"})
+    refusal(answer, 401, "unauthenticated")
+    assert office.stranger.get(f"/sign-in?token={analyst.token}").status_code == 404
+
+
+def test_each_name_has_its_own_rate(found: Found) -> None:
+    office = found("--rate", "1").open()
+    busy, calm = Session(office), Session(office)
+    eventually(lambda: busy.dequeue().status_code == 429)
+    assert calm.dequeue().status_code == 204

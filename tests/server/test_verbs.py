@@ -1,0 +1,471 @@
+"""Verbs over the network: who may say what, and that what is said is done once, refused alike, and waited for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from itertools import count
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+import postroom
+from postroom import mail, people, work
+from postroom.core import errors
+from postroom.core.errors import Forbidden, Invalid, Missing, Refusal, Unauthenticated
+from postroom.core.records import Attachment
+from postroom.core.waits import IN_VAIN
+from postroom.server.answers import failure, status_of
+from postroom.server.verbs import ONLY_THERE, OWN, table
+from postroom.store.port import Store
+from postroom.store.remote.engine import RemoteStore
+from tests.server.office import JSON, Desk, Office, refusal
+
+NAMES = count(1)
+# What is left to people: neither agents' nor only the server's machine's. A new verb is somebody's, or here.
+PEOPLES = {
+    *("mail.aliases", "mail.purge", "mail.purge_dead_letter", "mail.remove_alias", "mail.retry_dead_letter", "mail.sessions"),
+    *("mail.set_alias", "mail.set_policy", "mail.show", "mail.sweep"),
+    *("people.delete_entry", "people.focus", "people.history", "people.list_queues", "people.list_workspaces", "people.mark_read"),
+    *("people.mark_unread", "people.remove_workspace", "people.reply", "people.search", "people.show_entry", "people.show_workspace"),
+    "people.welcome",
+    *("tasks.begin_sheet", "tasks.end_job", "tasks.end_sheet", "tasks.jobs", "tasks.pending", "tasks.settle"),
+    *("work.add_agent", "work.list_presences", "work.list_runs", "work.rhythm", "work.show_run", "work.take_back"),
+}
+
+
+def say(client: httpx.Client, verb: str, *args: object, once: str | None = None, **named: Any) -> httpx.Response:
+    headers = {} if once is None else {"Idempotency-Key": once}
+    return client.post(f"/api/verbs/{verb}", json={"args": args, "named": named}, headers=headers)
+
+
+def minimal(verb: str, **given: Any) -> dict[str, Any]:
+    """As little as a verb takes, and nothing that it has to wait long for."""
+    named: dict[str, Any] = {}
+    for parameter in list(inspect.signature(table()[verb].__wrapped__).parameters.values())[1:]:  # type: ignore[attr-defined]
+        if parameter.default is parameter.empty:
+            named[parameter.name] = "x"
+    if verb in IN_VAIN:
+        named["timeout_seconds"] = 0.01
+    return {**named, **given}
+
+
+class Session:
+    """An agent with a token of its name."""
+
+    def __init__(self, office: Office) -> None:
+        self.office = office
+        self.name = f"session-{next(NAMES)}"
+        self.token: str = office.inbox.ok("agent", "token", self.name)["token"]
+
+    @property
+    def http(self) -> httpx.Client:
+        return self.office.client(self.token)
+
+    @property
+    def store(self) -> Store:
+        return postroom.connect(self.office.url, token=self.token)
+
+
+@pytest.fixture
+def session(office: Office) -> Session:
+    return Session(office)
+
+
+@pytest.fixture
+def person(office: Office) -> Iterator[Store]:
+    with closing(postroom.connect(office.url, token=office.ready["token"])) as store:
+        yield store
+
+
+@pytest.fixture
+def here(office: Office) -> Iterator[Store]:
+    """The same store, by its file."""
+    with closing(postroom.open(str(office.inbox.db))) as store:
+        yield store
+
+
+@pytest.fixture
+def another_person(office: Office) -> str:
+    name = f"person-{next(NAMES)}"
+    office.inbox.ok("agent", "add", name, "--kind", "human")
+    return name
+
+
+# Who may say what
+
+
+def test_every_verb_is_somebodys() -> None:
+    assert set(table()) - set(OWN) - ONLY_THERE == PEOPLES
+    assert not set(OWN) & ONLY_THERE
+    assert set(OWN) | ONLY_THERE <= set(table())
+
+
+@pytest.mark.parametrize("verb", [*sorted(table())[::12], "no.verb"])  # not all: who guesses may not ask often
+def test_nobody_says_anything_without_a_token(office: Office, verb: str) -> None:
+    refusal(say(office.stranger, verb), 401, "unauthenticated")
+
+
+@pytest.mark.parametrize("verb", sorted(PEOPLES | ONLY_THERE))
+def test_an_agent_does_not_say_what_is_for_people(session: Session, verb: str) -> None:
+    refusal(say(session.http, verb, **minimal(verb)), 403, "forbidden")
+
+
+@pytest.mark.parametrize("verb", sorted(ONLY_THERE))
+def test_what_concerns_the_servers_machine_is_said_by_nobody_from_afar(office: Office, verb: str) -> None:
+    assert "--db" in refusal(say(office.person, verb, **minimal(verb)), 403, "forbidden")["hint"]
+
+
+NAMING = sorted((verb, argument) for verb, argument in OWN.items() if argument not in ("", "from", "workspace_id"))
+
+
+@pytest.mark.parametrize(("verb", "argument"), NAMING)
+def test_an_agent_speaks_in_its_own_name_and_in_no_others(session: Session, verb: str, argument: str) -> None:
+    other = Session(session.office)
+    for name in (other.name, "user", "nobody ever", "", None, 7, [session.name], {"a": 1}):
+        refusal(say(session.http, verb, **minimal(verb, **{argument: name})), 403, "forbidden")
+    without = {name: value for name, value in minimal(verb).items() if name != argument}
+    assert say(session.http, verb, **without).status_code in (400, 403)
+    assert say(session.http, verb, **minimal(verb, **{argument: session.name})).status_code in (200, 400, 404, 409)
+
+
+@pytest.mark.parametrize("verb", sorted(verb for verb, argument in OWN.items() if not argument))
+def test_an_agent_says_what_only_reads(session: Session, verb: str) -> None:
+    assert say(session.http, verb, **minimal(verb)).status_code in (200, 400, 404)
+
+
+def test_an_agent_sends_mail_as_itself(session: Session) -> None:
+    other = Session(session.office).name
+    own, forged = ({"from": name, "to": other, "payload": "hello"} for name in (session.name, other))
+    assert mail.enqueue(session.store, own).queued
+    assert mail.enqueue_all(session.store, iter([own, own]))[1].pending == 3
+    for act in (lambda: mail.enqueue(session.store, forged), lambda: mail.enqueue_all(session.store, [own, forged])):
+        with pytest.raises(Forbidden):
+            act()
+    for odd in (None, 7, "x", [own], {"to": other, "payload": "x"}, {"from": [session.name], "to": other, "payload": "x"}):
+        refusal(say(session.http, "mail.enqueue", odd), 403, "forbidden")
+        refusal(say(session.http, "mail.enqueue_all", [odd]), 403, "forbidden")
+    assert mail.peek(Session(session.office).store, f"session-{next(NAMES) - 1}").total == 0
+
+
+def test_two_spellings_do_not_let_an_agent_send_as_another(session: Session) -> None:
+    """The name that is checked is the name that is stored."""
+    for message in ({"from": session.name, "From": "user"}, {"from": session.name, "sender": "user"}):
+        stored = say(session.http, "mail.enqueue", {**message, "to": session.name, "payload": "x"})
+        assert stored.status_code in (200, 400)
+    while (delivery := mail.dequeue(session.store, session.name)) is not None:
+        assert delivery.message.sender == session.name
+        mail.ack(session.store, session.name, delivery.message.msg_id)
+
+
+def test_a_workspaces_agent_speaks_in_its_name_too(desk: Desk, other: Desk) -> None:
+    store = postroom.connect(desk.office.url, token=desk.token)
+    assert work.send(store, sender=desk.agent, to=other.agent, subject="Help").message.verified
+    with pytest.raises(Forbidden):
+        work.send(store, sender=other.agent, to=desk.agent, subject="Help")
+
+
+def test_what_an_agent_says_is_vouched_for(session: Session, here: Store) -> None:
+    posted = work.send(session.store, sender=session.name, to="builder", subject="From afar")
+    assert (posted.message.door, posted.message.verified) == ("http", True)
+    assert work.show(here, posted.thread.thread_id).messages[-1] == posted.message
+
+
+def test_what_a_person_says_in_an_agents_name_is_not(person: Store) -> None:
+    posted = work.send(person, sender="leader", to="builder", subject="From afar")
+    assert not posted.message.verified
+    assert work.send(person, sender="user", to="builder", subject="From afar").message.verified
+
+
+SPEAKING: dict[str, Callable[[Store, str], object]] = {
+    "work.send": lambda store, name: work.send(store, sender=name, to="builder", subject="S"),
+    "work.reply": lambda store, name: work.reply(store, "thr_x", sender=name, summary="S"),
+    "work.claim": lambda store, name: work.claim(store, "thr_x", agent=name),
+    "work.take_back": lambda store, name: work.take_back(store, "thr_x", person=name),
+    "people.reply": lambda store, name: people.reply(store, "x", person=name, body="B"),
+    "people.mark_read": lambda store, name: people.mark_read(store, "x", person=name),
+    "people.delete_entry": lambda store, name: people.delete_entry(store, "x", person=name),
+    "people.notify": lambda store, name: people.notify(store, sender=name, text="T"),
+    "people.ask": lambda store, name: people.ask(store, agent=name, question="Q?"),
+    "mail.enqueue": lambda store, name: mail.enqueue(store, {"from": name, "to": "x", "payload": ""}),
+    "mail.enqueue_all": lambda store, name: mail.enqueue_all(
+        store, [{"from": "leader", "to": "x", "payload": ""}, {"from": name, "to": "x", "payload": ""}]
+    ),
+}
+
+
+@pytest.mark.parametrize("act", SPEAKING.values(), ids=SPEAKING)
+def test_a_person_does_not_speak_as_another(person: Store, another_person: str, act: Callable[[Store, str], object]) -> None:
+    with pytest.raises(Forbidden) as refused:
+        act(person, another_person)
+    assert another_person in str(refused.value)
+
+
+@pytest.mark.parametrize("act", SPEAKING.values(), ids=SPEAKING)
+def test_a_person_speaks_for_themselves_and_for_agents(person: Store, act: Callable[[Store, str], object]) -> None:
+    for name in ("user", "an agent"):
+        with suppress(Invalid, Missing):  # what it is about is not there
+            act(person, name)
+
+
+def test_a_token_that_was_revoked_is_refused_at_once(office: Office, session: Session) -> None:
+    store = session.store
+    assert mail.dequeue(store, session.name) is None
+    office.inbox.ok("agent", "token", session.name, "--revoke")
+    with pytest.raises(Unauthenticated) as refused:
+        mail.dequeue(store, session.name)
+    assert "INBOX_TOKEN" in refused.value.hint
+    with pytest.raises(Unauthenticated):
+        mail.wait(store, session.name, timeout_seconds=30)
+    new = office.inbox.ok("agent", "token", session.name)["token"]
+    assert mail.dequeue(postroom.connect(office.url, token=new), session.name) is None
+
+
+def test_a_new_token_voids_the_one_before(office: Office, session: Session) -> None:
+    office.inbox.ok("agent", "token", session.name)
+    with pytest.raises(Unauthenticated):
+        mail.dequeue(session.store, session.name)
+
+
+# What cannot be said
+
+
+@pytest.mark.parametrize(
+    "verb", ["mail.burn", "mail", ".", "", "mail.", "enqueue", "os.system", "mail.enqueue.x", "people.fold", "%00", "é"]
+)
+def test_an_unknown_verb_is_not_found(office: Office, verb: str) -> None:
+    refusal(say(office.person, verb), 404, "not_found")
+
+
+WRONG: list[tuple[str, list[object], dict[str, object]]] = [
+    ("mail.dequeue", [], {}),
+    ("mail.dequeue", ["a", "b"], {}),
+    ("mail.dequeue", ["a"], {"session": "a"}),
+    ("mail.dequeue", ["a"], {"store": "x"}),
+    ("mail.dequeue", ["a"], {"self": "x"}),
+    ("mail.dequeue", [["a"]], {}),
+    ("mail.dequeue", [{"a": 1}], {}),
+    ("mail.dequeue", [None], {}),
+    ("mail.peek", ["a"], {"limit": "many"}),
+    ("mail.peek", ["a"], {"limit": None}),
+    ("mail.peek", ["a"], {"limit": [1]}),
+    ("mail.peek", ["a"], {"limit": 10**30}),
+    ("mail.peek", ["a"], {"limit": 1.5}),
+    ("mail.wait", ["a"], {"timeout_seconds": "long"}),
+    ("mail.wait", ["a"], {"timeout_seconds": -1}),
+    ("mail.wait", ["a"], {"timeout_seconds": [1]}),
+    ("mail.wait", ["a"], {"timeout_seconds": 10**30}),
+    ("mail.wait", ["a"], {"timeout_seconds": {"~": "float", "is": ["nan"]}}),
+    ("mail.enqueue", ["text"], {}),
+    ("mail.enqueue", [[]], {}),
+    ("mail.enqueue_all", [7], {}),
+    ("mail.enqueue_all", [{"from": "a"}], {}),
+    ("work.send", [], {"sender": 7, "to": "b", "subject": "S"}),
+    ("work.send", [], {"sender": "a", "to": "b", "subject": "S", "artifacts": ["a.md"]}),
+    ("work.send", [], {"sender": "a", "to": "b", "subject": "S", "artifacts": 7}),
+    ("work.list_threads", [], {"statuses": 7}),
+    ("work.wait_reply", ["thr_x"], {"kinds": 7, "timeout_seconds": 0.01}),
+    ("work.watch", [], {"after_event": "x", "timeout_seconds": 0.01}),
+    ("people.history", [], {"limit": {}}),
+]
+
+
+@pytest.mark.parametrize(("verb", "args", "named"), WRONG, ids=repr)
+def test_wrong_arguments_are_refused(office: Office, verb: str, args: list[object], named: dict[str, object]) -> None:
+    refusal(office.person.post(f"/api/verbs/{verb}", json={"args": args, "named": named}), 400, "invalid_input")
+
+
+LEASE = {"~": "records.Lease", "is": ["t", "a", "l", "c", "e", None, 1.0]}
+BODIES: list[bytes] = [
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b'"x"',
+    b'{"args": {}}',
+    b'{"named": []}',
+    b'{"args": "x"}',
+    b'{"more": 1}',
+    b'{"args": [NaN]}',
+    b'{"args": ["\xff"]}',
+    b'{"args": ["a"]} {}',
+    b'{"args": [{"~": 1}]}',
+    b'{"args": [{"~": "os.system", "is": ["true"]}]}',
+    b'{"args": [{"~": "dict", "is": [[{}, 1]]}]}',
+    b'{"named": {"~": "list", "is": []}}',
+    b'{"named": {"~": "dict", "is": [[1, 2]]}}',
+    b'{"args": ' + b"[" * 400 + b"]" * 400 + b"}",
+    b'{"args": ' + b"[" * 50_000 + b"]" * 50_000 + b"}",
+    b'{"args": ' + b'[{"~": "list", "is": ' * 300 + b"[]" + b"}]" * 300 + b"}",
+]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: repr(body[:40]))
+def test_a_broken_body_is_refused(office: Office, body: bytes) -> None:
+    refusal(office.person.post("/api/verbs/mail.dequeue", content=body, headers=JSON), 400, "invalid_input")
+
+
+def test_a_record_that_is_not_for_sending_is_refused(office: Office) -> None:
+    for held in (LEASE, [LEASE], {"a": LEASE}):
+        refusal(say(office.person, "mail.enqueue", held), 400, "invalid_input")
+        refusal(say(office.person, "mail.dequeue", session=held), 400, "invalid_input")
+
+
+def test_a_body_without_end_is_refused(office: Office) -> None:
+    body = b'{"args": ["' + b"x" * (33 * 1024 * 1024) + b'"]}'
+    refusal(office.person.post("/api/verbs/mail.dequeue", content=body, headers=JSON), 413, "too_large")
+
+
+def test_other_sites_say_nothing(office: Office) -> None:
+    answer = office.person.post("/api/verbs/mail.sessions", json={}, headers={"Origin": "http://evil.example"})
+    refusal(answer, 403, "forbidden")
+
+
+# Said once
+
+
+def test_a_key_said_twice_is_done_once(office: Office) -> None:
+    named = {"sender": "leader", "to": "builder", "subject": "Once"}
+    first, again, other = (say(office.person, "work.send", once=key, **named).json() for key in ("a key", "a key", "another"))
+    assert first == again
+    assert first["result"] != other["result"]
+
+
+def test_a_key_that_is_said_by_many_at_once_is_done_once(office: Office, here: Store) -> None:
+    subject = f"At once {next(NAMES)}"
+
+    def act(_: int) -> bytes:
+        return say(office.person, "work.send", once=subject, sender="leader", to="builder", subject=subject).content
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(act, range(16)))) == 1
+    assert [thread.subject for thread in work.list_threads(here, limit=1000).threads].count(subject) == 1
+
+
+def test_a_delivery_whose_answer_was_lost_is_given_again_to_who_asks_with_its_key(session: Session) -> None:
+    mail.enqueue(session.store, {"from": session.name, "to": session.name, "payload": "hello"})
+    first, again = (say(session.http, "mail.dequeue", session.name, once="k") for _ in range(2))
+    assert first.json()["result"] is not None
+    assert again.json() == first.json()
+    assert say(session.http, "mail.dequeue", session.name, once="l").json()["result"] is None
+
+
+def test_a_key_is_its_callers_own(office: Office, session: Session) -> None:
+    other = Session(office)
+    for one in (session, other):
+        mail.enqueue(one.store, {"from": one.name, "to": one.name, "payload": one.name})
+    for one in (session, other):
+        told = say(one.http, "mail.dequeue", one.name, once="the same").json()["result"]
+        assert one.name in str(told)
+
+
+def test_a_key_with_other_words_is_not_the_same(office: Office) -> None:
+    subjects = [say(office.person, "work.send", once="k k", sender="leader", to="builder", subject=one).json() for one in ("One", "Two")]
+    assert ["One" in str(subjects[0]), "Two" in str(subjects[1])] == [True, True]
+
+
+def test_what_was_refused_may_be_said_again(session: Session) -> None:
+    args = (session.name, "m:1")
+    refusal(say(session.http, "mail.ack", *args, once="k"), 404, "not_found")
+    mail.enqueue(session.store, {"from": session.name, "to": session.name, "payload": "", "msg_id": f"{session.name} m"})
+    mail.dequeue(session.store, session.name)
+    told = say(session.http, "mail.ack", session.name, f"{session.name} m", once="k")
+    assert told.status_code == 200, told.text
+
+
+# Refused alike
+
+REFUSED: dict[str, Callable[[Store], object]] = {
+    "a name": lambda store: mail.dequeue(store, "a\nb"),
+    "a number": lambda store: mail.peek(store, "box", limit=0),
+    "a message": lambda store: mail.enqueue(store, {"from": "a", "to": "b"}),
+    "not there": lambda store: mail.ack(store, "box", "nothing"),
+    "no thread": lambda store: work.show(store, "thr_nowhere"),
+    "an agent": lambda store: work.show_agent(store, "nobody ever"),
+    "an entry": lambda store: people.show_entry(store, "nothing"),
+    "a choice": lambda store: work.list_threads(store, statuses=["gone"]),
+    "a surrogate": lambda store: work.send(store, sender="a", to="b", subject="\ud800"),
+    "not a number": lambda store: work.claim(store, "thr_x", agent="a", lease_seconds=float("nan")),
+    "a wait": lambda store: mail.wait(store, "box", timeout_seconds=-1),
+    "an alias": lambda store: mail.remove_alias(store, "no alias"),
+}
+
+
+@pytest.mark.parametrize("act", REFUSED.values(), ids=REFUSED)
+def test_a_refusal_is_the_same_as_in_the_library(here: Store, person: Store, act: Callable[[Store], object]) -> None:
+    assert _refusal(person, act) == _refusal(here, act)
+
+
+def _refusal(store: Store, act: Callable[[Store], object]) -> tuple[type, str, str, str, dict[str, object]]:
+    with pytest.raises(Refusal) as refused:
+        act(store)
+    return type(refused.value), refused.value.code, str(refused.value), refused.value.hint, refused.value.facts
+
+
+def test_a_conflict_is_the_same_as_in_the_library(here: Store, person: Store) -> None:
+    thread = work.send(here, sender="leader", to="builder", subject="Mine").thread.thread_id
+    claimed = work.claim(here, thread, agent="builder")
+
+    def held(store: Store) -> object:
+        return work.claim(store, thread, agent="other")
+
+    def lost(store: Store) -> object:
+        return work.done(store, thread, agent="builder", summary="S", lease_token=claimed.lease.lease_token)
+
+    assert _refusal(person, held) == _refusal(here, held)
+    work.claim(here, thread, agent="builder", takeover=True)
+    assert _refusal(person, lost) == _refusal(here, lost)
+    work.done(here, thread, agent="builder", summary="S")
+    assert _refusal(person, held) == _refusal(here, held)
+
+
+def _kinds(kind: type[Refusal] = Refusal) -> Iterator[type[Refusal]]:
+    for found in kind.__subclasses__():
+        yield found
+        yield from _kinds(found)
+
+
+@pytest.mark.parametrize("kind", list(_kinds()), ids=lambda kind: kind.__name__)
+def test_every_refusal_of_the_house_comes_back_as_itself(kind: type[Refusal]) -> None:
+    refused = kind("It is so.", hint="Do that.", field="x", path="/p", seconds=1.5, nothing=None)
+    with pytest.raises(Refusal) as found:
+        RemoteStore("http://127.0.0.1:1")._answered(status_of(refused), orjson.dumps(failure(refused)))
+    again = found.value
+    assert (type(again), str(again), again.hint, again.facts) == (kind, str(refused), refused.hint, refused.facts)
+
+
+# What comes back
+
+
+def test_what_comes_back_is_what_the_library_gives(here: Store, person: Store) -> None:
+    thread = work.send(
+        person, sender="leader", to="builder", subject="Same", artifacts=[Attachment("a.md", "doc", '{"pages": 2}')]
+    ).thread.thread_id
+    work.update(person, work.claim(person, thread, agent="builder").thread.thread_id, agent="builder", summary="Half")
+    for look in LOOKS:
+        assert look(person) == look(here)
+    assert work.show(person, thread) == work.show(here, thread)
+
+
+LOOKS: tuple[Callable[[Store], object], ...] = (
+    work.list_threads,
+    work.list_agents,
+    work.list_presences,
+    work.list_runs,
+    lambda store: work.show_run(store, ""),
+    mail.sessions,
+    mail.aliases,
+    lambda store: mail.policy(store, "box"),
+    people.history,
+    people.list_workspaces,
+)
+
+
+def test_a_store_elsewhere_has_no_transactions(person: Store) -> None:
+    for act in (person.read, person.write, person.together):
+        with pytest.raises(errors.InvalidState):
+            act()
