@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ENGINES = ("sqlite", "postgres")
 MARKS = (
-    "travels: the verbs of this module are said over the network, too",
+    "travels(*wires): the verbs of this module are said over the network, too",
     "needs_the_store(why): not to be had over the network",
 )
 
@@ -39,8 +39,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """The engines that a contract test runs on. Another is added here, and nowhere else."""
     named = any("engine" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
     if "engine" in metafunc.fixturenames and not named:
-        travels = metafunc.definition.get_closest_marker("travels") and not metafunc.definition.get_closest_marker("needs_the_store")
-        metafunc.parametrize("engine", (*ENGINES, *WIRES) if travels else ENGINES, indirect=True)
+        travels = metafunc.definition.get_closest_marker("travels")
+        here = metafunc.definition.get_closest_marker("needs_the_store")
+        wires = () if travels is None or here is not None else travels.args
+        metafunc.parametrize("engine", (*ENGINES, *wires), indirect=True)
 
 
 class Clock:

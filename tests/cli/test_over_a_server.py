@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.cli.remote import Remote
+from tests.cli.process import Inbox
+from tests.cli.remote import FORBIDDEN, Remote, served
 from tests.cli.transcript import Scene, every_scene
 from tests.relay import Relay
 
@@ -43,3 +45,41 @@ def test_the_transcript_from_afar(wire: str, scene: Scene, tmp_path: Path, relay
     if (scene.file, scene.sentence) in COUNTED:
         told, expected = (re.sub(r'event_id": \d+', 'event_id": 1', text) for text in (told, expected))
     assert told == expected
+
+
+@pytest.fixture
+def afar(bare: Inbox, relay: Relay) -> Iterator[Inbox]:
+    """`inbox`, whose store is behind a server."""
+    bare.ok("init")
+    with served(relay, "unix", bare.db) as bare.served:
+        yield bare
+
+
+MACHINE = {
+    "init": ("init",),
+    "init of another": ("init", "--db", "unix:/nowhere"),
+    "serve": ("serve", "--port", "0"),
+    "mcp": ("mcp", "--workspace", "ws_x"),
+    "copy from": ("copy", "--from", "{}", "--to", "new.db"),
+    "copy to": ("copy", "--from", ".agents/coord.db", "--to", "{}"),
+    "queue": ("queue", "add", "queue"),
+    "token": ("agent", "token", "analyst"),
+    "link": ("sign-in",),
+    "workspace": ("workspace", "add", "."),
+}
+
+
+@pytest.mark.parametrize("words", MACHINE.values(), ids=MACHINE)
+def test_what_needs_the_servers_machine_is_refused_by_name(afar: Inbox, words: tuple[str, ...]) -> None:
+    before = sorted(afar.folder.rglob("*"))
+    told = afar.run(*(word.format(afar.served["INBOX_DB"]) for word in words), "--json")
+    assert told.code == FORBIDDEN, told
+    assert told.json["error"]["hint"]
+    assert sorted(afar.folder.rglob("*")) == before
+
+
+def test_the_doctor_looks_at_the_server(afar: Inbox) -> None:
+    checks = {check["what"]: check["state"] for check in afar.ok("doctor", "--agent", "builder")["checks"]}
+    assert checks["server"] == "ok"
+    away = afar.run("doctor", "--json", INBOX_DB="unix:/nowhere")
+    assert away.code != 0, away

@@ -10,8 +10,6 @@ from postroom.store.port import Store
 from tests.conftest import Clock
 from tests.contract.scenes import asking, ended, everything, held, latest, lease_of, sent, status_of
 
-pytestmark = pytest.mark.travels
-
 
 def fetched(store: Store, agent: str = "builder", **how: object) -> list[str]:
     return [candidate.thread.thread_id for candidate in work.fetch(store, agent=agent, **how)]  # type: ignore[arg-type]

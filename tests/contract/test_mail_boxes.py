@@ -33,7 +33,7 @@ from tests.contract.mail_scenes import (
     waiting,
 )
 
-pytestmark = pytest.mark.travels
+pytestmark = pytest.mark.travels("http")
 NOTHING = dict.fromkeys(STATES, 0)
 
 # Peek

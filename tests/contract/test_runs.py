@@ -14,7 +14,6 @@ from postroom.work import runs
 from tests.conftest import Clock
 from tests.contract.scenes import events
 
-pytestmark = pytest.mark.travels
 HOUR = 3600
 
 

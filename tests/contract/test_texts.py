@@ -12,7 +12,6 @@ from postroom.core.records import Attachment
 from postroom.store.port import Store
 from tests.contract.scenes import asking, everything, held, last_message, sent, thread_of
 
-pytestmark = pytest.mark.travels
 TEXTS = {
     "emoji": "👩🏽‍💻 builds 🏗️ and 🇪🇺",
     "right to left": "שלום עולם \u200fمرحبا\u200e",

@@ -49,7 +49,7 @@ class Afar:
         before = self._lines()
         started = (self.office.mailbox if program == "mailbox" else self.office.inbox).start(*argv, **self.variables)
         eventually(lambda: self._lines() > before)
-        return started
+        return started.sleeping()
 
     def _lines(self) -> int:
         """How many connections the server has."""
@@ -91,7 +91,9 @@ def test_a_wait_outlives_a_server_that_is_stopped(afar: Afar) -> None:
     assert afar.office.close() == 0
     afar.office.mailbox.enqueue("after all", to=BOX)
     afar.again()
-    assert waiter.finish().json["message"]["payload"] == "after all"
+    finished = waiter.finish()
+    assert finished.code == 0, finished
+    assert finished.json["message"]["payload"] == "after all"
 
 
 def test_a_reply_that_came_while_the_server_was_away_is_given(afar: Afar) -> None:
@@ -313,6 +315,38 @@ def test_plain_http_to_a_server_that_speaks_tls_is_refused(found: Found, certifi
     with pytest.raises(Refusal) as refused:
         mail.sessions(postroom.connect(office.url.replace("https", "http"), token=office.ready["token"]))
     assert isinstance(refused.value, StoreAway)
+
+
+# Gone
+
+
+def test_a_client_that_has_gone_takes_no_message(afar: Afar) -> None:
+    waiter = afar.waits("wait", "--session", BOX)
+    waiter.process.kill()
+    waiter.finish()
+    afar.office.mailbox.enqueue("for somebody else", to=BOX)
+    assert afar.office.mailbox.dequeue(BOX)["message"]["payload"] == "for somebody else"
+
+
+def test_a_client_that_has_gone_claims_no_thread(afar: Afar) -> None:
+    waiter = afar.waits("take", "--agent", "builder", "--wait", program="inbox")
+    waiter.process.kill()
+    waiter.finish()
+    thread = afar.office.inbox.send()
+    assert afar.office.inbox.ok("take", "--agent", "builder")["thread"]["thread_id"] == thread
+
+
+def test_many_clients_that_have_gone_keep_nobody_from_waiting(afar: Afar) -> None:
+    """Their places are free again."""
+    before = afar._lines()
+    waiters = [afar.waits("wait", "--session", f"{BOX} {number}") for number in range(5)]
+    for waiter in waiters:
+        waiter.process.kill()
+        waiter.finish()
+    eventually(lambda: afar._lines() <= before)
+    waiter = afar.waits("wait", "--session", BOX, "--json")
+    afar.office.mailbox.enqueue("still there", to=BOX)
+    assert waiter.finish().json["message"]["payload"] == "still there"
 
 
 # Many

@@ -28,7 +28,8 @@ from tests.server.office import JSON, Desk, Office, refusal
 NAMES = count(1)
 # What is left to people: neither agents' nor only the server's machine's. A new verb is somebody's, or here.
 PEOPLES = {
-    *("mail.aliases", "mail.purge", "mail.purge_dead_letter", "mail.remove_alias", "mail.retry_dead_letter", "mail.sessions"),
+    *("mail.aliases", "mail.find_alias", "mail.purge", "mail.purge_dead_letter", "mail.remove_alias", "mail.retry_dead_letter"),
+    "mail.sessions",
     *("mail.set_alias", "mail.set_policy", "mail.show", "mail.sweep"),
     *("people.delete_entry", "people.focus", "people.history", "people.list_queues", "people.list_workspaces", "people.mark_read"),
     *("people.mark_unread", "people.remove_workspace", "people.reply", "people.search", "people.show_entry", "people.show_workspace"),

@@ -58,12 +58,14 @@ def agent_show(args: Arguments) -> Outcome:
 
 
 def copy(args: Arguments) -> Outcome:
-    from postroom.store import init_store, open_store
+    from postroom.store import init_store, is_elsewhere, open_store
     from postroom.store.copying import copy as verb
 
     source, target = args.values["from"], args.to
     if not source or not target:
         raise InvalidInput("'from' and 'to' are needed", field="from", hint="For example: --from .agents/coord.db --to postgresql://…")
+    if is_elsewhere(source) or is_elsewhere(target):
+        raise InvalidInput("a whole store is copied where it is", field="from", hint="Run it on the server's machine, with its path.")
     opened = open_store(source, door="cli")
     init_store(target)
     counts = verb(opened, open_store(target, door="cli"), tell=_progress)

@@ -19,10 +19,14 @@ VERBS: dict[str, Callable[..., Any]] = {}  # by room and name, once their module
 def verb(function: Callable[P, T]) -> Callable[P, T]:
     """Make a function a verb of its room."""
     name = f"{function.__module__.split('.')[1]}.{function.__name__}"
+    inner: Any = function
+    while hasattr(inner, "__wrapped__"):
+        inner = inner.__wrapped__
+    names = inner.__code__.co_varnames[1 : inner.__code__.co_argcount]
 
     def said(store: Any, *args: Any, **named: Any) -> Any:
         if store.elsewhere:
-            return store.say(name, args, named)
+            return store.say(name, args[len(names) :], {**dict(zip(names, args)), **named})
         return function(store, *args, **named)
 
     said.__name__, said.__doc__, said.__module__ = function.__name__, function.__doc__, function.__module__

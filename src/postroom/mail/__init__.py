@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from postroom.mail.reading import show as show
     from postroom.mail.reading import standing as standing
     from postroom.mail.settings import aliases as aliases
+    from postroom.mail.settings import find_alias as find_alias
     from postroom.mail.settings import policy as policy
     from postroom.mail.settings import remove_alias as remove_alias
     from postroom.mail.settings import set_alias as set_alias
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from postroom.mail.waiting import wait as wait
 
 _WHERE = {
+    "find_alias": "settings",
     "standing": "reading",
     "outlook": "waiting",
     "peek_dead_letter": "dead_letters",

@@ -93,6 +93,7 @@ def set_alias(store: Store, name: str, session: str) -> Alias:
     return Alias(name, session)
 
 
+@verb
 def find_alias(store: Store, name: str) -> Alias:
     """What a name stands for."""
     checks.name("name", name)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from functools import cache, partial
 from hashlib import sha256
+from secrets import token_hex
 from time import monotonic
 from typing import Any
 
@@ -23,8 +24,9 @@ from postroom.core.words import shown
 from postroom.server.answers import Json
 from postroom.server.callers import Caller
 from postroom.server.desk import Desk
+from postroom.server.patience import Attended, Audience
 from postroom.server.requests import Office, checked, json_object
-from postroom.store.port import Store, Transaction
+from postroom.store.port import Transaction
 
 _log = logging.getLogger("postroom.server")
 TURN, SLICE = 25.0, 1.0  # seconds that one request waits, and after which a waiting thread looks whether the server stops
@@ -81,15 +83,15 @@ async def say(request: Request, office: Office, caller: Caller) -> Response:
     await _allowed(office, caller, name, bound)
     key = request.headers.get("idempotency-key")
     act = partial(_run, office, _door(caller, bound), name, found, bound)
-    if key is None:
-        return Json(await act())
-    return Json(await office.patience.once((caller.name, name, key, sha256(await request.body()).digest()), act))
+    said = (caller.name, name, key or token_hex(16), sha256(await request.body()).digest())
+    return Json(await office.patience.once(said, act, request.receive))
 
 
-async def _run(office: Office, door: str, name: str, verb: Callable[..., Any], named: dict[str, Any]) -> bytes:
+async def _run(office: Office, door: str, name: str, verb: Callable[..., Any], named: dict[str, Any], audience: Audience) -> bytes:
     try:
         if name in IN_VAIN:
-            result = await office.patience.wait(office.desk, partial(_turns, office.desk, door, name, verb, named))
+            over = partial(_over, office.desk, audience)
+            result = await office.patience.wait(partial(_turns, Attended(office.desk.apart(door), over), name, verb, named, over))
         else:
             result = await office.desk.aside(lambda store: verb(store, **named), door)
     except (TypeError, ValueError, AttributeError, OverflowError) as error:  # of a kind that the library leaves to who calls it
@@ -98,9 +100,13 @@ async def _run(office: Office, door: str, name: str, verb: Callable[..., Any], n
     return jsontext.dumps({"ok": True, "result": wire.encode(result)}).encode()
 
 
-def _turns(desk: Desk, door: str, name: str, verb: Callable[..., Any], named: dict[str, Any], stopping: Callable[[], bool]) -> Any:
-    """Wait in short turns, so that a server that stops is not held up."""
-    store: Store = desk.apart(door)
+def _over(desk: Desk, audience: Audience) -> bool:
+    """Whether a wait is for nobody any more."""
+    return desk.hub.stopping or audience.gone
+
+
+def _turns(store: Any, name: str, verb: Callable[..., Any], named: dict[str, Any], over: Callable[[], bool]) -> Any:
+    """Wait in short turns, so that a server that stops is not held up, and nothing is taken for who has left."""
     given = named.get("timeout_seconds", 0)
     if not is_time(given):
         return verb(store, **named)  # which refuses it
@@ -108,7 +114,7 @@ def _turns(desk: Desk, door: str, name: str, verb: Callable[..., Any], named: di
     while True:
         left = until - monotonic()
         found = verb(store, **{**named, "timeout_seconds": max(min(left, SLICE), 0.001)})
-        if not IN_VAIN[name](found) or left <= SLICE or stopping():
+        if not IN_VAIN[name](found) or left <= SLICE or over():
             return found
         named = onward(named, found)
 
@@ -138,7 +144,11 @@ async def _allowed(office: Office, caller: Caller, name: str, bound: dict[str, A
 def _speakers(bound: dict[str, Any]) -> set[str]:
     """Whose names the arguments speak in."""
     named = [bound.get(key) for key in SPEAKERS] + _senders(bound)
-    return {name for name in named if isinstance(name, str)}
+    return {name for name in named if isinstance(name, str) and _is_text(name)}  # of what is none, the verb itself says so
+
+
+def _is_text(name: str) -> bool:
+    return "\0" not in name and not any("\ud800" <= char <= "\udfff" for char in name)
 
 
 def _door(caller: Caller, bound: dict[str, Any]) -> str:

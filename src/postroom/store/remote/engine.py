@@ -154,6 +154,8 @@ def _refusal(code: str, message: str, hint: str, facts: dict[str, Any]) -> Refus
     """The refusal that the verb raised there."""
     if code == "unauthenticated" and not facts:
         hint = "Set INBOX_TOKEN to a token of yours: `inbox serve` prints a person's, `inbox agent token NAME` an agent's."
+    if code == "interrupted":  # there, because the server stops; here, nobody has interrupted anything
+        return StoreAway(message, hint=hint)
     for kind in vars(errors).values():
         if isinstance(kind, type) and issubclass(kind, Refusal) and kind.code == code:
             return kind(message, hint=hint, **facts)
