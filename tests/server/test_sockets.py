@@ -16,12 +16,21 @@ import pytest
 from postroom import mail
 from postroom.server.frames import FIELDS, REQUIRED
 from tests.cli.process import eventually
+from tests.server.conftest import MANY
 from tests.server.office import Desk, Office, refusal
 from tests.server.rooms import STRANGE, opened, part
 from tests.server.wires import PROTOCOL, described, unwelcome, wired, wired_locally
 
 Found = Callable[..., Office]
 SESSIONS = count(1)
+
+
+@pytest.fixture(scope="module")
+def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+    """A server of its own: others use mailboxes of the same names."""
+    own = Office(tmp_path_factory.mktemp("own"), "--rate", MANY).open()
+    yield own
+    assert own.close() == 0
 
 
 @pytest.fixture
