@@ -11,7 +11,6 @@ import pytest
 from tests.cli.process import Inbox
 from tests.cli.remote import served
 
-
 FAR = ("test_work", "test_mailbox_deliver")  # what the transcripts, which are all played over a server, do not show
 
 
