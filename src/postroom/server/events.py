@@ -27,7 +27,6 @@ Allowed = Callable[[], Awaitable[bool]]
 async def events(request: Request, office: Office, caller: Caller) -> Response:
     wanted = _wanted(request)
     after = await _after(request, office.desk)
-    office.desk.hub.check()
     now = await office.desk.read(lambda tx: tx.one(tx.sql.event_latest))  # the hub may not have told of all yet
 
     async def allowed() -> bool:
@@ -38,6 +37,7 @@ async def events(request: Request, office: Office, caller: Caller) -> Response:
             return False
         return True
 
+    office.desk.hub.check()  # and counted at once: nothing is awaited in between
     return _Stream(office.desk, wanted, after, now[0] if now else 0, allowed)
 
 
