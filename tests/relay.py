@@ -19,11 +19,12 @@ from unittest.mock import patch
 import uvicorn
 
 from postroom.core import clock as time
+from postroom.core.wire import MOST_FRAME
 from postroom.server import app, serving
 from postroom.server import desk as desks
 from postroom.server.desk import Desk
 from postroom.server.guard import names
-from postroom.server.lines import Line
+from postroom.server.lines import Cable, Line
 from postroom.server.local import LocalDoor
 from postroom.server.requests import Office
 from postroom.server.settings import Settings
@@ -87,7 +88,7 @@ class Relay:
         self._ready.result(LONG)
 
     def url(self, wire: str) -> str:
-        return f"unix:{self._socket}" if wire == "unix" else f"http://127.0.0.1:{self._bound.getsockname()[1]}"
+        return f"unix:{self._socket}" if wire == "unix" else f"{wire}://127.0.0.1:{self._bound.getsockname()[1]}"
 
     @contextmanager
     def serving(self, place: str, now: Callable[[], int]) -> Iterator[None]:
@@ -130,7 +131,8 @@ class Relay:
         init_store(place)
         hosts, origins = names("127.0.0.1", self._bound.getsockname()[1], (), secure=False)
         application = app.build(lambda: self._desk(place, time.now), self._open, hosts=hosts, origins=origins, most_sockets=10)
-        config = uvicorn.Config(application, http=Line, log_level="error", access_log=False)
+        sockets = {"ws": Cable, "ws_max_size": MOST_FRAME, "ws_per_message_deflate": False}
+        config = uvicorn.Config(application, http=Line, log_level="error", access_log=False, **sockets)  # type: ignore[arg-type]
         with closing(LocalDoor(self._socket)) as door:
             self._server = serving._Stoppable(config, [], door, lambda: self._ready.set_result(None))
             await self._server.serve(sockets=[self._bound])

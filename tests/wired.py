@@ -12,7 +12,7 @@ from postroom.store.remote.engine import RemoteStore
 if TYPE_CHECKING:
     from tests.relay import Relay
 
-WIRES = ("http", "unix")
+WIRES = ("http", "unix", "ws")
 Asleep = Callable[[float | None], object]
 
 

@@ -9,7 +9,7 @@ from postroom.core.errors import DeliveryLost, InvalidInput, InvalidState
 from postroom.store.port import Store
 from tests.conftest import Clock
 
-pytestmark = pytest.mark.travels("http", "unix")
+pytestmark = pytest.mark.travels("http", "unix", "ws")
 
 
 def note(msg_id: str, sender: str = "lead") -> dict[str, object]:

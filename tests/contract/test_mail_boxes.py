@@ -8,8 +8,9 @@ import pytest
 
 from postroom import mail
 from postroom.core import clock as time
-from postroom.core.errors import InvalidInput, InvalidState, NotFound
+from postroom.core.errors import InvalidInput, InvalidState, NotFound, TooLarge
 from postroom.core.letters import Policy, Swept
+from postroom.mail import dead_letters
 from postroom.store.port import Store
 from tests.conftest import Clock, open_with
 from tests.contract.mail_scenes import (
@@ -33,7 +34,7 @@ from tests.contract.mail_scenes import (
     waiting,
 )
 
-pytestmark = pytest.mark.travels("http")
+pytestmark = pytest.mark.travels("http", "ws")
 NOTHING = dict.fromkeys(STATES, 0)
 
 # Peek
@@ -142,10 +143,19 @@ def test_a_dead_letter_is_the_documents_entry(store: Store, clock: Clock) -> Non
     ]
 
 
-def three_dead(store: Store, clock: Clock) -> list[str]:
+def test_dead_letters_that_are_too_many_to_show_are_asked_for_in_parts(store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dead_letters, "MOST_SHOWN", 10)
+    three_dead(store, clock, payload="x" * 8)
+    with pytest.raises(TooLarge) as refused:
+        mail.peek_dead_letter(store, BOX)
+    assert refused.value.facts["field"] == "limit"
+    assert len(mail.peek_dead_letter(store, BOX, limit=1)) == 1
+
+
+def three_dead(store: Store, clock: Clock, **more: Any) -> list[str]:
     ids = []
     for _ in range(3):
-        post(store)
+        post(store, **more)
         ids.append(killed(store, clock).msg_id)
         clock.advance(1)
     return ids

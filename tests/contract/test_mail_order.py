@@ -15,7 +15,7 @@ from postroom.store.port import Store
 from tests.conftest import Clock
 from tests.contract.mail_scenes import BOX, at, drained, held, killed, message, post, state_of, steps_of, taken, waiting
 
-pytestmark = pytest.mark.travels("http", "unix")
+pytestmark = pytest.mark.travels("http", "unix", "ws")
 
 
 def test_a_senders_messages_come_in_the_order_in_which_they_were_sent(store: Store) -> None:

@@ -21,7 +21,7 @@ from tests.conftest import Clock, open_with
 from tests.contract.mail_scenes import BOX, everything, held, message, post, state_of, taken
 from tests.contract.sleeping import LONG, Sleeper
 
-pytestmark = pytest.mark.travels("http", "unix")
+pytestmark = pytest.mark.travels("http", "unix", "ws")
 SHORT = 0.05
 ROOT = Path(__file__).parents[2]
 Make = Callable[..., Sleeper]

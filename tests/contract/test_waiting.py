@@ -15,7 +15,7 @@ from postroom.store.port import Store
 from tests.contract.scenes import asking, ended, everything, held, latest, lease_of, sent, status_of
 from tests.contract.sleeping import LONG, Sleeper, eventually
 
-pytestmark = pytest.mark.travels("http", "unix")
+pytestmark = pytest.mark.travels("http", "unix", "ws")
 SHORT = 0.05
 ROOT = Path(__file__).parents[2]
 Make = Callable[..., Sleeper]

@@ -13,7 +13,7 @@ from postroom.store.port import Store
 from tests.contract.scenes import asking, ended, events, held, latest, sent
 from tests.contract.sleeping import LONG, Sleeper
 
-pytestmark = pytest.mark.travels("http", "unix")
+pytestmark = pytest.mark.travels("http", "unix", "ws")
 SHORT = 0.05
 
 

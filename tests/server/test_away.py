@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -276,12 +277,43 @@ IMPOSTORS: dict[str, bytes] = {
 }
 
 
+@contextmanager
+def forgetful(office: Office) -> Iterator[str]:
+    """A way to the server on which the first answer is lost."""
+    server = urlsplit(office.url)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            for lost in (True, False):
+                line, _ = listening.accept()
+                with line, socket.create_connection((server.hostname, server.port)) as onward:
+                    onward.sendall(line.recv(65536).replace(name, server.netloc.encode()))
+                    answer = onward.recv(65536)
+                    line.sendall(b"" if lost else answer)
+
+        name = f"127.0.0.1:{listening.getsockname()[1]}".encode()
+        thread = Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://{name.decode()}"
+    thread.join()
+
+
+def test_a_command_whose_answer_was_lost_is_done_once_and_says_so(office: Office) -> None:
+    box = f"lost-{next(NAMES)}"
+    with forgetful(office) as url:
+        sent = office.mailbox.ok(
+            "enqueue", "--from", "leader", "--to", box, "--payload", "x", INBOX_DB=url, INBOX_TOKEN=office.ready["token"]
+        )
+    assert [message["msg_id"] for message in office.get(f"/api/mailbox/{box}")["messages"]] == [sent["msg_id"]]
+
+
 @pytest.mark.parametrize("answer", IMPOSTORS.values(), ids=IMPOSTORS)
 def test_what_is_no_server_of_ours_is_called_so(bare: Office, answer: bytes) -> None:
     with impostor(answer) as url:
-        with closing(postroom.connect(url, token="x")) as store, pytest.raises(StoreAway) as refused:
-            mail.sessions(store)
-        assert refused.value.hint
+        for place in (url, url.replace("http", "ws", 1)):
+            with closing(postroom.connect(place, token="x")) as store, pytest.raises(StoreAway) as refused:
+                mail.sessions(store)
+            assert refused.value.hint
         told = bare.mailbox.run("sessions", "--json", INBOX_DB=url)
     assert told.error[:2] == (50, "store_away"), told
 

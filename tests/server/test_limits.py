@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from starlette.types import Message
 
+from postroom.core.errors import InvalidInput
+from postroom.server import guard
 from tests.cli.process import LIMIT, eventually
 from tests.server.agents import answered, at
 from tests.server.office import JSON, Desk, Office, refusal
@@ -114,6 +118,47 @@ def test_who_asks_too_often_is_told_when_to_come_back(found: Found) -> None:
     entries = office.inbox.ok("entries", "--limit", "500")["entries"]
     assert sorted(entry["id"] for entry in entries) == sorted(accepted)
     assert office.close() == 0
+
+
+def test_a_field_that_is_no_text_is_refused_by_its_name(office: Office, desk: Desk) -> None:
+    answer = office.person.post("/api/mailbox/x/m/ack", content=rb'{"\\ud800": 1}'.replace(b"\\\\", b"\\"), headers=JSON)
+    refusal(answer, 400, "invalid_input")
+
+
+def test_a_request_that_is_begun_and_not_told_is_not_waited_for(office: Office) -> None:
+    """Neither at first, nor after one that was answered."""
+    place = urlsplit(office.url)
+    head = f"GET /health HTTP/1.1\r\nHost: {place.netloc}\r\n"
+    with (
+        socket.create_connection((place.hostname, place.port), timeout=LIMIT) as first,
+        socket.create_connection((place.hostname, place.port), timeout=LIMIT) as second,
+    ):
+        first.sendall(head.encode())
+        second.sendall(f"{head}\r\n".encode())
+        assert second.recv(1 << 16).startswith(b"HTTP/1.1 200")
+        second.sendall(head.encode())
+        assert (first.recv(1 << 16), second.recv(1 << 16)) == (b"", b"")
+
+
+def test_a_body_that_stops_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "STALLED", 0.01)
+
+    async def stalled() -> Message:
+        if not begun:
+            begun.append(True)
+            return {"type": "http.request", "body": b"{", "more_body": True}
+        return await asyncio.Future[Message]()
+
+    async def read() -> None:
+        held = guard.Held()
+        receive = guard.Bounded(stalled, 100, held)
+        await receive()
+        assert held.bytes == 1
+        with pytest.raises(InvalidInput):
+            await receive()
+
+    begun: list[bool] = []
+    asyncio.run(read())
 
 
 def test_only_so_many_may_listen_at_once(found: Found) -> None:

@@ -176,6 +176,13 @@ def test_mail_of_other_agents_is_read_too_and_is_not_verified(office: Office, de
     assert (message["kind"], message["from"], message["body"], message["verified"]) == ("mail", "colleague", "Hello", False)
 
 
+def test_mail_that_a_person_sends_in_an_agents_name_is_not_verified(office: Office, desk: Desk, here: Agent) -> None:
+    for sender in ("colleague", "user"):
+        assert office.person.post("/api/mailbox", json={"from": sender, "to": desk.agent, "payload": "Hello"}).status_code == 201
+    told = here.ok("inbox_read")["messages"]
+    assert [(message["from"], message["verified"]) for message in told] == [("colleague", False), ("user", True)]
+
+
 def test_an_endpoint_without_a_stream_says_so(desk: Desk) -> None:
     for method in ("GET", "DELETE"):
         assert desk.http.request(method, desk.mcp_url, headers={"Accept": "text/event-stream"}).status_code == 405

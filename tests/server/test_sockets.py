@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from postroom import mail
-from postroom.server.frames import FIELDS, REQUIRED
+from postroom.server.frames import FIELDS, REQUIRED, VERB_FIELDS
 from tests.cli.process import eventually
 from tests.server.conftest import MANY
 from tests.server.office import Desk, Office, refusal
@@ -347,6 +347,18 @@ def test_a_frame_after_its_token_was_revoked_is_not_carried_out(found: Found) ->
     assert office.close() == 0
 
 
+def test_what_was_said_before_a_farewell_is_carried_out(office: Office, session: str) -> None:
+    """Nobody reads the confirmations."""
+    (identity,) = _send(office, session, "Hello")
+    with wired(office, session) as wire:
+        wire.ok("credit", n=1)
+        wire.delivery()
+        for number in range(99):
+            wire.say("enqueue", message={"to": f"{session}-after", "payload": str(number)})
+        wire.say("ack", msg_id=identity)
+    eventually(lambda: len(_states(office, f"{session}-after")) == 99 and _states(office, session) == [])
+
+
 # The server
 
 
@@ -443,8 +455,9 @@ def test_the_file_is_served_and_is_asyncapi_3(office: Office) -> None:
 def test_the_file_knows_the_fields_that_the_server_reads() -> None:
     messages = described()["components"]["messages"]
     operations = described()["operations"]
-    assert {name for name, one in operations.items() if one["action"] == "receive"} == set(FIELDS)
-    for op, fields in FIELDS.items():
+    said = {one["messages"][0]["$ref"].rpartition("/")[2] for one in operations.values() if one["action"] == "receive"}
+    assert said == {*FIELDS, *VERB_FIELDS}
+    for op, fields in {**FIELDS, **VERB_FIELDS}.items():
         payload = messages[op]["payload"]
         assert set(payload["properties"]) == {"op", "id", *fields}
         assert set(payload["required"]) == {"op", *REQUIRED.intersection(fields)}

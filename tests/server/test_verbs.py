@@ -5,13 +5,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from itertools import count
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 import httpx
 import orjson
 import pytest
+from websockets.exceptions import ConnectionClosed
 
 import postroom
 from postroom import mail, people, work
@@ -20,10 +23,14 @@ from postroom.core.errors import Forbidden, Interrupted, Invalid, Missing, Refus
 from postroom.core.records import Attachment
 from postroom.core.waits import IN_VAIN
 from postroom.server.answers import failure, status_of
+from postroom.server.patience import MOST_OF_ONE
+from postroom.server.verb_sockets import AT_ONCE
 from postroom.server.verbs import ONLY_THERE, OWN, table
 from postroom.store.port import Store
 from postroom.store.remote.engine import RemoteStore
+from tests.cli.process import LIMIT
 from tests.server.office import JSON, Desk, Office, refusal
+from tests.server.wires import VerbWire, error_of, speaking
 
 NAMES = count(1)
 # What is left to people: neither agents' nor only the server's machine's. A new verb is somebody's, or here.
@@ -336,6 +343,12 @@ def test_a_key_said_twice_is_done_once(office: Office) -> None:
     assert first["result"] != other["result"]
 
 
+def test_a_key_said_twice_is_done_once_however_long_its_answer_is(office: Office) -> None:
+    named = {"sender": "leader", "to": "builder", "subject": "Once", "body": "x" * 200_000}
+    first, again = (say(office.person, "work.send", once="a long one", **named).json() for _ in range(2))
+    assert first == again
+
+
 def test_a_key_that_is_said_by_many_at_once_is_done_once(office: Office, here: Store) -> None:
     subject = f"At once {next(NAMES)}"
 
@@ -473,3 +486,43 @@ def test_a_store_elsewhere_has_no_transactions(person: Store) -> None:
     for act in (person.read, person.write, person.together):
         with pytest.raises(errors.InvalidState):
             act()
+
+
+# Too much at once
+
+
+def test_who_says_too_much_pauses_and_goes_on(found: Callable[..., Office]) -> None:
+    office = found("--rate", "20").open()
+    with closing(postroom.connect(office.url, token=office.ready["token"])) as store:
+        sent = [mail.enqueue(store, {"from": "leader", "to": "box", "payload": str(number)}).msg_id for number in range(60)]
+    assert len(set(sent)) == 60
+    assert office.close() == 0
+
+
+def _first_answer(wires: list[VerbWire]) -> dict[str, Any]:
+    answers: SimpleQueue[dict[str, Any]] = SimpleQueue()
+
+    def hear(wire: VerbWire) -> None:
+        with suppress(ConnectionClosed):  # as it will be
+            answers.put(wire.answer())
+
+    for wire in wires:
+        Thread(target=hear, args=(wire,), daemon=True).start()
+    return answers.get(timeout=LIMIT)
+
+
+def test_one_agent_that_waits_often_leaves_room_for_others(office: Office, session: Session) -> None:
+    """What is there already can be had by itself, too: to look, there is always a seat."""
+    with ExitStack() as stack:
+        wires = [stack.enter_context(speaking(office, session.token)) for _ in range(MOST_OF_ONE // AT_ONCE + 1)]
+        for number in range(MOST_OF_ONE + 1):
+            wires[number // AT_ONCE].verb("mail.wait", session=session.name, timeout_seconds=LIMIT)
+        assert error_of(_first_answer(wires))["code"] == "too_many"  # to one of them
+        other = Session(office)
+        mail.enqueue(other.store, {"from": other.name, "to": other.name, "payload": "There"})
+        taken = mail.wait(other.store, other.name, timeout_seconds=LIMIT)
+        assert taken is not None
+        thread = work.send(other.store, sender=other.name, to=session.name, subject="There").thread
+        claim = work.wait_take(session.store, agent=session.name, timeout_seconds=LIMIT)
+        assert claim is not None
+        assert claim.thread.thread_id == thread.thread_id

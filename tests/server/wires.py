@@ -1,4 +1,4 @@
-"""A mailbox's WebSocket, as a real client uses it. Every frame of either side is held against the AsyncAPI file."""
+"""The WebSockets, of a mailbox and of verbs, as a real client uses them. Every frame of either side is held against the AsyncAPI file."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from tests.server.rooms import part
 
 FILE = Path(__file__).parents[2] / "docs" / "reference" / "asyncapi.json"
 PROTOCOL = "postroom.mailbox.v1"
+MAILBOX, VERBS = "mailbox", "verbs"  # channels
 Frame = dict[str, Any]
 
 
@@ -40,15 +41,14 @@ def _validator(op: str) -> Draft202012Validator:
     return Draft202012Validator({**file["components"]["messages"][op]["payload"], "components": file["components"]})
 
 
-def checked(frame: Frame, action: str) -> Frame:
+def checked(frame: Frame, action: str, channel: str = MAILBOX) -> Frame:
     """A frame that is as the file says, and goes in the direction that it says."""
-    channel = described()["channels"]["mailbox"]["messages"]
-    operations = [one for one in described()["operations"].values() if one["action"] == action]
-    known = {message["$ref"].rpartition("/")[2] for one in operations for message in one["messages"]}
+    operations = [one for one in described()["operations"].values() if one["channel"]["$ref"].endswith(f"/{channel}")]
+    known = {message["$ref"].rpartition("/")[2] for one in operations if one["action"] == action for message in one["messages"]}
     if action == "send":
-        replies = [one["reply"] for one in described()["operations"].values() if "reply" in one]
+        replies = [one["reply"] for one in operations if "reply" in one]
         known |= {message["$ref"].rpartition("/")[2] for one in replies for message in one["messages"]}
-    assert frame["op"] in known & set(channel), frame
+    assert frame["op"] in known & set(described()["channels"][channel]["messages"]), frame
     _validator(frame["op"]).validate(frame)
     return frame
 
@@ -56,8 +56,11 @@ def checked(frame: Frame, action: str) -> Frame:
 class Wire:
     """An open socket. What comes while something else is waited for is kept."""
 
-    def __init__(self, connection: ClientConnection) -> None:
+    answered = "ok"
+
+    def __init__(self, connection: ClientConnection, channel: str = MAILBOX) -> None:
         self.connection = connection
+        self.channel = channel
         self._deliveries: deque[Frame] = deque()
         self._answers: deque[Frame] = deque()
         self._number = 0
@@ -65,7 +68,7 @@ class Wire:
     def say(self, op: str, **fields: Any) -> int:
         """Send a frame; its id."""
         self._number += 1
-        self.connection.send(json.dumps(checked({"op": op, "id": self._number, **fields}, "receive")))
+        self.connection.send(json.dumps(checked({"op": op, "id": self._number, **fields}, "receive", self.channel)))
         return self._number
 
     def ask(self, op: str, **fields: Any) -> Frame:
@@ -77,7 +80,7 @@ class Wire:
 
     def ok(self, op: str, **fields: Any) -> Frame:
         answer = self.ask(op, **fields)
-        assert answer["op"] == "ok", answer
+        assert answer["op"] == self.answered, answer
         result: Frame = answer["result"]
         return result
 
@@ -103,7 +106,7 @@ class Wire:
 
     def _next(self, wanted: deque[Frame]) -> Frame:
         while not wanted:
-            frame = checked(json.loads(self.connection.recv(timeout=LIMIT)), "send")
+            frame = checked(json.loads(self.connection.recv(timeout=LIMIT)), "send", self.channel)
             assert frame["op"] != "goodbye", "the server stops"
             (self._deliveries if frame["op"] == "delivery" else self._answers).append(frame)
         return wanted.popleft()
@@ -113,9 +116,25 @@ class Wire:
         came = [*self._answers, *self._deliveries]
         try:
             while True:
-                came.append(checked(json.loads(self.connection.recv(timeout=LIMIT)), "send"))
+                came.append(checked(json.loads(self.connection.recv(timeout=LIMIT)), "send", self.channel))
         except ConnectionClosed as closed:
             return came, 1006 if closed.rcvd is None else closed.rcvd.code
+
+
+class VerbWire(Wire):
+    """An open socket on which verbs are said. The next answer is of whichever is done next."""
+
+    answered = "said"
+
+    def __init__(self, connection: ClientConnection) -> None:
+        super().__init__(connection, VERBS)
+
+    def verb(self, name: str, **named: Any) -> int:
+        """Say a verb; its id."""
+        return self.say("say", verb=name, named=named)
+
+    def does(self, name: str, **named: Any) -> Any:
+        return self.ok("say", verb=name, named=named)
 
 
 def error_of(answer: Frame) -> Frame:
@@ -128,6 +147,13 @@ def error_of(answer: Frame) -> Frame:
 
 def place(office: Office, session: str) -> str:
     return f"{office.url.replace('http', 'ws', 1)}/api/mailbox/{part(session)}/socket"
+
+
+@contextmanager
+def speaking(office: Office, token: str | None = None, **more: Any) -> Iterator[VerbWire]:
+    """A socket for verbs; by default with the person's token."""
+    with wired(office, "", token, url=f"{office.url.replace('http', 'ws', 1)}/api/verbs", **more) as wire:
+        yield VerbWire(wire.connection)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MODULES = ("records", "letters", "entries", "histories", "watching")
 MARK, IS = "~", "is"
+MOST_FRAME = 256 * 1024  # bytes that a client may say in one frame of a WebSocket
 
 
 def teach(name: str, kind: type, pack: Callable[[Any], list[Any]], unpack: Callable[[list[Any]], Any]) -> None:

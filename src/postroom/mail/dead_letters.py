@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postroom.core import checks, clock
+from postroom.core.errors import TooLarge
 from postroom.core.letters import DEAD_LETTER, PENDING, PURGED, DeadLetterEntry, Parcel
 from postroom.core.verbs import verb
 from postroom.mail import boxes, mailbox, sweeping
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _NO_END = 2**62
 _BATCH = 100  # they come with their payloads
+MOST_SHOWN = 64 * 1024 * 1024  # characters of payloads
 
 
 @verb
@@ -30,6 +32,9 @@ def peek_dead_letter(store: Store, session: str, *, limit: int = 100) -> tuple[D
     checks.limit("limit", limit)
     sweeping.fresh(store, session)
     with store.read() as tx:
+        found = tx.one(tx.sql.deliveries_dead_size, session=session, limit=limit)
+        if found is not None and found[0] > 1 and found[1] > MOST_SHOWN:
+            raise TooLarge(f"{found[0]} dead letters hold {found[1] >> 20} MiB", hint="Ask for fewer of them with a limit.", field="limit")
         rows = tx.all(tx.sql.deliveries_dead, session=session, upto=_NO_END, limit=limit)
     return tuple(_entry(row) for row in rows)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import orjson
@@ -46,6 +47,14 @@ def failure(refusal: errors.Refusal) -> dict[str, Any]:
     return {"ok": False, "error": error}
 
 
+def encoded(answer: dict[str, Any]) -> bytes:
+    """As JSON, also if somebody said what is no text, and it is named."""
+    try:
+        return orjson.dumps(answer, default=str)
+    except TypeError:
+        return json.dumps(answer, default=str).encode()
+
+
 def refused(refusal: errors.Refusal) -> Json:
     status = status_of(refusal)
     headers = {}
@@ -53,7 +62,7 @@ def refused(refusal: errors.Refusal) -> Json:
         headers["Retry-After"] = str(refusal.facts.get("retry_after", RETRY_SECONDS))
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return Json(orjson.dumps(failure(refusal), default=str), status, headers)
+    return Json(encoded(failure(refusal)), status, headers)
 
 
 def said(code: str, message: str, hint: str, status: int, **headers: str) -> Json:

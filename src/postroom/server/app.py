@@ -16,6 +16,7 @@ from postroom.server import (
     asyncapi,
     events,
     files,
+    frames,
     inbox,
     mailboxes,
     mcp,
@@ -26,6 +27,8 @@ from postroom.server import (
     signing,
     sockets,
     threads,
+    upgrading,
+    verb_sockets,
     verbs,
 )
 from postroom.server.answers import said
@@ -78,7 +81,7 @@ ALL: tuple[tuple[str, str, Handler], ...] = (  # of people and agents; each of t
 )
 
 
-SOCKET = "/api/mailbox/{session}/socket"
+SOCKET, VERB_SOCKET = "/api/mailbox/{session}/socket", "/api/verbs"
 
 
 def build(
@@ -106,9 +109,10 @@ def build(
         Route("/api/verbs/{verb}", Endpoint(verbs.say, agents=True), methods=["POST"]),
         *(Route(path, Endpoint(handler), methods=[method]) for method, path, handler in PEOPLE),
         Route("/mcp/{workspace_id}", _Mcp(), methods=["POST"]),
-        Route(SOCKET, sockets.plain, methods=["GET"]),
-        WebSocketRoute(SOCKET, sockets.SocketEndpoint()),
-        WebSocketRoute("/{path:path}", sockets.Nowhere()),
+        Route(SOCKET, upgrading.plain, methods=["GET"]),
+        WebSocketRoute(SOCKET, upgrading.SocketEndpoint(frames.PROTOCOL, sockets.check, sockets.talk)),
+        WebSocketRoute(VERB_SOCKET, upgrading.SocketEndpoint(frames.VERB_PROTOCOL, lambda upgraded: None, verb_sockets.talk)),
+        WebSocketRoute("/{path:path}", upgrading.Nowhere()),
         Route("/api/openapi.json", openapi.serve),
         Route("/api/asyncapi.json", asyncapi.serve),
         Route("/sign-in", signing.sign_in),

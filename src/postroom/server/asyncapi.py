@@ -1,18 +1,22 @@
-"""The description of the mailbox's socket, AsyncAPI 3.0. Served, written to docs/reference/asyncapi.json, and held to by tests."""
+"""The description of the sockets, AsyncAPI 3.0. Served, written to docs/reference/asyncapi.json, and held to by tests."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from postroom import __version__
+from postroom.core.wire import MOST_FRAME
 from postroom.server.answers import Json
 from postroom.server.describing import MAYBE, TEXT, TRUTH, WHOLE, Schema, ref, shape
-from postroom.server.frames import ID_LENGTH, LARGEST_ID, MOST_BYTES, MOST_CREDIT, MOST_WRONG, PROTOCOL
+from postroom.server.frames import ID_LENGTH, LARGEST_ID, MOST_CREDIT, MOST_WRONG, PROTOCOL, VERB_PROTOCOL
+from postroom.server.verb_sockets import AT_ONCE
+from postroom.server.verbs import KEY_LENGTH
 
-CHANNEL = "mailbox"
+CHANNEL, VERB_CHANNEL = "mailbox", "verbs"
 _ID: Schema = {
     "oneOf": [
         {"type": "string", "maxLength": ID_LENGTH},
@@ -101,6 +105,30 @@ TOLD: dict[str, tuple[str, Schema]] = {  # to clients
     ),
     "goodbye": ("The server stops, and closes with 1001: connect again", _frame("goodbye")),
 }
+VERB_SAID: dict[str, tuple[str, Schema]] = {
+    "say": (
+        "Say a verb: the same as `POST /api/verbs/{room}.{verb}`",
+        _frame(
+            "say",
+            "verb",
+            id=_ID,
+            verb={"type": "string", "description": "As in the library: mail.enqueue, work.send"},
+            args={"type": "array", "description": "What it is given by place, but for the store"},
+            named={"type": "object", "description": "What it is given by name"},
+            key={
+                "type": ["string", "null"],
+                "maxLength": KEY_LENGTH,
+                "description": "Said again with the same key, as after a lost connection, it is done once",
+            },
+        ),
+    ),
+    "ping": SAID["ping"],
+}
+VERB_TOLD: dict[str, tuple[str, Schema]] = {
+    "said": ("What a verb gave", _frame("said", "id result", id=_ID, result={"description": "As the wire has it; of a ping, null"})),
+    "refused": TOLD["refused"],
+    "goodbye": TOLD["goodbye"],
+}
 _CLOSES = (
     "Closed with 1001 when the server stops, 1003 for binary frames, 1007 for text that is not UTF-8, 1008 when the token is revoked, "
     "for frames that make no sense, or when 1 MiB of answers was left unread, 1009 for a frame or message that is too large, "
@@ -110,8 +138,9 @@ _CLOSES = (
 _DESCRIPTION = (
     "Text frames, one JSON object each. Each frame of a client is confirmed by `ok` or `refused`, in the order in which they came; "
     "deliveries come between. A client gives credit, and gets one delivery for each as messages fall due, whoever stored them and "
-    f"however. Sockets of one mailbox share its messages: each goes to one of them. A client's frame has at most {MOST_BYTES // 1024} KiB; "
-    "a delivery may be as large as the largest message, 10 MiB of payload. " + _CLOSES
+    f"however. Sockets of one mailbox share its messages: each goes to one of them. A client's frame has at most {MOST_FRAME // 1024} KiB; "
+    "a delivery may be as large as the largest message, 10 MiB of payload. " + _CLOSES + " Verbs have a socket of their own, on which "
+    f"up to {AT_ONCE} are done at once, each answered with its `id` when it is done; what is larger than a frame is said over HTTP."
 )
 SCHEMAS: dict[str, Schema] = {
     "Message": _MESSAGE,
@@ -128,21 +157,33 @@ def _messages(frames: dict[str, tuple[str, Schema]]) -> dict[str, Schema]:
     }
 
 
-def _operation(op: str, action: str, summary: str) -> Schema:
-    message = {"$ref": f"#/channels/{CHANNEL}/messages/{op}"}
-    made: dict[str, Any] = {"action": action, "channel": {"$ref": f"#/channels/{CHANNEL}"}, "summary": summary, "messages": [message]}
-    if action == "receive":
-        answers = [{"$ref": f"#/channels/{CHANNEL}/messages/{answer}"} for answer in ("ok", "refused")]
-        made["reply"] = {"channel": {"$ref": f"#/channels/{CHANNEL}"}, "messages": answers}
+def _operation(channel: str, op: str, summary: str, answer: str | None = None) -> Schema:
+    """What a client says, which is answered, or what it is told."""
+    where = f"#/channels/{channel}"
+    message = {"$ref": f"{where}/messages/{op}"}
+    action = "send" if answer is None else "receive"
+    made: dict[str, Any] = {"action": action, "channel": {"$ref": where}, "summary": summary, "messages": [message]}
+    if answer is not None:
+        made["reply"] = {"channel": {"$ref": where}, "messages": [{"$ref": f"{where}/messages/{one}"} for one in (answer, "refused")]}
     return made
 
 
+def _channel(address: str, protocol: str, messages: Iterable[str], **more: Any) -> Schema:
+    return {
+        "address": address,
+        "description": f"The subprotocol `{protocol}` is chosen if it is offered",
+        **more,
+        "messages": {op: {"$ref": f"#/components/messages/{op}"} for op in messages},
+        "bindings": {"ws": {"method": "GET", "bindingVersion": "0.1.0"}},
+    }
+
+
 def description() -> Schema:
-    everything = {**SAID, **TOLD}
+    session = {"session": {"description": "Whose mailbox: an agent's own, or any for a person; percent-encoded"}}
     return {
         "asyncapi": "3.0.0",
-        "id": "urn:postroom:mailbox",
-        "info": {"title": "Postroom: a mailbox as a WebSocket", "version": __version__, "description": _DESCRIPTION},
+        "id": "urn:postroom",
+        "info": {"title": "Postroom: mailboxes and verbs as WebSockets", "version": __version__, "description": _DESCRIPTION},
         "defaultContentType": "application/json",
         "servers": {
             "local": {
@@ -153,21 +194,19 @@ def description() -> Schema:
             }
         },
         "channels": {
-            CHANNEL: {
-                "address": "/api/mailbox/{session}/socket",
-                "description": f"The subprotocol `{PROTOCOL}` is chosen if it is offered",
-                "parameters": {"session": {"description": "Whose mailbox: an agent's own, or any for a person; percent-encoded"}},
-                "messages": {op: {"$ref": f"#/components/messages/{op}"} for op in everything},
-                "bindings": {"ws": {"method": "GET", "bindingVersion": "0.1.0"}},
-            }
+            CHANNEL: _channel("/api/mailbox/{session}/socket", PROTOCOL, (*SAID, *TOLD), parameters=session),
+            VERB_CHANNEL: _channel("/api/verbs", VERB_PROTOCOL, (*VERB_SAID, *VERB_TOLD)),
         },
         "operations": {
-            **{op: _operation(op, "receive", summary) for op, (summary, _) in SAID.items()},
-            **{op: _operation(op, "send", summary) for op, (summary, _) in TOLD.items() if op not in ("ok", "refused")},
+            **{op: _operation(CHANNEL, op, summary, "ok") for op, (summary, _) in SAID.items()},
+            **{op: _operation(CHANNEL, op, TOLD[op][0]) for op in ("delivery", "goodbye")},
+            "say": _operation(VERB_CHANNEL, "say", VERB_SAID["say"][0], "said"),
+            "verbs_ping": _operation(VERB_CHANNEL, "ping", VERB_SAID["ping"][0], "said"),
+            "verbs_goodbye": _operation(VERB_CHANNEL, "goodbye", VERB_TOLD["goodbye"][0]),
         },
         "components": {
             "schemas": SCHEMAS,
-            "messages": _messages(everything),
+            "messages": _messages({**SAID, **TOLD, **VERB_SAID, **VERB_TOLD}),
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "cookie": {"type": "httpApiKey", "in": "cookie", "name": "postroom_session"},

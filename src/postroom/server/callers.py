@@ -15,6 +15,7 @@ from postroom.store.port import Transaction
 
 COOKIE = "postroom_session"
 REMEMBERED = 10_000
+Token = tuple[str, str]  # with the door that it came in by
 
 
 class Caller:
@@ -35,7 +36,7 @@ class Caller:
         return self.name
 
 
-def token_of(headers: Headers) -> tuple[str, str] | None:
+def token_of(headers: Headers) -> Token | None:
     """The token that a request brings, and its door."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and token.strip():

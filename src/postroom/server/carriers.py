@@ -13,7 +13,7 @@ from postroom.core.errors import Refusal, TooMany, Unauthenticated
 from postroom.core.letters import Delivery
 from postroom.mail import mailbox
 from postroom.mail.waiting import Tide, is_ready
-from postroom.server.callers import identify
+from postroom.server.callers import Token, identify
 from postroom.server.desk import Desk
 from postroom.server.hub import Heard
 from postroom.server.post import of_mailbox
@@ -26,7 +26,6 @@ LONGEST = 60.0
 TRY_AGAIN = 1.0
 AWAY, NOT_ALLOWED = 1001, 1008  # codes with which a socket is closed
 _log = logging.getLogger("postroom.server")
-Token = tuple[str, str]
 
 
 class Taker(Protocol):

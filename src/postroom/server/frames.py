@@ -1,4 +1,4 @@
-"""Frames of the mailbox's socket: what a client may say, read and checked, and what it is told. One JSON object each."""
+"""Frames of sockets: what a client may say, read and checked, and what it is told. One JSON object each."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from postroom.core import checks, jsontext
 from postroom.core.errors import InvalidInput, Refusal
 from postroom.core.letters import Delivery
 from postroom.core.words import shown
-from postroom.server.answers import failure
+from postroom.server.answers import encoded, failure
 
-PROTOCOL = "postroom.mailbox.v1"
-MOST_BYTES = 256 * 1024  # of a client's frame
+PROTOCOL, VERB_PROTOCOL = "postroom.mailbox.v1", "postroom.verbs.v1"
 MOST_CREDIT = 1000
 MOST_WRONG = 20  # frames that make no sense: then the socket is closed
 ID_LENGTH, LARGEST_ID = 200, 2**53
 GOODBYE = '{"op":"goodbye"}'
 Id = str | int | None
+Fields = dict[str, dict[str, tuple[type, ...]]]  # by operation, its fields and their types
 
 _MESSAGE = {"msg_id": (str,), "delivery_token": (str, type(None))}
-# By operation, its fields and their types; asyncapi.py says the same, and a test compares.
-FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
+# asyncapi.py says the same, and a test compares.
+FIELDS: Fields = {
     "credit": {"n": (int,)},
     "enqueue": {"message": (dict,)},
     "ack": _MESSAGE,
@@ -30,7 +30,11 @@ FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "extend": {**_MESSAGE, "seconds": (int, float, type(None))},
     "ping": {},
 }
-REQUIRED = {"n", "message", "msg_id"}
+VERB_FIELDS: Fields = {
+    "say": {"verb": (str,), "args": (list,), "named": (dict,), "key": (str, type(None))},
+    "ping": {},
+}
+REQUIRED = {"n", "message", "msg_id", "verb"}
 
 
 class Asked(NamedTuple):
@@ -42,7 +46,7 @@ class Asked(NamedTuple):
     wrong: InvalidInput | None = None
 
 
-def read(text: str) -> Asked:
+def read(text: str, known: Fields = FIELDS) -> Asked:
     try:
         found = jsontext.loads(text)
     except ValueError as error:
@@ -53,9 +57,9 @@ def read(text: str) -> Asked:
     try:
         identity = _id(found.pop("id", None))
         op = found.pop("op", None)
-        if not isinstance(op, str) or op not in FIELDS:
-            raise InvalidInput(f"there is no operation {shown(op)}", field="op", hint=f"Known: {', '.join(FIELDS)}.")
-        _check(op, found)
+        if not isinstance(op, str) or op not in known:
+            raise InvalidInput(f"there is no operation {shown(op)}", field="op", hint=f"Known: {', '.join(known)}.")
+        _check(op, found, known[op])
     except InvalidInput as refusal:
         return _wrong(identity, refusal)
     return Asked(op, identity, found)
@@ -76,8 +80,7 @@ def _id(given: Any) -> Id:
     raise InvalidInput(f"id must be a text of at most {ID_LENGTH} characters, or a whole number below 2^53", field="id")
 
 
-def _check(op: str, given: dict[str, Any]) -> None:
-    fields = FIELDS[op]
+def _check(op: str, given: dict[str, Any], fields: dict[str, tuple[type, ...]]) -> None:
     for name, value in given.items():
         if name not in fields:
             raise InvalidInput(f"{op} has no field {shown(name)}", field="frame", hint=f"Known: {', '.join(('op', 'id', *fields))}.")
@@ -92,8 +95,13 @@ def ok(identity: Id, result: dict[str, Any]) -> str:
     return orjson.dumps({"op": "ok", "id": identity, "result": result}).decode()
 
 
+def said(identity: Id, result: bytes) -> str:
+    """The answer to a verb, which is JSON already."""
+    return (b'{"op":"said","id":%b,"result":%b}' % (orjson.dumps(identity), result)).decode()
+
+
 def refused(identity: Id, refusal: Refusal) -> str:
-    return orjson.dumps({"op": "refused", "id": identity, "error": failure(refusal)["error"]}, default=str).decode()
+    return encoded({"op": "refused", "id": identity, "error": failure(refusal)["error"]}).decode()
 
 
 def delivery(taken: Delivery) -> str:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from urllib.parse import quote, unquote_to_bytes
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from postroom.core.errors import TooLarge
+from postroom.core.errors import InvalidInput, TooLarge, TooMany
 from postroom.server.answers import Json, said
 from postroom.server.local import is_local
 
 MOST_BYTES = 1024 * 1024
 MOST_SENT = 32 * MOST_BYTES  # read only once it is known who sends it
 SENDING = ("/api/verbs/", "/api/mailbox")
+MOST_HELD = 256 * MOST_BYTES  # of all that is being sent at once
 SMALLER = "Send less, or push a document instead."
+STALLED = 20.0  # seconds after which what does not go on coming is not waited for
 MOST_AT_ONCE = 5000
 ONCE = ("/sign-in", "/api/events")  # where looking ahead uses something up, or never ends
 STARTS = ("http.response.start", "websocket.http.response.start")  # the second refuses an upgrade
@@ -41,6 +44,7 @@ class Guard:
         self._hosts = hosts
         self._origins = origins
         self._at_once = 0
+        self._held = Held()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -55,11 +59,14 @@ class Guard:
             await refused(scope, receive, _dressed(send))
             return
         scope["path"] = path
+        bounded = receive if socket else Bounded(receive, most_bytes(scope), self._held)
         self._at_once += 1
         try:
-            await self._app(scope, receive if socket else _Bounded(receive, most_bytes(scope)), _dressed(send))
+            await self._app(scope, bounded, _dressed(send))
         finally:
             self._at_once -= 1
+            if isinstance(bounded, Bounded):
+                self._held.bytes -= bounded.bytes
 
     def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> Json | None:
         host, origin = headers.get(b"host", b"").decode("latin-1").lower(), headers.get(b"origin")
@@ -115,20 +122,39 @@ def _large(most: int) -> str:
     return f"a request may bring at most {most // 1024} KiB"
 
 
-class _Bounded:
-    """What comes in, counted: a body without a length is bounded too."""
+class Held:
+    """What all requests brought that are not answered yet."""
 
-    def __init__(self, receive: Receive, most: int) -> None:
+    bytes = 0
+
+
+class Bounded:
+    """What comes in, counted: a body without a length is bounded too, and so is one that stops in the middle."""
+
+    def __init__(self, receive: Receive, most: int, held: Held) -> None:
         self._receive = receive
         self._most = most
-        self._bytes = 0
+        self._held = held
+        self._more = True
+        self.bytes = 0
 
     async def __call__(self) -> Message:
-        message = await self._receive()
+        if not self._more:
+            return await self._receive()
+        try:
+            async with asyncio.timeout(STALLED):
+                message = await self._receive()
+        except TimeoutError:
+            raise InvalidInput(f"nothing came for {STALLED:g} s", field="body", hint="Send the body at once.") from None
+        self._more = message.get("more_body", False)
         if message["type"] == "http.request":
-            self._bytes += len(message.get("body", b""))
-            if self._bytes > self._most:
+            size = len(message.get("body", b""))
+            self.bytes += size
+            self._held.bytes += size
+            if self.bytes > self._most:
                 raise TooLarge(_large(self._most), hint=SMALLER)
+            if self._held.bytes > MOST_HELD:
+                raise TooMany("too much is being sent at once", hint="Come back in a few seconds.", retry_after=5)
         return message
 
 

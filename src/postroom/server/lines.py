@@ -14,6 +14,7 @@ from websockets.frames import Frame
 from websockets.http11 import Request
 
 PATIENCE = 5.0
+UNREAD = 60.0  # seconds in which somebody who is answered must read some of it
 LAST_WORD = 1.0  # seconds that a client has to answer a goodbye
 PIECE = 8192  # bytes of frames that are read in one turn
 MOST_PARTS = 1000  # of one message
@@ -33,32 +34,80 @@ def most() -> int:
 
 
 class Line(HttpToolsProtocol):
-    """A connection. One too many is closed at once, and one on which nothing is asked, after a while."""
+    """A connection. One too many is closed at once, and one on which a request is begun and not told, after a while."""
 
     bound = 10_000
+    _patience: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > type(self).bound:
             transport.close()
         else:
-            self._silence: Any = self.loop.call_later(PATIENCE, self._give_up)
+            self._wait()
+
+    def _wait(self) -> None:
+        """For the head of a request, or the rest of one that is answered already."""
+        if self._patience is None:
+            self._patience = self.loop.call_later(PATIENCE, self._give_up)
+
+    def _heard(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
 
     def _give_up(self) -> None:
-        if self.cycle is None and not self.transport.is_closing():
+        self._patience = None
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._wait()  # what was asked before is not answered yet
+        elif not self.transport.is_closing():
             self.transport.close()
 
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._wait()
+
+    def on_headers_complete(self) -> None:
+        self._heard()
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle.more_body and not self.transport.is_closing():
+            self._wait()
+
     def handle_websocket_upgrade(self) -> None:
-        if hasattr(self, "_silence"):
-            self._silence.cancel()
+        self._heard()
         if self.cycle is None or self.cycle.response_complete:
             super().handle_websocket_upgrade()
         else:  # two cannot speak on one line
             self.transport.close()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(UNREAD, self._look, self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._read()
+
+    def _look(self, before: int) -> None:
+        """Whether an answer is being read: who does not is not waited for."""
+        left = self.transport.get_write_buffer_size()
+        if left < before:
+            self._unread = self.loop.call_later(UNREAD, self._look, left)
+        else:
+            self.transport.abort()
+
+    def _read(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
     def connection_lost(self, exc: Exception | None) -> None:
-        if hasattr(self, "_silence"):
-            self._silence.cancel()
+        self._heard()
+        self._read()
         super().connection_lost(exc)
 
 
@@ -161,6 +210,17 @@ class Cable(WebSocketsSansIOProtocol):
             self.transport.abort()  # who reads nothing does not read this either
         else:
             await super().send(message)
+        if message["type"] == "websocket.http.response.body" and self.close_sent:
+            self.handshake_complete = True  # refused is answered, too
+
+    def handle_close(self, event: Frame) -> None:
+        super().handle_close(event)
+        if self.transport.is_closing():
+            self._close()
+
+    def keepalive_timeout(self) -> None:
+        super().keepalive_timeout()
+        self._close()
 
     def shutdown(self) -> None:
         """The server stops. Who is connected is told so by the application, and has a moment to hear it."""

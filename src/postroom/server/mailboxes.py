@@ -18,14 +18,15 @@ from postroom.server import post
 from postroom.server.answers import Json
 from postroom.server.callers import Caller
 from postroom.server.desk import LONGEST_WAIT
+from postroom.server.patience import gone
 from postroom.server.requests import Office, body, json_object, whole
 
 _SECONDS = re.compile(r"[0-9]{1,6}(\.[0-9]{1,9})?")
 
 
-def _told(answer: dict[str, Any], status: int = 200) -> Json:
+def _told(answer: dict[str, Any]) -> bytes:
     """A sender may have added numbers that are longer than other encoders take."""
-    return Json(jsontext.dumps(answer).encode(), status)
+    return jsontext.dumps(answer).encode()
 
 
 async def list_mailboxes(request: Request, office: Office, caller: Caller) -> Response:
@@ -46,7 +47,7 @@ async def dequeue(request: Request, office: Office, caller: Caller) -> Response:
     session, wait = request.path_params["session"], _wait(request)
     await request.body()  # so that all that can come after is the end
     taking = asyncio.ensure_future(post.dequeue(office.desk, caller, session, wait, partial(office.asks, request, again=True)))
-    leaving = asyncio.ensure_future(_left(request))
+    leaving = asyncio.ensure_future(gone(request.receive))
     try:
         await asyncio.wait((taking, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not taking.done():
@@ -55,7 +56,7 @@ async def dequeue(request: Request, office: Office, caller: Caller) -> Response:
         found = taking.result()
     finally:
         leaving.cancel()
-    return Response(status_code=204) if found is None else _told(found)
+    return Response(status_code=204) if found is None else Json(_told(found))
 
 
 def _wait(request: Request) -> float:
@@ -63,11 +64,6 @@ def _wait(request: Request) -> float:
     if not _SECONDS.fullmatch(given) or float(given) > LONGEST_WAIT:
         raise InvalidInput(f"wait must be from 0 to {LONGEST_WAIT:g} seconds, not {shown(given)}", field="wait")
     return float(given)
-
-
-async def _left(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 async def ack(request: Request, office: Office, caller: Caller) -> Response:
@@ -97,7 +93,8 @@ async def peek(request: Request, office: Office, caller: Caller) -> Response:
 async def dead(request: Request, office: Office, caller: Caller) -> Response:
     session = post.may_take(caller, request.path_params["session"])
     look = partial(dead_letters.peek_dead_letter, session=session, limit=whole(request, "limit", 100))
-    return _told({"entries": [entry.plain() for entry in await office.desk.aside(look, caller.door)]})
+    told = await office.desk.aside(lambda store: _told({"entries": [entry.plain() for entry in look(store)]}), caller.door)
+    return Json(told)
 
 
 # For people

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from postroom.core.errors import InvalidInput, Refusal, Unauthenticated
 from postroom.core.words import shown
 from postroom.server.answers import refused
-from postroom.server.callers import Buckets, Caller, identify, token_of
+from postroom.server.callers import Buckets, Caller, Token, identify, token_of
 from postroom.server.desk import Desk
 from postroom.server.local import DOOR, is_local
 from postroom.server.painting import Painter
@@ -61,6 +61,15 @@ class Office:
     async def asks(self, request: HTTPConnection, *, again: bool = False) -> Caller:
         """Who asks. Nobody may ask too often, least of all those who guess; who is looked at `again` does not ask."""
         return await self._caller(request.headers, self.address(request), local=is_local(request.scope), again=again)
+
+    async def again(self, caller: Caller, brought: Token | None, frames: int = 1) -> Caller:
+        """Who says so many frames on a socket, by the token that it came with. Who says more than it may is read more slowly."""
+        if brought is None:
+            return caller
+        for _ in range(frames):
+            while pause := self.rates.pause(caller.name):
+                await asyncio.sleep(pause)
+        return await self.desk.read(lambda tx: identify(tx, *brought))
 
     async def _caller(self, headers: Headers, client: str, *, local: bool, again: bool) -> Caller:
         brought = token_of(headers)

@@ -16,10 +16,10 @@ from sse_starlette.sse import AppStatus
 
 from postroom.core.errors import InvalidInput, NotFound, Taken
 from postroom.core.records import Record
+from postroom.core.wire import MOST_FRAME
 from postroom.people import passes
 from postroom.server import app
 from postroom.server.desk import Desk
-from postroom.server.frames import MOST_BYTES as FRAME_BYTES
 from postroom.server.guard import names
 from postroom.server.lines import Cable, Line, most
 from postroom.server.local import LocalDoor
@@ -109,7 +109,7 @@ async def _serve(settings: Settings, bound: socket.socket | None, door: LocalDoo
         application,
         http=Line,
         ws=Cable,
-        ws_max_size=FRAME_BYTES,
+        ws_max_size=MOST_FRAME,
         ws_ping_interval=PING,
         ws_ping_timeout=PING,
         ws_per_message_deflate=False,  # it costs memory for each socket, and time for each message

@@ -7,73 +7,40 @@ import logging
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any
-from urllib.parse import unquote
 
-from starlette.requests import HTTPConnection, Request
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive
 
 from postroom.core.errors import InvalidInput, Refusal, Unauthenticated
 from postroom.core.letters import Delivery
 from postroom.server import frames, post
-from postroom.server.answers import refused, said
-from postroom.server.callers import Caller, identify, token_of
-from postroom.server.carriers import AWAY, NOT_ALLOWED, Carrier, Carriers
+from postroom.server.callers import Caller, token_of
+from postroom.server.carriers import AWAY, NOT_ALLOWED, Carrier
 from postroom.server.frames import MOST_WRONG, Asked
-from postroom.server.requests import Office
+from postroom.server.upgrading import FAILED, LAST_WORDS, NOT_TEXT, Upgraded
 
 MOST_OWED = 1024 * 1024  # bytes of confirmations that a client may leave unread
 ENOUGH = 64 * 1024  # bytes of deliveries that wait to be sent: no more are taken until they are
 WINDOW, WINDOW_BYTES = 64, 512 * 1024  # frames that are carried out together
-LAST_WORDS = 0.4  # seconds for what is still to be done, and again for what is still to be said
-NOT_TEXT, FAILED = 1003, 1011
 _log = logging.getLogger("postroom.server")
 
 
-class SocketEndpoint:
-    """As Starlette calls it. Who may not is refused before the upgrade, in the one shape."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        connection = HTTPConnection(scope)
-        office: Office = scope["app"].state.office
-        carriers: Carriers = scope["app"].state.carriers
-        try:
-            caller = await office.asks(connection)
-            session = post.may_take(caller, unquote(scope["path_params"]["session"]))
-            carriers.enter()
-        except Refusal as refusal:
-            await refused(refusal)(scope, receive, send)
-            return
-        try:
-            await receive()  # that it connects
-            await send({"type": "websocket.accept", "subprotocol": frames.PROTOCOL if frames.PROTOCOL in scope["subprotocols"] else None})
-            await Socket(office, carriers, caller, session, connection, send).run(receive)
-        except OSError:
-            pass  # it went away
-        finally:
-            carriers.leave()
+def check(upgraded: Upgraded) -> None:
+    post.may_take(upgraded.caller, upgraded.parameters["session"])
 
 
-async def plain(request: Request) -> Response:
-    """The same address without an upgrade."""
-    return said("invalid_input", "this is a WebSocket", "Ask for an upgrade; see /api/asyncapi.json.", 426, Upgrade="websocket")
-
-
-class Nowhere:
-    """An upgrade at an address that has none."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await said("not_found", "there is no WebSocket at this address", "See /api/asyncapi.json.", 404)(scope, receive, send)
+async def talk(upgraded: Upgraded, receive: Receive) -> None:
+    await Socket(upgraded).run(receive)
 
 
 class Socket:
     """One connection. Its frames are read, carried out and answered by three tasks; whoever ends it says how."""
 
-    def __init__(self, office: Office, carriers: Carriers, caller: Caller, session: str, connection: HTTPConnection, send: Send) -> None:
-        self.session, self.receiver, self.door = session, caller.name, caller.door
-        self.brought = token_of(connection.headers)
-        self._office, self._carriers, self._caller = office, carriers, caller
-        self._send = send
+    def __init__(self, upgraded: Upgraded) -> None:
+        caller = upgraded.caller
+        self.session, self.receiver, self.door = upgraded.parameters["session"], caller.name, caller.door
+        self.brought = token_of(upgraded.headers)
+        self._office, self._carriers, self._caller = upgraded.office, upgraded.carriers, caller
+        self._send = upgraded.send
         self._credit = self._wrong = 0
         self._asked: deque[str] = deque()
         self._asked_bytes = 0
@@ -81,8 +48,9 @@ class Socket:
         self._due: deque[tuple[str, bool]] = deque()  # frames, and whether each is a delivery
         self._deliveries = self._owed = 0  # bytes in it, of each kind
         self._goes, self._last = asyncio.Event(), False
+        self._gone = False  # whether the client has left: what it said before is still carried out
         self._over: asyncio.Future[tuple[int | None, str]] = asyncio.get_running_loop().create_future()
-        self._carrier: Carrier = carriers.join(self)
+        self._carrier: Carrier = self._carriers.join(self)
 
     async def run(self, receive: Receive) -> None:
         reading, answering, writing = (
@@ -118,7 +86,7 @@ class Socket:
         try:
             await work
         except OSError:
-            self.end(None)  # it went away
+            pass  # it went away, as `_read` is told, after the last of what it said
         except Exception:
             _log.exception("a socket failed")
             self.end(FAILED, "the server failed")
@@ -129,7 +97,9 @@ class Socket:
         while not self._over.done():
             message = await receive()
             if message["type"] != "websocket.receive":
-                self.end(None)
+                self._gone = True
+                self._carriers.part(self)
+                self._came.set()
                 return
             text = message.get("text")
             if text is None:
@@ -144,6 +114,9 @@ class Socket:
 
     async def _answer(self) -> None:
         while not self._over.done():
+            if not self._asked and self._gone:
+                self.end(None)
+                return
             if not self._asked:
                 self._came.clear()
                 await self._came.wait()
@@ -163,7 +136,7 @@ class Socket:
     async def _answers(self, batch: list[Asked]) -> list[str]:
         """In the order in which they came, and started in that order: so many share one commit."""
         try:
-            caller = await self._again(len(batch))
+            caller = await self._office.again(self._caller, self.brought, len(batch))
         except Unauthenticated:
             self.end(NOT_ALLOWED, "the token is not valid any more")
             return []
@@ -181,16 +154,6 @@ class Socket:
             if alone:
                 await asyncio.wait(started)
         return [await one for one in started]
-
-    async def _again(self, frames_asked: int) -> Caller:
-        """Who it still is. Who says more in a second than it may is read more slowly."""
-        if self.brought is None:
-            return self._caller
-        for _ in range(frames_asked):
-            while pause := self._office.rates.pause(self.receiver):
-                await asyncio.sleep(pause)
-        brought = self.brought
-        return await self._office.desk.read(lambda tx: identify(tx, *brought))
 
     async def _one(self, caller: Caller, asked: Asked) -> str:
         try:
@@ -236,6 +199,8 @@ class Socket:
         self._goes.set()
 
     def _owe(self, answer: str) -> None:
+        if self._gone:
+            return
         self._owed += len(answer)
         self._due.append((answer, False))
         self._goes.set()

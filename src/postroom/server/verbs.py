@@ -1,15 +1,15 @@
-"""Verbs over HTTP: the same functions as in the library, said by clients that have no file to open. Who may say what is here."""
+"""Verbs from afar: the same functions as in the library, said by clients that have no file to open. Who may say what is here."""
 
 from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import cache, partial
 from hashlib import sha256
 from secrets import token_hex
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,13 +22,14 @@ from postroom.core.verbs import VERBS
 from postroom.core.waits import IN_VAIN, is_time, onward
 from postroom.core.words import shown
 from postroom.server.answers import Json
-from postroom.server.callers import Caller
+from postroom.server.callers import Caller, Token, identify, token_of
 from postroom.server.desk import Desk
-from postroom.server.patience import Attended, Audience
+from postroom.server.patience import Attended, Audience, gone
 from postroom.server.requests import Office, checked, json_object
-from postroom.store.port import Transaction
+from postroom.store.port import Store, Transaction
 
 _log = logging.getLogger("postroom.server")
+A_LOOK = 0.01  # seconds
 TURN, SLICE = 25.0, 1.0  # seconds that one request waits, and after which a waiting thread looks whether the server stops
 GIVEN = ("records.Attachment",)  # the records that a client may send
 
@@ -61,6 +62,19 @@ ONLY_THERE = frozenset(
     for name in names
 )
 SPEAKERS = ("sender", "person", "agent")
+KEY_LENGTH = 200
+
+
+class Saying(NamedTuple):
+    """A verb as somebody says it: who, with which token, what with, once by which key, and how to tell that they have left."""
+
+    caller: Caller
+    brought: Token | None
+    name: str
+    given: dict[str, Any]
+    key: str | None
+    digest: bytes
+    left: Callable[[], Awaitable[object]]
 
 
 @cache
@@ -73,31 +87,56 @@ def table() -> dict[str, Callable[..., Any]]:
 
 
 async def say(request: Request, office: Office, caller: Caller) -> Response:
-    """Run a verb for whoever may say it."""
-    name = request.path_params["verb"]
+    """A verb over HTTP."""
+    given = checked(await json_object(request, jsontext.loads), args=list, named=dict)
+    key, digest = request.headers.get("idempotency-key"), sha256(await request.body()).digest()
+    left = partial(gone, request.receive)
+    saying = Saying(caller, token_of(request.headers), request.path_params["verb"], given, key, digest, left)
+    return Json(b'{"ok":true,"result":%b}' % await perform(office, saying))
+
+
+async def perform(office: Office, saying: Saying) -> bytes:
+    """Run a verb for whoever may say it; its result as the wire has it."""
+    name, caller, given, key = saying.name, saying.caller, saying.given, saying.key
     found = table().get(name)
     if found is None:
         raise NotFound(f"there is no verb {shown(name)}", hint="It is {room}.{verb}, as in the library: work.send, mail.enqueue.")
-    given = checked(await json_object(request, jsontext.loads), args=list, named=dict)
+    if key is not None and len(key) > KEY_LENGTH:
+        raise InvalidInput(f"a key has at most {KEY_LENGTH} characters", field="key")
     bound = _bound(found, given.get("args", []), given.get("named", {}))
     await _allowed(office, caller, name, bound)
-    key = request.headers.get("idempotency-key")
-    act = partial(_run, office, _door(caller, bound), name, found, bound)
-    said = (caller.name, name, key or token_hex(16), sha256(await request.body()).digest())
-    return Json(await office.patience.once(said, act, request.receive))
+    act = partial(_run, office, saying, found, bound)
+    return await office.patience.once((caller.name, name, key or token_hex(16), saying.digest), act, saying.left)
 
 
-async def _run(office: Office, door: str, name: str, verb: Callable[..., Any], named: dict[str, Any], audience: Audience) -> bytes:
+async def _run(office: Office, saying: Saying, verb: Callable[..., Any], named: dict[str, Any], audience: Audience) -> bytes:
+    name, door = saying.name, _door(saying.caller, named)
     try:
-        if name in IN_VAIN:
-            over = partial(_over, office.desk, audience)
-            result = await office.patience.wait(partial(_turns, Attended(office.desk.apart(door), over), name, verb, named, over))
-        else:
-            result = await office.desk.aside(lambda store: verb(store, **named), door)
+        if name in IN_VAIN and not _is_a_look(named):
+            store, over = office.desk.apart(door), partial(_over, office.desk, audience)
+            attended = Attended(store, over, partial(_still, store, saying.brought))
+            return await office.patience.wait(saying.caller, partial(_turns, attended, name, verb, named))
+        return await office.desk.aside(lambda store: _encoded(verb(store, **named)), door)
     except (TypeError, ValueError, AttributeError, OverflowError) as error:  # of a kind that the library leaves to who calls it
         _log.warning("%s could not be said: %s: %s", name, type(error).__name__, error)
         raise InvalidInput(f"{name} cannot do with that: {error}", field="named", hint="Say it as in the library.") from None
-    return jsontext.dumps({"ok": True, "result": wire.encode(result)}).encode()
+
+
+def _encoded(result: Any) -> bytes:
+    return jsontext.dumps(wire.encode(result)).encode()
+
+
+def _is_a_look(named: dict[str, Any]) -> bool:
+    """Whether a verb that can wait is to look and no more: for that there is always a seat."""
+    given = named.get("timeout_seconds")
+    return given is not None and is_time(given) and 0 < given <= A_LOOK
+
+
+def _still(store: Store, brought: Token | None) -> None:
+    """Refuses if the token that somebody came with is not valid any more."""
+    if brought is not None:
+        with store.read() as tx:
+            identify(tx, *brought)
 
 
 def _over(desk: Desk, audience: Audience) -> bool:
@@ -105,17 +144,18 @@ def _over(desk: Desk, audience: Audience) -> bool:
     return desk.hub.stopping or audience.gone
 
 
-def _turns(store: Any, name: str, verb: Callable[..., Any], named: dict[str, Any], over: Callable[[], bool]) -> Any:
-    """Wait in short turns, so that a server that stops is not held up, and nothing is taken for who has left."""
+def _turns(store: Attended, name: str, verb: Callable[..., Any], named: dict[str, Any]) -> bytes:
+    """Wait in short turns, so that a server that stops is not held up, and nothing is taken for who has left, or was sent away."""
     given = named.get("timeout_seconds", 0)
     if not is_time(given):
-        return verb(store, **named)  # which refuses it
+        return _encoded(verb(store, **named))  # which refuses it
     until = monotonic() + min(given or TURN, TURN)
     while True:
+        store.allowed()
         left = until - monotonic()
         found = verb(store, **{**named, "timeout_seconds": max(min(left, SLICE), 0.001)})
-        if not IN_VAIN[name](found) or left <= SLICE or over():
-            return found
+        if not IN_VAIN[name](found) or left <= SLICE or store.over():
+            return _encoded(found)
         named = onward(named, found)
 
 

@@ -24,12 +24,13 @@ _SIX = set("0123456789abcdefABCDEF:.%")
 
 
 class Place:
-    """Where a server is: `http://host:port`, `https://…`, `ws://…` (the same), or `unix:PATH`."""
+    """Where a server is: `http://host:port`, `https://…`, `ws://…`, `wss://…`, or `unix:PATH`."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.path = url[5:].removeprefix("//") if url.startswith("unix:") else ""
         self.secure = False
+        self.socket = url.startswith(("ws:", "wss:"))  # whether verbs are to be said over a WebSocket
         if self.path:
             self.host, self.port = "localhost", 0
             return
@@ -56,43 +57,59 @@ def _ends_with_port(where: str) -> bool:
     return port.isascii() and port.isdigit() and len(port) < 6
 
 
-class Line:
-    """A connection that is made when it is needed, and again when it is lost."""
+class Kept:
+    """A connection that is made when it is needed, and again when it is lost. One thread uses it at a time."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self.reached = False  # whether anybody ever answered the door
-        self._socket: socket.socket | None = None
-        self._reading: BinaryIO | None = None
+    open = False
+    reached = False  # whether anybody ever answered the door
 
-    def ask(self, path: str, body: bytes, headers: dict[str, str], seconds: float) -> tuple[int, bytes]:
-        """One request, and its answer. Raises `StoreAway` if it cannot be known whether it arrived."""
-        fresh = self._socket is None
+    def __init__(self, place: Place, token: str) -> None:
+        self.place = place
+        self.token = token
+
+    def say(self, verb: str, given: bytes, key: str, seconds: float) -> tuple[int, bytes]:
+        """A verb, and its answer. When that was lost it is said once more: the key tells the server that it is the same verb."""
         try:
-            return self._once(path, body, headers, seconds)
+            return self._once(verb, given, key, seconds)
         except (OSError, ValueError) as error:
+            lost = self.open and not isinstance(error, TimeoutError)
             self.close()
-            if fresh:
+            if not lost:
                 raise self._away(error) from None
-        try:  # a kept connection may have been closed meanwhile; whoever calls says what is said once with a key
-            return self._once(path, body, headers, seconds)
+        try:
+            return self._once(verb, given, key, seconds)
         except (OSError, ValueError) as error:
             self.close()
-            raise self._away(error) from None
+            raise self._away(error, " It is not known whether this was done.") from None
 
-    def _away(self, error: Exception) -> StoreAway:
+    def _away(self, error: Exception, more: str = "") -> StoreAway:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return StoreAway(f"the server at {self._place.url} cannot be reached: {why}", hint=HINT)
+        return StoreAway(f"the server at {self.place.url} cannot be reached: {why}", hint=HINT + more)
 
-    def _once(self, path: str, body: bytes, headers: dict[str, str], seconds: float) -> tuple[int, bytes]:
+    def _once(self, verb: str, given: bytes, key: str, seconds: float) -> tuple[int, bytes]:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+class Line(Kept):
+    """Verbs as requests of HTTP."""
+
+    _socket: socket.socket | None = None
+    _reading: BinaryIO | None = None
+
+    def _once(self, verb: str, given: bytes, key: str, seconds: float) -> tuple[int, bytes]:
         if self._socket is None:
             self._socket = self._connected()
-            self.reached = True
             self._reading = self._socket.makefile("rb")
+            self.open = self.reached = True
         self._socket.settimeout(seconds)
-        head = [f"POST {path} HTTP/1.1", f"Host: {self._place.name}", f"Content-Length: {len(body)}"]
-        head += [f"{name}: {value}" for name, value in headers.items()]
-        self._socket.sendall("\r\n".join([*head, "", ""]).encode("latin-1") + body)
+        head = [f"POST /api/verbs/{verb} HTTP/1.1", f"Host: {self.place.name}", f"Content-Length: {len(given)}"]
+        head += ["Content-Type: application/json", f"Idempotency-Key: {key}"]
+        if self.token:
+            head.append(f"Authorization: Bearer {self.token}")
+        self._socket.sendall("\r\n".join([*head, "", ""]).encode("latin-1") + given)
         return self._answer()
 
     def _answer(self) -> tuple[int, bytes]:
@@ -119,25 +136,26 @@ class Line:
         return status, body
 
     def _connected(self) -> socket.socket:
-        if self._place.path:
+        if self.place.path:
             made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             made.settimeout(CONNECT_SECONDS)
             try:
-                made.connect(self._place.path)
+                made.connect(self.place.path)
             except BaseException:
                 made.close()
                 raise
             return made
-        plain = socket.create_connection((self._place.host, self._place.port), CONNECT_SECONDS)
+        plain = socket.create_connection((self.place.host, self.place.port), CONNECT_SECONDS)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if not self._place.secure:
+        if not self.place.secure:
             return plain
         import ssl
 
-        return ssl.create_default_context().wrap_socket(plain, server_hostname=self._place.host)
+        return ssl.create_default_context().wrap_socket(plain, server_hostname=self.place.host)
 
     def close(self) -> None:
         for open_ in (self._reading, self._socket):
             if open_ is not None:
                 open_.close()
         self._reading = self._socket = None
+        self.open = False

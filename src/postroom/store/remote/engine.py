@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from threading import RLock
 from time import monotonic, sleep
 
 from postroom.core import errors, jsontext, wire
 from postroom.core.errors import InvalidInput, InvalidState, Refusal, StoreAway, StoreTrouble, TooMany
 from postroom.core.waits import IN_VAIN, is_time, onward
-from postroom.store.remote.calling import Line, Place
+from postroom.store.remote.calling import Kept, Line, Place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ SECONDS = 60.0  # for an answer to what does not wait
 FIRST, AT_ONCE = 0.001, 25.0  # that one request waits at most
 LOOK_EVERY = 0.5  # seconds between the looks of a worker
 PAUSE, LONGEST_PAUSE = 0.1, 2.0  # before a lost line is tried again
+TRIES, PATIENT = 10, 2  # who says too much is told to pause, and does, if it is not for long
 
 
 class Looking:
@@ -37,22 +37,32 @@ class Looking:
 
 
 class RemoteStore:
-    """Threads may share it: requests take turns. A verb is sent with a key, so that it is done once however often it is tried."""
+    """Threads may share it: each that says something has a connection meanwhile. A verb is sent with a key, so that it is done once
+    however often it is tried."""
 
     elsewhere = True
     data = None
 
     def __init__(self, place: str, *, token: str | None = None) -> None:
         self.place = place
-        self._line = Line(Place(place))
+        self._place = Place(place)
         self._token = token if token is not None else os.environ.get("INBOX_TOKEN", "")
         if not all("!" <= char <= "~" for char in self._token):
             raise InvalidInput("the token is none that a server gave out", field="token", hint="Check INBOX_TOKEN: it is one word.")
-        self._one = RLock()
+        self._reached = False  # whether anybody ever answered
+        self._kept: list[Kept] = []
 
     def say(self, verb: str, args: tuple[object, ...], named: dict[str, object]) -> Any:
         if verb in IN_VAIN:
             return self._wait(verb, args, dict(named))
+        for _ in range(TRIES):
+            try:
+                return self._ask(verb, args, named, SECONDS, _key())
+            except TooMany as refused:  # nothing was done
+                pause: Any = refused.facts.get("retry_after", PATIENT + 1)
+                if pause > PATIENT:
+                    raise
+                sleep(pause)
         return self._ask(verb, args, named, SECONDS, _key())
 
     def _wait(self, verb: str, args: tuple[object, ...], named: dict[str, Any]) -> Any:
@@ -73,7 +83,7 @@ class RemoteStore:
         try:
             return self._ask(verb, args, named, SECONDS, _key())
         except (StoreTrouble, TooMany):
-            if not self._line.reached:
+            if not self._reached:
                 raise
         return self._turn(verb, args, named, SECONDS, until)
 
@@ -88,18 +98,33 @@ class RemoteStore:
                     raise  # somebody else answers there
                 if until is not None and monotonic() >= until:
                     raise  # who could not look does not say that nothing came
+                if isinstance(refused, TooMany):  # there is no seat to wait in: look now and then
+                    key, named = _key(), {**named, "timeout_seconds": FIRST}
             sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
     def _ask(self, verb: str, args: tuple[object, ...], named: dict[str, Any], seconds: float, key: str) -> Any:
         given = [wire.argument(value, "args") for value in args], {name: wire.argument(named[name], name) for name in named}
         said = _bytes(jsontext.dumps(dict(zip(("args", "named"), given))))
-        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
-        with self._one:
-            status, body = self._line.ask(f"/api/verbs/{verb}", said, headers, seconds)
+        line = self._line()
+        try:
+            status, body = line.say(verb, said, key, seconds)
+        finally:
+            self._reached |= line.reached
+        self._kept.append(line)
         return self._answered(status, body)
+
+    def _line(self) -> Kept:
+        """One that was kept, or a new one."""
+        try:
+            return self._kept.pop()
+        except IndexError:
+            pass
+        if not self._place.socket:
+            return Line(self._place, self._token)
+        from postroom.store.remote.socketing import SocketLine
+
+        return SocketLine(self._place, self._token)
 
     def _answered(self, status: int, body: bytes) -> Any:
         try:
@@ -131,7 +156,8 @@ class RemoteStore:
         return self
 
     def close(self) -> None:
-        self._line.close()
+        while self._kept:
+            self._kept.pop().close()
 
 
 def _bytes(text: str) -> bytes:

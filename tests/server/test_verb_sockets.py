@@ -1,0 +1,288 @@
+"""Verbs over a WebSocket, and `connect("ws://…")`, which says them so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from itertools import count
+from typing import Any
+
+import pytest
+
+import postroom
+from postroom import mail, work
+from postroom.core.errors import Forbidden, InvalidInput, StoreAway, TooMany, Unauthenticated
+from postroom.server.frames import MOST_WRONG
+from postroom.server.verb_sockets import AT_ONCE
+from postroom.store.port import Store
+from tests.cli.process import LIMIT, eventually
+from tests.server.office import Office
+from tests.server.rooms import opened
+from tests.server.wires import VerbWire, error_of, speaking, unwelcome
+
+Found = Callable[..., Office]
+NAMES = count(1)
+
+
+@pytest.fixture
+def box() -> str:
+    """A mailbox that nobody else uses."""
+    return f"spoken-{next(NAMES)}"
+
+
+def _token(office: Office, name: str) -> str:
+    token: str = office.inbox.ok("agent", "token", name)["token"]
+    return token
+
+
+@contextmanager
+def _afar(office: Office, token: str | None = None, wire: str = "ws") -> Iterator[Store]:
+    """The store behind the server, as the library has it."""
+    url = office.url.replace("http", wire, 1)
+    with closing(postroom.connect(url, token=office.ready["token"] if token is None else token)) as store:
+        yield store
+
+
+def _states(office: Office, box: str) -> list[str]:
+    with opened(office) as store:
+        return [message.state for message in mail.peek(store, box).messages]
+
+
+# Said, and answered
+
+
+def test_a_verb_is_said_and_its_result_comes_back(office: Office, box: str) -> None:
+    with speaking(office) as wire:
+        wire.does("mail.enqueue", message={"from": "leader", "to": box, "payload": "Hello"})
+        over_http = office.person.post("/api/verbs/mail.peek", json={"named": {"session": box}}).json()["result"]
+        assert wire.does("mail.peek", session=box) == over_http
+        assert wire.ok("say", verb="mail.peek", args=[box]) == over_http
+        assert wire.ok("ping") is None
+
+
+def test_a_verb_that_waits_holds_up_no_other(office: Office, box: str) -> None:
+    with speaking(office) as wire:
+        waits = wire.verb("mail.wait", session=box, receiver="builder", timeout_seconds=LIMIT)
+        sends = wire.verb("mail.enqueue", message={"from": "leader", "to": box, "payload": "Hello"})
+        answers = {answer["id"]: answer for answer in (wire.answer(), wire.answer())}
+        assert {answers[waits]["op"], answers[sends]["op"]} == {"said"}
+        assert "Hello" in str(answers[waits]["result"])
+
+
+def test_the_same_key_is_done_once_also_on_another_socket(office: Office, box: str) -> None:
+    given: dict[str, Any] = {"verb": "mail.enqueue", "key": f"key of {box}", "named": {"message": {"from": "a", "to": box, "payload": ""}}}
+    with speaking(office) as wire:
+        first = wire.ok("say", **given)
+        assert wire.ok("say", **given) == first
+    with speaking(office) as wire:
+        assert wire.ok("say", **given) == first
+    assert _states(office, box) == ["pending"]
+
+
+def test_what_was_said_before_a_farewell_is_done(office: Office, box: str) -> None:
+    """More than are done at once, and nobody reads the answers."""
+    many = 3 * AT_ONCE
+    with speaking(office) as wire:
+        for number in range(many):
+            wire.verb("mail.enqueue", message={"from": "leader", "to": box, "payload": str(number)})
+    eventually(lambda: len(_states(office, box)) == many)
+
+
+def test_what_is_waited_for_is_not_taken_for_who_has_left(office: Office, box: str) -> None:
+    with speaking(office) as wire:
+        wire.verb("mail.wait", session=box, receiver="builder", timeout_seconds=LIMIT)
+        assert wire.does("mail.peek", session=box)
+    with speaking(office) as wire:
+        wire.does("mail.enqueue", message={"from": "leader", "to": box, "payload": "For whoever is there"})
+        taken = wire.does("mail.wait", session=box, receiver="builder", timeout_seconds=LIMIT)
+        assert "For whoever is there" in str(taken)
+
+
+# Refused
+
+
+def test_a_verb_that_refuses_leaves_the_socket_open(office: Office) -> None:
+    with speaking(office) as wire:
+        for _ in range(MOST_WRONG + 1):
+            error = wire.refused("say", verb="mail.dequeue", named={"session": ""})
+        assert error["code"] == "invalid_input"
+        assert wire.refused("say", verb="mail.burn")["code"] == "not_found"
+        assert wire.refused("say", verb="people.issue_bearer", named={"person": "user"})["code"] == "forbidden"
+        wire.raw(json.dumps({"op": "say", "verb": "mail.peek", "named": {"session": "x"}, "key": "k" * 201}))
+        assert error_of(wire.answer())["field"] == "key"
+
+
+@pytest.mark.parametrize(
+    "frame", ["[]", "{", '{"op":"credit","n":1}', '{"op":"say"}', '{"op":"say","verb":"mail.peek","named":[]}', '{"op":"ok","id":1}']
+)
+def test_frames_that_make_no_sense_are_refused_and_then_the_socket_closed(office: Office, frame: str) -> None:
+    with speaking(office) as wire:
+        for _ in range(MOST_WRONG):
+            wire.raw(frame)
+        came, code = wire.last()
+        assert {error_of(answer)["code"] for answer in came} == {"invalid_input"}
+        assert (len(came), code) == (MOST_WRONG, 1008)
+
+
+@pytest.mark.parametrize(("frame", "code"), [(b"\0", 1003), ("x" * (1 << 20), 1009)], ids=["binary", "a megabyte"])
+def test_what_is_no_frame_closes_the_socket(office: Office, frame: str | bytes, code: int) -> None:
+    with speaking(office) as wire, speaking(office) as other:
+        wire.raw(frame)
+        assert wire.last() == ([], code)
+        assert other.ok("ping") is None
+
+
+def test_strangers_are_refused_before_the_upgrade(office: Office) -> None:
+    url = f"{office.url.replace('http', 'ws', 1)}/api/verbs"
+    unwelcome(office, "", 401, "unauthenticated", token="", url=url)
+    unwelcome(office, "", 401, "unauthenticated", token="prw_guess", url=url)
+
+
+def test_an_agent_says_what_an_agent_may(office: Office, box: str) -> None:
+    with speaking(office, _token(office, box)) as wire:
+        assert wire.does("mail.peek", session=box)
+        assert wire.refused("say", verb="mail.peek", named={"session": "another"})["code"] == "forbidden"
+        assert wire.refused("say", verb="mail.purge", named={"session": box})["code"] == "forbidden"
+
+
+def test_a_verb_after_its_token_was_revoked_is_not_done(office: Office, box: str) -> None:
+    with speaking(office, _token(office, box)) as wire:
+        assert wire.ok("ping") is None
+        office.inbox.ok("agent", "token", box, "--revoke")
+        wire.verb("mail.enqueue", message={"from": box, "to": "victim", "payload": "Too late"})
+        came, code = wire.last()
+        assert ([error_of(answer)["code"] for answer in came], code) == (["unauthenticated"], 1008)
+    assert _states(office, "victim") == []
+
+
+WAITS: dict[str, Callable[[Store, str], object]] = {
+    "mail": lambda store, name: mail.wait(store, name, receiver=name, timeout_seconds=LIMIT),
+    "work": lambda store, name: work.wait_take(store, agent=name, timeout_seconds=LIMIT),
+    "watch": lambda store, name: work.watch(store, agent=name, timeout_seconds=LIMIT),
+}
+
+
+@pytest.mark.parametrize("wire", ["http", "ws"])
+@pytest.mark.parametrize("waits", WAITS.values(), ids=WAITS)
+def test_who_waits_when_its_token_is_revoked_gets_nothing_more(
+    office: Office, box: str, wire: str, waits: Callable[[Store, str], object]
+) -> None:
+    with _afar(office, _token(office, box), wire) as store, ThreadPoolExecutor(1) as aside:
+        waiting = aside.submit(waits, store, box)
+        office.inbox.ok("agent", "token", box, "--revoke")
+        office.mailbox.enqueue("Too late", to=box)
+        office.inbox.ok("send", "--from", "leader", "--to", box, "--subject", "Too late")
+        with pytest.raises(Unauthenticated):
+            waiting.result(LIMIT)
+    assert _states(office, box) == ["pending"]
+    assert office.inbox.ok("list", "--assigned-to", box)["threads"][0]["status"] == "pending"
+
+
+# The library
+
+
+def test_a_store_over_a_socket_is_over_a_socket(found: Found, box: str) -> None:
+    office = found("--most-sockets", "1").open()
+    with _afar(office) as store:
+        assert mail.enqueue(store, {"from": "leader", "to": box, "payload": "Hello"}).queued
+        with _afar(office) as another, pytest.raises(TooMany):
+            mail.peek(another, box)
+        assert len(mail.peek(store, box).messages) == 1
+    with _afar(office) as store:
+        eventually(lambda: _peeks(store, box))
+    assert office.close() == 0
+
+
+def _peeks(store: Store, box: str) -> bool:
+    try:
+        return bool(mail.peek(store, box).messages)
+    except TooMany:  # the one before has not left yet
+        return False
+
+
+def test_what_is_too_long_for_a_frame_gets_there_and_back(office: Office, box: str) -> None:
+    payload = "é" * (1 << 20)
+    with _afar(office) as store:
+        mail.enqueue(store, {"from": "leader", "to": box, "payload": payload})
+        taken = mail.dequeue(store, box, receiver=box)
+        assert taken is not None
+        assert taken.message.payload == payload
+
+
+def test_a_store_over_a_socket_refuses_alike(office: Office, box: str) -> None:
+    with _afar(office, "prw_guess") as store, pytest.raises(Unauthenticated) as refused:
+        mail.peek(store, box)
+    assert "INBOX_TOKEN" in refused.value.hint
+    with _afar(office, _token(office, box)) as store:
+        with pytest.raises(Forbidden):
+            mail.peek(store, "another")
+        with pytest.raises(InvalidInput) as wrong:
+            mail.extend(store, box, "m", seconds=-1)
+        assert wrong.value.facts["field"] == "seconds"
+
+
+@pytest.mark.parametrize("wire", ["http", "ws"])
+def test_a_thread_that_waits_holds_up_no_other_that_shares_its_store(office: Office, box: str, wire: str) -> None:
+    with _afar(office, wire=wire) as store, ThreadPoolExecutor(1) as aside:
+        waiting = aside.submit(mail.wait, store, box, receiver=box, timeout_seconds=LIMIT)
+        for number in range(3):
+            mail.enqueue(store, {"from": "leader", "to": box, "payload": str(number)})
+        taken = waiting.result(LIMIT)
+        assert taken is not None
+        assert taken.message.payload == "0"
+
+
+def test_a_wait_over_a_socket_outlives_the_server(found: Found, box: str) -> None:
+    office = found().open()
+    port = office.url.rpartition(":")[2]
+    with _afar(office) as store, ThreadPoolExecutor(1) as aside:
+        assert mail.peek(store, box).messages == ()
+        for end in (office.kill, office.close):
+            waiting = aside.submit(mail.wait, store, box, receiver=box, timeout_seconds=LIMIT)
+            end()
+            office.mailbox.enqueue(f"After {end.__name__}", to=box)
+            office.open("--port", port)
+            taken = waiting.result(LIMIT)
+            assert taken is not None
+            assert taken.message.payload == f"After {end.__name__}"
+            mail.ack(store, box, taken.message.msg_id)
+    assert office.close() == 0
+
+
+def test_a_server_that_is_away_is_away_over_a_socket_too(found: Found, box: str) -> None:
+    office = found().open()
+    with _afar(office) as store:
+        assert mail.peek(store, box).messages == ()
+        assert office.close() == 0
+        with pytest.raises(StoreAway):
+            mail.peek(store, box)
+
+
+def test_who_is_connected_is_told_goodbye(found: Found) -> None:
+    office = found().open()
+    with speaking(office) as wire:
+        assert wire.ok("ping") is None
+        assert office.close() == 0
+        assert wire.last() == ([{"op": "goodbye"}], 1001)
+
+
+# Clients that keep to no rules
+
+
+def test_who_never_reads_is_not_served_for_ever_and_others_are(office: Office, box: str) -> None:
+    """Its verbs are held up, once it leaves so much unread; nobody else's are, and it costs no more than a few answers."""
+    with opened(office) as store:
+        mail.enqueue(store, {"from": "leader", "to": box, "payload": "x" * 200_000})
+    with speaking(office, max_queue=1) as wire, speaking(office) as other:
+        for _ in range(20 * AT_ONCE):
+            wire.verb("mail.peek", session=box)
+        other.does("mail.enqueue", message={"from": "leader", "to": f"{box}-other", "payload": "Hello"})
+        _abandon(wire)
+        assert other.does("mail.peek", session=f"{box}-other")
+
+
+def _abandon(wire: VerbWire) -> None:
+    """Without a word."""
+    wire.connection.socket.close()
