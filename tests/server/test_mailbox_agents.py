@@ -240,6 +240,23 @@ def test_each_step_answers_as_its_command(lead: Session, analyst: Session) -> No
     assert lead.say("ack", other).json() == {"msg_id": other, "state": "acked", "changed": False}
 
 
+def test_each_step_needs_no_body(lead: Session, analyst: Session) -> None:
+    msg_id = lead.send(analyst.name)
+    for step, key in (("extend", "in_flight_until"), ("ack", "changed")):
+        if step == "extend":
+            analyst.take()
+        assert analyst.http.post(f"{analyst.place}/{msg_id}/{step}").json()[key]
+    refusal(analyst.http.post(f"{analyst.place}/{msg_id}/ack", content=b"{}"), 400, "invalid_input")  # of which kind, it does not say
+
+
+def test_a_parameter_that_is_misspelt_is_refused(office: Office, lead: Session, analyst: Session) -> None:
+    msg_id = lead.send(analyst.name)
+    for method, path in (("DELETE", ""), ("DELETE", "/dead-letter"), ("GET", ""), ("GET", "/dead-letter"), ("POST", "/dequeue")):
+        answer = office.person.request(method, f"{analyst.place}{path}", params={"mesg_id": msg_id})
+        assert refusal(answer, 400, "invalid_input")["field"] == "mesg_id"
+    assert analyst.take()["message"]["msg_id"] == msg_id
+
+
 def test_a_delivery_that_is_over_cannot_be_spoken_for(office: Office, lead: Session, analyst: Session) -> None:
     msg_id = lead.send(analyst.name)
     with opened(office) as store:

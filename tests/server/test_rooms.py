@@ -245,20 +245,20 @@ def test_dead_letters_are_tried_again_one_or_all(office: Office, session: str) -
     with opened(office) as store:
         ids = [dead_letter(store, session, str(number)) for number in range(3)]
     path = f"/api/mailbox/{session}/dead-letter"
-    assert office.person.post(f"{path}/retry", json={"msgId": ids[1]}).json() == {"retried": 1}
+    assert office.person.post(f"{path}/retry", json={"msg_id": ids[1]}).json() == {"retried": 1}
     assert [entry["msg_id"] for entry in office.get(path)["entries"]] == [ids[0], ids[2]]
     assert [message["msg_id"] for message in office.get(f"/api/mailbox/{session}")["messages"]] == [ids[1]]
     assert office.person.post(f"{path}/retry", json={}).json() == {"retried": 2}
     assert (office.get(path)["entries"], counts(office, session)["pending"]) == ([], 3)
-    refusal(office.person.post(f"{path}/retry", json={"msgId": ids[0]}), 409, "invalid_state")
+    refusal(office.person.post(f"{path}/retry", json={"msg_id": ids[0]}), 409, "invalid_state")
 
 
 def test_dead_letters_are_thrown_away_one_or_all(office: Office, session: str) -> None:
     with opened(office) as store:
         ids = [dead_letter(store, session, str(number)) for number in range(3)]
     path = f"/api/mailbox/{session}/dead-letter"
-    assert office.person.delete(path, params={"msgId": ids[1]}).json() == {"purged": 1}
-    refusal(office.person.delete(path, params={"msgId": ids[1]}), 409, "invalid_state")
+    assert office.person.delete(path, params={"msg_id": ids[1]}).json() == {"purged": 1}
+    refusal(office.person.delete(path, params={"msg_id": ids[1]}), 409, "invalid_state")
     assert [entry["msg_id"] for entry in office.get(path)["entries"]] == [ids[0], ids[2]]
     assert office.person.delete(path).json() == {"purged": 2}
     assert counts(office, session)["dead_letter"] == 0
@@ -276,13 +276,14 @@ def test_what_becomes_of_dead_letters_is_heard_and_by_whom_it_came(office: Offic
 
 def test_what_makes_no_sense_for_a_mailbox_is_refused(office: Office, desk: Desk, session: str) -> None:
     path = f"/api/mailbox/{session}/dead-letter"
-    refusal(office.person.post(f"{path}/retry", json={"msgId": 3}), 400, "invalid_input")
-    refusal(office.person.post(f"{path}/retry", json={"msg_id": "x"}), 400, "invalid_input")
+    refusal(office.person.post(f"{path}/retry", json={"msg_id": 3}), 400, "invalid_input")
+    refusal(office.person.post(f"{path}/retry", json={"msgId": "x"}), 400, "invalid_input")
     refusal(office.person.post(f"{path}/retry", content=b"{}"), 400, "invalid_input")
-    refusal(office.person.post(f"{path}/retry", json={"msgId": "nowhere"}), 404, "not_found")
-    refusal(office.person.post(f"{path}/retry", json={"msgId": ""}), 400, "invalid_input")
-    refusal(office.person.delete(path, params={"msgId": "nowhere"}), 404, "not_found")
-    refusal(office.person.delete(path, params={"msgId": ""}), 400, "invalid_input")
+    refusal(office.person.post(f"{path}/retry", json={"msg_id": "nowhere"}), 404, "not_found")
+    refusal(office.person.post(f"{path}/retry", json={"msg_id": ""}), 400, "invalid_input")
+    refusal(office.person.delete(path, params={"msg_id": "nowhere"}), 404, "not_found")
+    refusal(office.person.delete(path, params={"msgId": "misspelt"}), 400, "invalid_input")
+    refusal(office.person.delete(path, params={"msg_id": ""}), 400, "invalid_input")
     refusal(office.person.get("/api/mailbox/a%00b"), 400, "invalid_input")
     refusal(office.person.get(f"/api/mailbox/{'x' * 201}"), 400, "invalid_input")
     refusal(office.person.get("/api/mailbox/%20outer"), 400, "invalid_input")
@@ -298,12 +299,12 @@ def test_a_mailbox_of_any_name_is_found(office: Office, name: str) -> None:
     assert counts(office, name)["dead_letter"] == 1
     path = f"/api/mailbox/{part(name)}/dead-letter"
     assert [entry["msg_id"] for entry in office.get(path)["entries"]] == [msg_id]
-    assert office.person.post(f"{path}/retry", json={"msgId": msg_id}).json() == {"retried": 1}
+    assert office.person.post(f"{path}/retry", json={"msg_id": msg_id}).json() == {"retried": 1}
     assert [message["msg_id"] for message in office.get(f"/api/mailbox/{part(name)}")["messages"]] == [msg_id]
     with opened(office) as store:
         mail.dequeue(store, name)
         mail.nack(store, name, msg_id)
-    assert office.person.delete(path, params={"msgId": msg_id}).json() == {"purged": 1}
+    assert office.person.delete(path, params={"msg_id": msg_id}).json() == {"purged": 1}
 
 
 # Queues

@@ -14,6 +14,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from postroom import mail
+from postroom.core.errors import TooMany
+from postroom.server.callers import Caller
+from postroom.server.carriers import MOST_OF_ONE, Carriers
 from postroom.server.frames import FIELDS, REQUIRED, VERB_FIELDS
 from tests.cli.process import eventually
 from tests.server.conftest import MANY
@@ -405,6 +408,19 @@ def test_only_so_many_sockets_may_be_open(found: Found) -> None:
         eventually(lambda: _may(office))
         assert one.ok("ping") == {}
     assert office.close() == 0
+
+
+def test_one_agent_does_not_take_all_seats() -> None:
+    carriers = Carriers(None, 1000)  # type: ignore[arg-type] # which is not asked
+    agent, person = Caller("hoards", "http", agent=True), Caller("user", "http")
+    for _ in range(MOST_OF_ONE):
+        carriers.enter(agent)
+    with pytest.raises(TooMany):
+        carriers.enter(agent)
+    for one in (person, Caller("another", "http", agent=True)):
+        carriers.enter(one)
+    carriers.leave(agent)
+    carriers.enter(agent)
 
 
 def _may(office: Office) -> bool:

@@ -134,11 +134,16 @@ NAMING = sorted((verb, argument) for verb, argument in OWN.items() if argument n
 @pytest.mark.parametrize(("verb", "argument"), NAMING)
 def test_an_agent_speaks_in_its_own_name_and_in_no_others(session: Session, verb: str, argument: str) -> None:
     other = Session(session.office)
-    for name in (other.name, "user", "nobody ever", "", None, 7, [session.name], {"a": 1}):
+    for name in (other.name, "user", "nobody ever", "", 7, [session.name], {"a": 1}):
         refusal(say(session.http, verb, **minimal(verb, **{argument: name})), 403, "forbidden")
-    without = {name: value for name, value in minimal(verb).items() if name != argument}
-    assert say(session.http, verb, **without).status_code in (400, 403)
-    assert say(session.http, verb, **minimal(verb, **{argument: session.name})).status_code in (200, 400, 404, 409)
+    own = say(session.http, verb, **minimal(verb, **{argument: session.name})).status_code
+    assert own in (200, 400, 404, 409)
+    none, without = minimal(verb, **{argument: None}), {name: value for name, value in minimal(verb).items() if name != argument}
+    if inspect.signature(table()[verb].__wrapped__).parameters[argument].default is None:  # type: ignore[attr-defined]
+        assert {say(session.http, verb, **given).status_code for given in (none, without)} == {own}
+    else:
+        refusal(say(session.http, verb, **none), 403, "forbidden")
+        refusal(say(session.http, verb, **without), 400, "invalid_input")
 
 
 @pytest.mark.parametrize("verb", sorted(verb for verb, argument in OWN.items() if not argument))
@@ -231,6 +236,20 @@ def test_a_token_that_was_revoked_is_refused_at_once(office: Office, session: Se
         mail.wait(store, session.name, timeout_seconds=30)
     new = office.inbox.ok("agent", "token", session.name)["token"]
     assert mail.dequeue(postroom.connect(office.url, token=new), session.name) is None
+
+
+def test_an_agent_that_does_not_name_itself_means_itself(office: Office, session: Session) -> None:
+    mail.enqueue(session.store, {"from": session.name, "to": session.name, "payload": "x"})
+    work.send(session.store, sender=session.name, to=session.name, subject="Mine")
+    work.send(session.store, sender=session.name, to="another", subject="Its")
+    taken = mail.dequeue(session.store, session.name)
+    assert taken is not None
+    steps = office.mailbox.ok("show", "--msg-id", taken.message.msg_id)["steps"]
+    assert steps[-1]["receiver"] == session.name
+    entry = people.ask(session.store, question="Which?").id
+    assert people.wait_answer(session.store, entry, timeout_seconds=0.01).state == "open"
+    with pytest.raises(Forbidden):
+        people.wait_answer(session.store, entry, agent="another", timeout_seconds=0.01)
 
 
 def test_a_new_token_voids_the_one_before(office: Office, session: Session) -> None:

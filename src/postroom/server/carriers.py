@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from functools import partial
 from typing import Protocol
@@ -13,7 +13,7 @@ from postroom.core.errors import Refusal, TooMany, Unauthenticated
 from postroom.core.letters import Delivery
 from postroom.mail import mailbox
 from postroom.mail.waiting import Tide, is_ready
-from postroom.server.callers import Token, identify
+from postroom.server.callers import Caller, Token, identify
 from postroom.server.desk import Desk
 from postroom.server.hub import Heard
 from postroom.server.post import of_mailbox
@@ -23,6 +23,7 @@ AT_ONCE = 32  # messages that are taken in one transaction, if so many are wante
 BYTES_AT_ONCE = 256 * 1024
 LOOK_AGAIN = 0.5  # seconds between looks at the tokens of those who are connected
 LONGEST = 60.0
+MOST_OF_ONE = 100  # sockets of one agent
 TRY_AGAIN = 1.0
 AWAY, NOT_ALLOWED = 1001, 1008  # codes with which a socket is closed
 _log = logging.getLogger("postroom.server")
@@ -50,19 +51,21 @@ class Carriers:
     def __init__(self, desk: Desk, most: int) -> None:
         self.desk = desk
         self._most = most
-        self._seats = 0
+        self._seats: Counter[str] = Counter()
         self._carriers: dict[str, Carrier] = {}
         self._takers: set[Taker] = set()
         self._watching: asyncio.Task[None] | None = None
 
-    def enter(self) -> None:
-        """Whether one more may be connected."""
-        if self._seats >= self._most:
+    def enter(self, caller: Caller) -> None:
+        """Whether one more may be connected. No agent takes the seats of all others."""
+        of_one = self._seats[caller.name] if caller.agent else 0
+        if self._seats.total() >= self._most or of_one >= MOST_OF_ONE:
             raise TooMany("too many sockets are open already", hint="Come back in a few seconds.", retry_after=5)
-        self._seats += 1
+        self._seats[caller.name] += 1
 
-    def leave(self) -> None:
-        self._seats -= 1
+    def leave(self, caller: Caller) -> None:
+        self._seats[caller.name] -= 1
+        self._seats += Counter()  # forgets who has none
 
     def join(self, taker: Taker) -> Carrier:
         self._takers.add(taker)

@@ -49,9 +49,9 @@ HTML = query("html", FLAG, "With what was said as HTML that can do nothing")
 LIMIT = query("limit", {"type": "integer", "minimum": 1, "maximum": 500}, "At most this many")
 
 
-def body(required: str, **properties: Schema) -> Schema:
+def body(required: str, *, needed: bool = True, **properties: Schema) -> Schema:
     schema = {**shape(required, **properties), "additionalProperties": False}
-    return {"required": True, "content": {"application/json": {"schema": schema}}}
+    return {"required": needed, "content": {"application/json": {"schema": schema}}}
 
 
 def operation(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from time import monotonic
 from urllib.parse import quote, unquote_to_bytes
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,7 +18,8 @@ MOST_SENT = 32 * MOST_BYTES  # read only once it is known who sends it
 SENDING = ("/api/verbs/", "/api/mailbox")
 MOST_HELD = 256 * MOST_BYTES  # of all that is being sent at once
 SMALLER = "Send less, or push a document instead."
-STALLED = 20.0  # seconds after which what does not go on coming is not waited for
+SMALL = 64 * 1024  # bytes for which there is always room
+STALLED, WHOLE = 20.0, 120.0  # seconds in which a body must go on coming, and must have come
 MOST_AT_ONCE = 5000
 ONCE = ("/sign-in", "/api/events")  # where looking ahead uses something up, or never ends
 STARTS = ("http.response.start", "websocket.http.response.start")  # the second refuses an upgrade
@@ -136,16 +138,17 @@ class Bounded:
         self._most = most
         self._held = held
         self._more = True
+        self._until = monotonic() + WHOLE
         self.bytes = 0
 
     async def __call__(self) -> Message:
         if not self._more:
             return await self._receive()
         try:
-            async with asyncio.timeout(STALLED):
+            async with asyncio.timeout(min(STALLED, self._until - monotonic())):
                 message = await self._receive()
         except TimeoutError:
-            raise InvalidInput(f"nothing came for {STALLED:g} s", field="body", hint="Send the body at once.") from None
+            raise InvalidInput("the body did not come", field="body", hint=f"Send it at once: it has {WHOLE:g} s.") from None
         self._more = message.get("more_body", False)
         if message["type"] == "http.request":
             size = len(message.get("body", b""))
@@ -153,7 +156,7 @@ class Bounded:
             self._held.bytes += size
             if self.bytes > self._most:
                 raise TooLarge(_large(self._most), hint=SMALLER)
-            if self._held.bytes > MOST_HELD:
+            if self._held.bytes > MOST_HELD and self.bytes > SMALL:
                 raise TooMany("too much is being sent at once", hint="Come back in a few seconds.", retry_after=5)
         return message
 

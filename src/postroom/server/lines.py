@@ -64,6 +64,14 @@ class Line(HttpToolsProtocol):
         elif not self.transport.is_closing():
             self.transport.close()
 
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.timeout_keep_alive_task is None and (self.cycle is None or self.cycle.response_complete) and self._is_ours():
+            self._wait()  # something came, and no request
+
+    def _is_ours(self) -> bool:
+        return self.transport.get_protocol() is self and not self.transport.is_closing()
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._wait()

@@ -19,7 +19,7 @@ from postroom.server.answers import Json
 from postroom.server.callers import Caller
 from postroom.server.desk import LONGEST_WAIT
 from postroom.server.patience import gone
-from postroom.server.requests import Office, body, json_object, whole
+from postroom.server.requests import Office, body_if_any, json_object, known, whole
 
 _SECONDS = re.compile(r"[0-9]{1,6}(\.[0-9]{1,9})?")
 
@@ -60,6 +60,7 @@ async def dequeue(request: Request, office: Office, caller: Caller) -> Response:
 
 
 def _wait(request: Request) -> float:
+    known(request, "wait")
     given = request.query_params.get("wait", "0")
     if not _SECONDS.fullmatch(given) or float(given) > LONGEST_WAIT:
         raise InvalidInput(f"wait must be from 0 to {LONGEST_WAIT:g} seconds, not {shown(given)}", field="wait")
@@ -80,17 +81,19 @@ async def extend(request: Request, office: Office, caller: Caller) -> Response:
 
 async def _about(request: Request, *more: str) -> dict[str, Any]:
     """Which message is spoken of, and what else is said; the types are looked at where it is done."""
-    given = await body(request, **dict.fromkeys(("delivery_token", *more), object))
+    given = await body_if_any(request, **dict.fromkeys(("delivery_token", *more), object))
     return {"session": request.path_params["session"], "msg_id": request.path_params["msg_id"], **given}
 
 
 async def peek(request: Request, office: Office, caller: Caller) -> Response:
+    known(request, "limit")
     session = post.may_take(caller, request.path_params["session"])
     look = partial(reading.peek, session=session, limit=whole(request, "limit", 100))
     return Json((await office.desk.aside(look, caller.door)).plain())
 
 
 async def dead(request: Request, office: Office, caller: Caller) -> Response:
+    known(request, "limit")
     session = post.may_take(caller, request.path_params["session"])
     look = partial(dead_letters.peek_dead_letter, session=session, limit=whole(request, "limit", 100))
     told = await office.desk.aside(lambda store: _told({"entries": [entry.plain() for entry in look(store)]}), caller.door)
@@ -101,17 +104,20 @@ async def dead(request: Request, office: Office, caller: Caller) -> Response:
 
 
 async def purge(request: Request, office: Office, caller: Caller) -> Response:
+    known(request)
     purged = await office.desk.aside(partial(sweeping.purge, session=request.path_params["session"]), caller.door)
     return Json({"purged": purged})
 
 
 async def purge_dead(request: Request, office: Office, caller: Caller) -> Response:
-    session, msg_id = request.path_params["session"], request.query_params.get("msgId")
+    known(request, "msg_id")
+    session, msg_id = request.path_params["session"], request.query_params.get("msg_id")
     purged = await office.desk.aside(partial(dead_letters.purge_dead_letter, session=session, msg_id=msg_id), caller.door)
     return Json({"purged": purged})
 
 
 async def retry(request: Request, office: Office, caller: Caller) -> Response:
-    session, msg_id = request.path_params["session"], (await body(request, msgId=str)).get("msgId")
+    known(request)
+    session, msg_id = request.path_params["session"], (await body_if_any(request, msg_id=str)).get("msg_id")
     retried = await office.desk.aside(partial(dead_letters.retry_dead_letter, session=session, msg_id=msg_id), caller.door)
     return Json({"retried": retried})

@@ -235,6 +235,7 @@ _DEQUEUE = operation(
 )
 _DEQUEUE["responses"]["204"] = {"description": "Nothing came"}
 _STATE = {"enum": list(STATES)}
+_SECONDS: Schema = {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 31622400}
 _TAKING: dict[str, dict[str, Schema]] = {
     "/api/mailbox": {"post": _ENQUEUE},
     "/api/mailbox/{session}/dequeue": {"post": _DEQUEUE},
@@ -243,7 +244,7 @@ _TAKING: dict[str, dict[str, Schema]] = {
             "Say that a message was delivered",
             "200",
             shape("msg_id state changed", msg_id=TEXT, state=_STATE, changed=TRUTH),
-            body=body("", delivery_token=_TOKEN),
+            body=body("", needed=False, delivery_token=_TOKEN),
             parameters=(_SESSION, _MESSAGE_ID),
         )
     },
@@ -252,7 +253,7 @@ _TAKING: dict[str, dict[str, Schema]] = {
             "Say that it was not: it comes again after its backoff, and is dead after the last retry",
             "200",
             shape("msg_id state changed retry_at", msg_id=TEXT, state=_STATE, changed=TRUTH, retry_at=MAYBE),
-            body=body("", reason=MAYBE, delivery_token=_TOKEN),
+            body=body("", needed=False, reason=MAYBE, delivery_token=_TOKEN),
             parameters=(_SESSION, _MESSAGE_ID),
         )
     },
@@ -261,7 +262,7 @@ _TAKING: dict[str, dict[str, Schema]] = {
             "Keep a message in flight: its time starts anew",
             "200",
             shape("msg_id in_flight_until", msg_id=TEXT, in_flight_until=TEXT),
-            body=body("", seconds={"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 31622400}, delivery_token=_TOKEN),
+            body=body("", needed=False, seconds=_SECONDS, delivery_token=_TOKEN),
             parameters=(_SESSION, _MESSAGE_ID),
         )
     },
@@ -301,12 +302,16 @@ _MAIL: dict[str, dict[str, Schema]] = {
             "Throw all of them away, or one",
             "200",
             shape("purged", purged=WHOLE),
-            parameters=(_SESSION, query("msgId", _MSG_ID, "Only this one")),
+            parameters=(_SESSION, query("msg_id", _MSG_ID, "Only this one")),
         ),
     },
     "/api/mailbox/{session}/dead-letter/retry": {
         "post": operation(
-            "Try all of them again, or one", "200", shape("retried", retried=WHOLE), body=body("", msgId=_MSG_ID), parameters=(_SESSION,)
+            "Try all of them again, or one",
+            "200",
+            shape("retried", retried=WHOLE),
+            body=body("", needed=False, msg_id=_MSG_ID),
+            parameters=(_SESSION,),
         )
     },
 }

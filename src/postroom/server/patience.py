@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -17,7 +17,7 @@ from postroom.server.callers import Caller
 from postroom.store.port import Store, Watch
 
 MOST_WAITING, MOST_OF_ONE = 200, 50  # in all, and of one agent
-REMEMBERED, KEPT_SECONDS, KEPT_BYTES = 10_000, 120.0, 64 * 1024 * 1024  # of answers: how many, for how long, and of what size in all
+KEPT_SECONDS, KEPT_EACH, KEPT_BYTES = 120.0, 2000, 16 * 1024 * 1024  # of answers: how long, and how many and how much of each caller
 Key = tuple[str, str, str, bytes]  # who, which verb, the key, and a hash of what was said with it
 
 
@@ -29,7 +29,7 @@ class Patience:
         self._waiting: Counter[str] = Counter()
         self._making: dict[Key, _Answer] = {}
         self._made: OrderedDict[Key, tuple[float, bytes]] = OrderedDict()
-        self._bytes = 0
+        self._of: dict[str, _Memory] = {}
 
     async def once(self, key: Key, act: Callable[[Audience], Any], left: Callable[[], Awaitable[object]]) -> bytes:
         """The answer to a key: made once, and given again to whoever asks with the same. It is for those who still listen."""
@@ -51,14 +51,23 @@ class Patience:
         """Remember what was made, and forget what is old. A refusal is not kept: nothing was done."""
         del self._making[key]
         if not task.cancelled() and task.exception() is None:
-            self._made[key] = monotonic(), task.result()
-            self._bytes += len(task.result())
-        while self._made and self._is_old(next(iter(self._made.values()))[0]):
-            _, (_, answer) = self._made.popitem(last=False)
-            self._bytes -= len(answer)
+            now, answer = monotonic(), task.result()
+            self._made[key] = now, answer
+            memory = self._of.setdefault(key[0], _Memory())
+            memory.keys.append(key)
+            memory.bytes += len(answer)
+            while len(memory.keys) > KEPT_EACH or (memory.bytes > KEPT_BYTES and len(memory.keys) > 1):
+                self._forget(key[0])
+            while now - next(iter(self._made.values()))[0] > KEPT_SECONDS:
+                self._forget(next(iter(self._made))[0])
 
-    def _is_old(self, since: float) -> bool:
-        return monotonic() - since > KEPT_SECONDS or len(self._made) > REMEMBERED or self._bytes > KEPT_BYTES
+    def _forget(self, caller: str) -> None:
+        """The oldest of a caller's."""
+        memory = self._of[caller]
+        _, answer = self._made.pop(memory.keys.popleft())
+        memory.bytes -= len(answer)
+        if not memory.keys:
+            del self._of[caller]
 
     async def wait(self, caller: Caller, act: Callable[[], bytes]) -> bytes:
         of_one = self._waiting[caller.name] if caller.agent else 0
@@ -73,6 +82,14 @@ class Patience:
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class _Memory:
+    """What is kept of one caller: nobody crowds out what others may ask for again."""
+
+    def __init__(self) -> None:
+        self.keys: deque[Key] = deque()
+        self.bytes = 0
 
 
 class Audience:
@@ -136,7 +153,7 @@ class _Bell:
     def wait(self, seconds: float | None, wake: int | None = None) -> None:
         self._bell.wait(seconds, wake)
         if self._attended.over():
-            raise Interrupted("nobody waits for this any more", hint="Wait again; nothing was lost.")
+            raise Interrupted("the server stops, or nobody waits for this any more", hint="Wait again; nothing was lost.")
         self._attended.allowed()
 
     def __enter__(self) -> _Bell:

@@ -153,6 +153,19 @@ async def body(request: Request, **fields: type | tuple[type, ...]) -> dict[str,
     return checked(await json_object(request), **fields)
 
 
+async def body_if_any(request: Request, **fields: type | tuple[type, ...]) -> dict[str, Any]:
+    """The same of a request that may as well bring nothing."""
+    return await body(request, **fields) if await request.body() else {}
+
+
+def known(request: Request, *names: str) -> None:
+    """Refuses what a query has no name for: it may be misspelt, and mean less than all."""
+    for name in request.query_params:
+        if name not in names:
+            hint = f"Known: {', '.join(names)}." if names else "It takes none."
+            raise InvalidInput(f"there is no parameter {shown(name)}", field=name, hint=hint)
+
+
 def checked(found: dict[str, Any], **fields: type | tuple[type, ...]) -> dict[str, Any]:
     for name, value in found.items():
         if name not in fields:

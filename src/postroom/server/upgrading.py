@@ -46,7 +46,7 @@ class SocketEndpoint:
         try:
             upgraded = Upgraded(office, carriers, await office.asks(connection), connection, send)
             self._check(upgraded)
-            carriers.enter()
+            carriers.enter(upgraded.caller)
         except Refusal as refusal:
             await refused(refusal)(scope, receive, send)
             return
@@ -57,7 +57,7 @@ class SocketEndpoint:
         except OSError:
             pass  # it went away
         finally:
-            carriers.leave()
+            carriers.leave(upgraded.caller)
 
 
 async def plain(request: Request) -> Response:

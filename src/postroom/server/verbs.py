@@ -104,6 +104,9 @@ async def perform(office: Office, saying: Saying) -> bytes:
     if key is not None and len(key) > KEY_LENGTH:
         raise InvalidInput(f"a key has at most {KEY_LENGTH} characters", field="key")
     bound = _bound(found, given.get("args", []), given.get("named", {}))
+    for own in ("receiver", OWN.get(name) if caller.agent else None):
+        if own in _optional(found) and bound.get(own) is None:  # who does not say so means itself
+            bound[own] = caller.name
     await _allowed(office, caller, name, bound)
     act = partial(_run, office, saying, found, bound)
     return await office.patience.once((caller.name, name, key or token_hex(16), saying.digest), act, saying.left)
@@ -157,6 +160,12 @@ def _turns(store: Attended, name: str, verb: Callable[..., Any], named: dict[str
         if not IN_VAIN[name](found) or left <= SLICE or store.over():
             return _encoded(found)
         named = onward(named, found)
+
+
+@cache
+def _optional(verb: Callable[..., Any]) -> frozenset[str]:
+    parameters = inspect.signature(verb.__wrapped__).parameters.values()  # type: ignore[attr-defined]
+    return frozenset(one.name for one in parameters if one.default is None)
 
 
 def _bound(verb: Callable[..., Any], args: Any, named: Any) -> dict[str, Any]:

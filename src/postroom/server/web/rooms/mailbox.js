@@ -37,7 +37,7 @@ export function showMailbox(main, session) {
   const path = at("api", "mailbox", session, "dead-letter");
   async function retry(id = null) {
     await told("It was not retried.", async () => {
-      const { retried } = await post(`${path}/retry`, id === null ? {} : { msgId: id });
+      const { retried } = await post(`${path}/retry`, id === null ? {} : { msg_id: id });
       toast(`${many(retried, "message")} will be tried again`);
     });
   }
@@ -46,7 +46,7 @@ export function showMailbox(main, session) {
     if (!(await confirm(id === null ? "Purge all dead letters?" : "Purge this dead letter?", what, id === null ? "Purge all" : "Purge")))
       return;
     await told("It was not purged.", async () => {
-      const { purged } = await remove(id === null ? path : `${path}?msgId=${encodeURIComponent(id)}`);
+      const { purged } = await remove(id === null ? path : `${path}?msg_id=${encodeURIComponent(id)}`);
       toast(`${many(purged, "dead letter")} purged`);
     });
   }
