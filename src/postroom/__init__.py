@@ -25,9 +25,9 @@ def open(place: str) -> Store:  # noqa: A001 - the word that a reader expects
 
 
 def connect(url: str, *, token: str | None = None) -> Store:
-    """A store behind a server: `http://…`, `https://…` or `unix:PATH`. Every verb takes it, and refuses as it does elsewhere.
+    """A store behind a server: `http://…`, `https://…`, `ws://…`, `wss://…` or `unix:PATH`.
 
-    `token` says who asks; by default it is $INBOX_TOKEN.
+    Every verb takes it, and refuses as it does elsewhere. `token` says who asks; by default it is $INBOX_TOKEN.
     """
     from postroom.store.remote.engine import RemoteStore
 

@@ -11,7 +11,7 @@ _MSG = Flag("--msg-id", "ID", "the message; default: $MAILBOX_MSG_ID")
 _TOKEN = Flag(
     "--delivery-token", "TOKEN", "refuse unless this is still the current delivery; default: $MAILBOX_DELIVERY_TOKEN for $MAILBOX_MSG_ID"
 )
-_RECEIVER = Flag("--receiver", "NAME", "who takes it, for the receipt; default: this host and process")
+_RECEIVER = Flag("--receiver", "NAME", "who takes it, for the receipt; default: this host and process, or, behind a server, who asks")
 _LIMIT = Flag("--limit", "N", "at most this many", INTEGER)
 
 _COMMANDS = (
