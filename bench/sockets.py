@@ -22,7 +22,7 @@ from postroom.store.port import Store
 MESSAGES = 300
 LINES, ROUNDS, SECONDS = 16, 3, 1.0
 WAITING, SENDERS = 30_000, 100
-LIBRARY = "library"
+LIBRARY = "the library, in its own process"
 
 
 def run(report: Report) -> None:
@@ -89,12 +89,15 @@ def _stored(store: Store) -> float:
 def _side_by_side(report: Report, folder: str) -> None:
     report.section(f"Sockets: enqueue / dequeue + ack, a second; one client at a time; {LINES} at once. All on disk before it is answered")
     with ExitStack() as stack:
+        clients: dict[str, _Library] = {}
         said: dict[str, tuple[str, Facts]] = {}
         for door, kind in (("keep-alive HTTP", "Http"), ("Unix socket, HTTP", "Http"), ("WebSocket", "Wire")):
             place, server, tcp, local = _served(folder, door.partition(",")[0].replace(" ", "-"))
             stack.enter_context(server)
             _fill(place)
             said[f"postroom: {door}"] = kind, {**(local if door.startswith("Unix") else tcp), "credit": 1}
+            url, token = _client(door, tcp, local)
+            clients[f"connect: {door}"] = _Library(stack.enter_context(closing(postroom.connect(url, token=token))))
         said["postroom: WebSocket, credit for 50"] = "Wire", {**said["postroom: WebSocket"][1], "credit": 50}
         for name, start in (("Redis streams, appendfsync always", brokers.redis), ("NATS JetStream", brokers.nats)):
             facts = stack.enter_context(start(folder, 4 * WAITING))
@@ -106,20 +109,30 @@ def _side_by_side(report: Report, folder: str) -> None:
         place = str(Path(folder) / "library.db")
         postroom.init(place)
         _fill(place)
-        rates = _rounds(said, _Library(stack.enter_context(closing(postroom.open(place)))))
-    report.row("postroom: the library, in its own process", f"{rates[LIBRARY, 'Put', 1]:.0f} / {rates[LIBRARY, 'Take', 1]:.0f}; -")
+        clients[LIBRARY] = _Library(stack.enter_context(closing(postroom.open(place))))
+        rates = _rounds(said, clients)
+    for name in reversed(clients):
+        report.row(f"postroom: {name}", f"{rates[name, 'Put', 1]:.0f} / {rates[name, 'Take', 1]:.0f}; -")
     for name in said:
         one, many = (f"{rates[name, 'Put', lines]:.0f} / {rates[name, 'Take', lines]:.0f}" for lines in (1, LINES))
         report.row(name, f"{one}; {many}")
 
 
-def _rounds(said: dict[str, tuple[str, Facts]], library: _Library) -> dict[tuple[str, str, int], float]:
+def _client(door: str, tcp: Facts, local: Facts) -> tuple[str, str]:
+    """How `connect` is told of a door."""
+    if door.startswith("Unix"):
+        return f"unix:{local['path']}", ""
+    return f"{'ws' if door == 'WebSocket' else 'http'}://127.0.0.1:{tcp['port']}", str(tcp["token"])
+
+
+def _rounds(said: dict[str, tuple[str, Facts]], clients: dict[str, _Library]) -> dict[tuple[str, str, int], float]:
     """Medians of rounds, taken in turns."""
     found: dict[tuple[str, str, int], list[float]] = {}
     runs = count()
     for _ in range(ROUNDS):
-        for verb in ("Put", "Take"):
-            found.setdefault((LIBRARY, verb, 1), []).append(library.rate(verb))
+        for name, client in clients.items():
+            for verb in ("Put", "Take"):
+                found.setdefault((name, verb, 1), []).append(client.rate(verb))
         for name, (kind, facts) in said.items():
             for verb, session in (("Put", "put"), ("Take", "take")):
                 for lines in (1, LINES):
@@ -135,7 +148,7 @@ def _fill(place: str) -> None:
 
 
 class _Library:
-    """The same verbs in this process, over a store of their own."""
+    """The same verbs, said in Python: over a store of their own, or over a server's."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -400,7 +400,7 @@ def test_what_was_confirmed_before_a_kill_is_there_after_it(found: Found) -> Non
 
 
 def test_only_so_many_sockets_may_be_open(found: Found) -> None:
-    office = found("--most-sockets", "2").open()
+    office = found("--max-sockets", "2").open()
     with wired(office, "one") as one:
         with wired(office, "one"):
             unwelcome(office, "two", 429, "too_many")

@@ -399,7 +399,7 @@ def test_half_open_upgrades_stop_nobody(found: Found) -> None:
 
 
 def test_upgrades_that_were_finished_and_left_alone_stop_nobody(found: Found) -> None:
-    office = found("--most-sockets", "100").open()
+    office = found("--max-sockets", "100").open()
     with ExitStack() as stack:
         wire = stack.enter_context(wired(office, "guest"))
         for _ in range(99):

@@ -184,7 +184,7 @@ def test_who_waits_when_its_token_is_revoked_gets_nothing_more(
 
 
 def test_a_store_over_a_socket_is_over_a_socket(found: Found, box: str) -> None:
-    office = found("--most-sockets", "1").open()
+    office = found("--max-sockets", "1").open()
     with _afar(office) as store:
         assert mail.enqueue(store, {"from": "leader", "to": box, "payload": "Hello"}).queued
         with _afar(office) as another, pytest.raises(TooMany):

@@ -27,7 +27,7 @@ PEOPLE = (
             Flag("--rate", "N", "requests a second that each caller may make; default 500", NUMBER),
             Flag("--max-listeners", "N", "streams of events at once; default 2000", INTEGER),
             Flag("--max-waits", "N", "waiting calls at once; default 500", INTEGER),
-            Flag("--most-sockets", "N", "open WebSockets at once; default 1000", INTEGER),
+            Flag("--max-sockets", "N", "open WebSockets at once; default 1000", INTEGER),
             Flag("--demo", "", "on a store of its own, with a team at work"),
         ),
         details="With --json it prints one line when it is ready. SIGTERM or Ctrl-C ends it: who waits is told.",

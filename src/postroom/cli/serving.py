@@ -32,7 +32,7 @@ def serve(args: Arguments) -> Outcome:
     if store.elsewhere:
         raise InvalidInput("that store has a server already", field="db", hint="Serve it on its own machine, with --db PATH.")
     given = inputs.given(args, "host", "port", "uds", "data", "person", "tls_cert", "tls_key", "rate")
-    limits = {"most_listeners": "max_listeners", "most_waits": "max_waits", "most_sockets": "most_sockets"}
+    limits = {"most_listeners": "max_listeners", "most_waits": "max_waits", "most_sockets": "max_sockets"}
     given |= {key: _positive(flag, args.values[flag]) for key, flag in limits.items() if args.values[flag] is not None}
     if "rate" in given:
         _positive("rate", given["rate"])
