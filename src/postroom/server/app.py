@@ -78,6 +78,7 @@ ALL: tuple[tuple[str, str, Handler], ...] = (  # of people and agents; each of t
     ("POST", "/api/mailbox/{session}/{msg_id}/ack", mailboxes.ack),
     ("POST", "/api/mailbox/{session}/{msg_id}/nack", mailboxes.nack),
     ("POST", "/api/mailbox/{session}/{msg_id}/extend", mailboxes.extend),
+    ("GET", "/api/bell", events.bell),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from threading import Thread
 from typing import Any, Self
@@ -14,10 +14,12 @@ import orjson
 from postroom.core import jsontext
 from postroom.core.errors import Refusal, TooMany
 from postroom.core.records import Event
+from postroom.server.callers import Caller
 from postroom.server.committing import ended
 from postroom.store.port import Store
 
 AT_ONCE = 500
+MOST_OF_ONE = 100  # streams of one agent
 BEHIND = 1000  # events that a listener may leave unread: then it is let go, and resumes where it was
 TRY_AGAIN = 1.0
 
@@ -50,9 +52,9 @@ Wanted = Callable[[Heard], bool]
 class Ear:
     """One who waits. Level-triggered: look, wait, look again."""
 
-    def __init__(self, hub: Hub, wanted: Wanted, *, stream: bool) -> None:
+    def __init__(self, hub: Hub, wanted: Wanted, *, streams_to: str | None) -> None:
         self._hub = hub
-        self.stream = stream
+        self.streams_to = streams_to
         self._wanted = wanted
         self._rung = asyncio.Event()
         self.heard: deque[Heard] = deque()
@@ -97,7 +99,7 @@ class Hub:
         self._most = most
         self._loop = asyncio.get_running_loop()
         self._ears: set[Ear] = set()
-        self._streams = 0
+        self._streams: Counter[str] = Counter()
         self._stop_reading, self._stop_writing = os.pipe()
         self.stopping = False
         with store.read() as tx:
@@ -106,23 +108,27 @@ class Hub:
         self._thread = Thread(target=self._listen, args=(self.latest,), name="hub", daemon=True)
         self._thread.start()
 
-    def listen(self, wanted: Wanted, *, stream: bool = False) -> Ear:
-        return Ear(self, wanted, stream=stream)
+    def listen(self, wanted: Wanted, *, streams_to: str | None = None) -> Ear:
+        return Ear(self, wanted, streams_to=streams_to)
 
-    def check(self) -> None:
-        """Whether one more stream may be opened."""
-        if self._streams >= self._most:
+    def check(self, caller: Caller) -> None:
+        """Whether one more stream may be opened. No agent takes all of them."""
+        of_one = self._streams[caller.name] if caller.agent else 0
+        if self._streams.total() >= self._most or of_one >= MOST_OF_ONE:
             raise TooMany("too many are listening already", hint="Come back in a few seconds.", retry_after=5)
 
     def add(self, ear: Ear) -> None:
         if ear not in self._ears:
             self._ears.add(ear)
-            self._streams += ear.stream
+            if ear.streams_to is not None:
+                self._streams[ear.streams_to] += 1
 
     def drop(self, ear: Ear) -> None:
         if ear in self._ears:
             self._ears.remove(ear)
-            self._streams -= ear.stream
+            if ear.streams_to is not None:
+                self._streams[ear.streams_to] -= 1
+                self._streams += Counter()  # forgets who has none
 
     def stop(self) -> None:
         """Everybody who waits is told, and goes."""

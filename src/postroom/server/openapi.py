@@ -137,6 +137,13 @@ _EVENTS = operation(
     ),
 )
 _EVENTS["responses"]["200"]["content"] = {"text/event-stream": {"schema": TEXT}}
+_BELL = operation(
+    "A stream that says when to look again: when there may be something for an agent to take, or in a mailbox",
+    "200",
+    None,
+    parameters=(query("topic", TEXT, "agent:NAME or mail:SESSION; may be repeated. An agent's are its own", required=True),),
+)
+_BELL["responses"]["200"]["content"] = {"text/event-stream": {"schema": TEXT}}
 _FILE_OPERATION = operation(
     "A document of a workspace, read live: rendered, or as a download",
     "200",
@@ -230,8 +237,9 @@ PATHS: dict[str, dict[str, Schema]] = {
     },
     **openapi_rooms.PATHS,
     "/api/events": {"get": _EVENTS},
+    "/api/bell": {"get": _BELL},
     "/api/openapi.json": {"get": operation("This description", "200", {"type": "object"})},
-    "/api/asyncapi.json": {"get": operation("The description of /api/mailbox/{session}/socket", "200", {"type": "object"})},
+    "/api/asyncapi.json": {"get": operation("The description of the WebSockets", "200", {"type": "object"})},
     "/api/sign-out": {"post": operation("Void the session, or the token, that comes with this", "204", None)},
 }
 

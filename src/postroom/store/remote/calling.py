@@ -101,7 +101,7 @@ class Line(Kept):
 
     def _once(self, verb: str, given: bytes, key: str, seconds: float) -> tuple[int, bytes]:
         if self._socket is None:
-            self._socket = self._connected()
+            self._socket = connected(self.place)
             self._reading = self._socket.makefile("rb")
             self.open = self.reached = True
         self._socket.settimeout(seconds)
@@ -135,27 +135,28 @@ class Line(Kept):
             self.close()
         return status, body
 
-    def _connected(self) -> socket.socket:
-        if self.place.path:
-            made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            made.settimeout(CONNECT_SECONDS)
-            try:
-                made.connect(self.place.path)
-            except BaseException:
-                made.close()
-                raise
-            return made
-        plain = socket.create_connection((self.place.host, self.place.port), CONNECT_SECONDS)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if not self.place.secure:
-            return plain
-        import ssl
-
-        return ssl.create_default_context().wrap_socket(plain, server_hostname=self.place.host)
-
     def close(self) -> None:
         for open_ in (self._reading, self._socket):
             if open_ is not None:
                 open_.close()
         self._reading = self._socket = None
         self.open = False
+
+
+def connected(place: Place) -> socket.socket:
+    if place.path:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.settimeout(CONNECT_SECONDS)
+        try:
+            made.connect(place.path)
+        except BaseException:
+            made.close()
+            raise
+        return made
+    plain = socket.create_connection((place.host, place.port), CONNECT_SECONDS)
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if not place.secure:
+        return plain
+    import ssl
+
+    return ssl.create_default_context().wrap_socket(plain, server_hostname=place.host)

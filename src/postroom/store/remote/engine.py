@@ -12,28 +12,14 @@ from postroom.store.remote.calling import Kept, Line, Place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn, Self
+    from typing import Any, NoReturn
+
+    from postroom.store.remote.ringing import RemoteBell
 
 SECONDS = 60.0  # for an answer to what does not wait
 FIRST, AT_ONCE = 0.001, 25.0  # that one request waits at most
-LOOK_EVERY = 0.5  # seconds between the looks of a worker
 PAUSE, LONGEST_PAUSE = 0.1, 2.0  # before a lost line is tried again
 TRIES, PATIENT = 10, 2  # who says too much is told to pause, and does, if it is not for long
-
-
-class Looking:
-    """A bell that nobody rings: it is looked again after a while. Verbs that wait do that on the server, and are told at once."""
-
-    def wait(self, seconds: float | None, wake: int | None = None) -> None:
-        from select import select
-
-        select([] if wake is None else [wake], [], [], LOOK_EVERY if seconds is None else min(seconds, LOOK_EVERY))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        pass
 
 
 class RemoteStore:
@@ -146,8 +132,10 @@ class RemoteStore:
     def write(self) -> NoReturn:
         raise _not_here()
 
-    def watch(self, *topics: str) -> Looking:
-        return Looking()
+    def watch(self, *topics: str) -> RemoteBell:
+        from postroom.store.remote.ringing import RemoteBell
+
+        return RemoteBell(self._place, self._token, topics)
 
     def together(self, *, careful: bool = False) -> NoReturn:
         raise _not_here()
