@@ -139,11 +139,12 @@ def test_strangers_hear_nothing(office: Office) -> None:
     refusal(office.stranger.get("/api/bell?topic=mail:x"), 401, "unauthenticated")
 
 
-def test_it_tells_nothing_but_that_it_rings(office: Office, name: str) -> None:
-    with office.person.stream("GET", "/api/bell", params={"topic": f"mail:{name}"}) as response:
+@pytest.mark.parametrize("topic", RINGING)
+def test_it_tells_nothing_but_that_it_rings(office: Office, name: str, topic: str) -> None:
+    with office.person.stream("GET", "/api/bell", params={"topic": f"{topic}:{name}"}) as response:
         lines = response.iter_lines()
         assert [next(lines), next(lines)] == [": connected", ""]
-        office.mailbox.enqueue("Secret", to=name)
+        RINGING[topic](office, name)
         assert next(lines) == ": ring"
 
 

@@ -121,7 +121,7 @@ def test_who_asks_too_often_is_told_when_to_come_back(found: Found) -> None:
 
 
 def test_a_field_that_is_no_text_is_refused_by_its_name(office: Office, desk: Desk) -> None:
-    answer = office.person.post("/api/mailbox/x/m/ack", content=rb'{"\\ud800": 1}'.replace(b"\\\\", b"\\"), headers=JSON)
+    answer = office.person.post("/api/verbs/mail.peek", content=b'{"\\ud800": 1}', headers=JSON)
     refusal(answer, 400, "invalid_input")
 
 

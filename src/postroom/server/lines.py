@@ -72,10 +72,6 @@ class Line(HttpToolsProtocol):
     def _is_ours(self) -> bool:
         return self.transport.get_protocol() is self and not self.transport.is_closing()
 
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._wait()
-
     def on_headers_complete(self) -> None:
         self._heard()
         super().on_headers_complete()
