@@ -1,8 +1,9 @@
 """The process that our commands are forked from: an interpreter that has imported them once, and has done nothing else.
 
 `warm.py` runs it as `python forkserver.py SOCKET WITHOUT…`. Each message on the socket is one command line; the answers are its process id
-and its exit code. What is forked is what a command is that was just started: a process of its own with the folder, environment, arguments,
-standard streams and umask that it was given, with no other file open, no signal handled, and no store ever opened before the fork.
+and its exit code. A program that is called `-c` is the text of one, as it is for Python itself. What is forked is what a command is that
+was just started: a process of its own with the folder, environment, arguments, standard streams and umask that it was given, with no other
+file open, no signal handled, and no store ever opened before the fork.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ import os
 import select
 import socket
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pkgutil import iter_modules
 
 LARGEST = 1 << 16  # of a message
-LEFT_OUT = "postroom.server"  # and all that it is built on: only the commands that serve load it, and they run for long
 FILES = 5  # that come with one: standard input, output and error, the folder, and where the answers go
 
 
@@ -47,8 +48,11 @@ class Command:
         for variable in self.environment:
             name, _, value = variable.partition(b"=")
             os.environb[name] = value
-        sys.argv = [self.script, *self.argv]
         sys.path.insert(0, self.path or os.getcwd())
+        if self.program == "-c":
+            sys.argv = [self.program, *self.argv]
+            return partial(exec, self.script, {"__name__": "__main__"})
+        sys.argv = [self.script, *self.argv]
         entry: Callable[[], object] = import_module(f"postroom.cli.{self.program}").main
         return entry
 
@@ -72,8 +76,6 @@ def import_all(*without: str) -> None:
 
 def _import_within(package: str) -> None:
     for _, name, is_package in iter_modules(import_module(package).__path__, f"{package}."):
-        if name == LEFT_OUT:
-            continue
         try:
             import_module(name)
         except ImportError:

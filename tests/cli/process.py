@@ -150,6 +150,16 @@ class Program:
             )
         return Finished(done.returncode, done.stdout, done.stderr)
 
+    def start(
+        self, argv: Sequence[str], *, folder: Path, environment: dict[str, str], stdout: int, stderr: int
+    ) -> subprocess.Popen[bytes] | warm.Forked:
+        """Start it, with nothing to read, and files to write into."""
+        with open(os.devnull) as nothing:
+            if warm.suits(argv, environment):
+                streams = {"stdin": nothing.fileno(), "stdout": stdout, "stderr": stderr}
+                return warm.server(argv).start(self._warm, argv, cwd=folder, env=environment, **streams)
+            return subprocess.Popen([*self.line, *argv], stdin=nothing, stdout=stdout, stderr=stderr, cwd=folder, env=environment)
+
 
 def installed(name: str) -> Program:
     """A command as people type it."""

@@ -98,7 +98,7 @@ def _folders() -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("without", [(), warm.HEAVY])
+@pytest.mark.parametrize("without", [(), (warm.SERVER,), warm.HEAVY])
 def test_what_it_is_forked_from_has_only_imported(tmp_path: Path, without: tuple[str, ...]) -> None:
     root = str(Path(forkserver.__file__).parents[2])
     done = subprocess.run(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -23,7 +24,8 @@ from tests.cli import forkserver
 START = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}  # what the interpreter itself is started with
 OURS = ("INBOX_", "MAILBOX_", "THREAD_", "NOTIFIER_", "POSTROOM_")
 READ_LATE = {"PATH", "HOME", "TERM", "COLUMNS", "NO_COLOR"}  # by our own code, each time that they are needed
-HEAVY = ("pydantic", "psycopg", "asyncio")  # most commands do without: to carry these along doubles what a fork costs
+SERVER = "postroom.server"  # and all that it is built on: only the commands that serve load it
+HEAVY = (SERVER, "pydantic", "psycopg", "asyncio")  # most commands do without: to carry these along doubles what a fork costs
 LARGEST = forkserver.LARGEST - 4096  # what is larger than that is for the system to judge
 
 
@@ -61,21 +63,84 @@ class ForkServer:
         timeout: float,
     ) -> subprocess.CompletedProcess[bytes]:
         """What `subprocess.run` does. A program is its name, its path as it sees it, and where it looks for modules first."""
-        words = [*program, str(_umask()), str(len(argv)), *argv, *(f"{name}={value}" for name, value in env.items())]
         talk = Talk(input)
-        folder = os.open(cwd, os.O_PATH | os.O_DIRECTORY)
-        given = [*talk.theirs, folder, talk.answer]
+        self._ask(program, argv, cwd, env, talk.theirs, talk.answer)
+        code, stdout, stderr = talk.finish([program[0], *argv], timeout)
+        return subprocess.CompletedProcess([program[0], *argv], code, stdout, stderr)
+
+    def start(
+        self,
+        program: tuple[str, str, str],
+        argv: Sequence[str | bytes],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: int,
+        stdout: int,
+        stderr: int,
+    ) -> Forked:
+        """What `subprocess.Popen` does. The files that it is given stay the caller's."""
+        heard, answer = os.pipe()
+        self._ask(program, argv, cwd, env, [os.dup(stdin), os.dup(stdout), os.dup(stderr)], answer)
+        return Forked([program[0], *argv], heard)
+
+    def _ask(
+        self,
+        program: tuple[str, str, str],
+        argv: Sequence[str | bytes],
+        cwd: Path,
+        env: Mapping[str, str],
+        streams: list[int],
+        answer: int,
+    ) -> None:
+        """Send a command line, with the files that it is given, which are closed here."""
+        words = [*program, str(_umask()), str(len(argv)), *argv, *(f"{name}={value}" for name, value in env.items())]
+        given = [*streams, answer]
         try:
+            given.insert(len(streams), os.open(cwd, os.O_PATH | os.O_DIRECTORY))
             socket.send_fds(self._socket, [b"\0".join(map(os.fsencode, words))], given)
         finally:
             for file in given:
                 os.close(file)
-        code, stdout, stderr = talk.finish([program[0], *argv], timeout)
-        return subprocess.CompletedProcess([program[0], *argv], code, stdout, stderr)
 
     def close(self) -> None:
         self._socket.close()
         self.process.communicate(timeout=60)
+
+
+class Forked:
+    """A forked command that runs: as much of `subprocess.Popen` as is used of one whose streams are the caller's."""
+
+    def __init__(self, line: Sequence[str | bytes], heard: int) -> None:
+        self._line = list(line)
+        self._heard = open(heard, "rb", buffering=0)  # noqa: SIM115 # until it has ended
+        self.pid = int(self._heard.readline())
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit code, once it has ended."""
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._heard], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self._line, timeout or 0)
+            self.returncode = int(self._heard.readline())
+            self._heard.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 class Talk:
@@ -144,8 +209,16 @@ def _umask() -> int:
 
 def server(argv: Sequence[str | bytes]) -> ForkServer:
     """The one that a command is best forked from. A wrong guess costs time, and nothing else."""
+    if argv[:1] == ["serve"] or argv[:1] == ["mcp"]:
+        return _started()
     heavy = "task" in argv[:2] or any(word.startswith("postgres") for word in map(os.fsdecode, argv))
-    return _started() if heavy else _started(*HEAVY)
+    return _started(SERVER) if heavy else _started(*HEAVY)
+
+
+def python(program: str, *argv: str, cwd: Path, stdin: int, stdout: int) -> Forked:
+    """What `python -c` runs, with this environment, and all of ours but the server imported already."""
+    named = "-c", program, ""
+    return _started(SERVER).start(named, argv, cwd=cwd, env=os.environ, stdin=stdin, stdout=stdout, stderr=2)
 
 
 @cache

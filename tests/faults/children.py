@@ -1,12 +1,13 @@
-"""Child processes: real ones, started together, killed for real."""
+"""Child processes: real ones, started together, killed for real. They are forked by a process that has imported ours already."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
+
+from tests.cli import warm
 
 ROOT = Path(__file__).parents[2]
 LONG = 60.0
@@ -25,29 +26,28 @@ class Child:
     """A Python program that says READY when it stands at the barrier."""
 
     def __init__(self, program: str, *arguments: object) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PREAMBLE + program, *map(str, arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
+        listens, tells = os.pipe()
+        hears, says = os.pipe()
+        self.stdin, self.stdout = open(tells, "w"), open(hears)  # noqa: SIM115 # closed with the child
+        self.process = warm.python(PREAMBLE + program, *map(str, arguments), cwd=ROOT, stdin=listens, stdout=says)
+        os.close(listens)
+        os.close(says)
 
     def ready(self) -> Self:
         assert self.line() == "READY"
         return self
 
     def tell(self, line: str = "") -> None:
-        self._pipe(self.process.stdin).write(line + "\n")
-        self._pipe(self.process.stdin).flush()
+        self.stdin.write(line + "\n")
+        self.stdin.flush()
 
     def line(self) -> str:
         """The next line that it said; empty once it has ended."""
-        return self._pipe(self.process.stdout).readline().rstrip("\n")
+        return self.stdout.readline().rstrip("\n")
 
     def rest(self) -> list[str]:
         """All that it says until it ends, in whole lines."""
-        text = self._pipe(self.process.stdout).read()
+        text = self.stdout.read()
         self.process.wait(LONG)
         return text.splitlines()
 
@@ -60,13 +60,8 @@ class Child:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.kill()
-        self._pipe(self.process.stdout).close()
+        self.stdout.close()
         try:
-            self._pipe(self.process.stdin).close()
+            self.stdin.close()
         except BrokenPipeError:  # what it was last told never reached it
             pass
-
-    @staticmethod
-    def _pipe(pipe: IO[str] | None) -> IO[str]:
-        assert pipe is not None
-        return pipe

@@ -1,8 +1,8 @@
 """The mail room's children: real processes, forked by one nursery, so that hundreds can be started, killed and replaced.
 
-Run as `python -m tests.faults.mail_children PLACE REPORTS`. The nursery opens no store of its own; each child opens one, does what
-its role says, and says what came of it by one whole line at once, appended to the file REPORTS after the verb has returned: what was
-said before a kill stays said. When the nursery's standard input ends, it ends its children and itself.
+The nursery opens no store of its own; each child opens one, does what its role says, and says what came of it by one whole line at once,
+appended to the file REPORTS after the verb has returned: what was said before a kill stays said. When the nursery's standard input ends, it
+ends its children and itself.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import random
 import signal
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -29,7 +28,7 @@ from postroom.store.postgres.address import parse
 from postroom.store.postgres.driver import connect
 from tests.contract.sleeping import Sleeper
 from tests.faults import inspection
-from tests.faults.children import LONG, ROOT, Child
+from tests.faults.children import LONG, Child
 
 BOX = "box"
 KILLED = -signal.SIGKILL
@@ -41,15 +40,11 @@ Say = Callable[..., None]
 class Nursery(Child):
     """The test's end of it."""
 
+    PROGRAM = "from tests.faults import mail_children\nmail_children.nursery(*sys.argv[1:])"
+
     def __init__(self, place: str, folder: Path) -> None:
         self.reports = folder / "reports"
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.mail_children", place, str(self.reports)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
+        super().__init__(self.PROGRAM, place, self.reports)
         self.ready()
 
     def start(self, role: str, *arguments: object) -> int:
@@ -77,7 +72,7 @@ class Nursery(Child):
 
     def kill(self) -> None:
         """All of them with it."""
-        self._pipe(self.process.stdin).close()
+        self.stdin.close()
         self.process.wait(LONG)
 
     def _asked(self, *words: object) -> int:
@@ -340,7 +335,3 @@ def born(place: str, reports: str, role: str, *arguments: str) -> int:
 
 def answer(word: object) -> None:
     os.write(1, f"{word}\n".encode())
-
-
-if __name__ == "__main__":
-    nursery(*sys.argv[1:])

@@ -1,13 +1,11 @@
 """The people room's children: racers at a barrier, and a nursery of workers that push and delete until they are killed.
 
-Run as `python -m tests.faults.people_children PLACE REPORTS`: the mail room's nursery, with roles of its own.
+That is the mail room's nursery, with a role of its own.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from itertools import count
@@ -20,7 +18,7 @@ from postroom.core.errors import NotFound
 from postroom.store.port import Store
 from tests.contract.people_scenes import USER, Plain, id_of, inbox
 from tests.faults import mail_children
-from tests.faults.children import ROOT, Child
+from tests.faults.children import Child
 from tests.faults.mail_children import Say
 
 # Each line that it is told is a Python expression to be run at once; it says what came of it.
@@ -50,16 +48,7 @@ def racers(place: str, names: list[str]) -> Iterator[list[Child]]:
 class Nursery(mail_children.Nursery):
     """The test's end of it."""
 
-    def __init__(self, place: str, folder: Path) -> None:
-        self.reports = folder / "reports"
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.people_children", place, str(self.reports)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
-        self.ready()
+    PROGRAM = "from tests.faults import people_children\npeople_children.nursery(*sys.argv[1:])"
 
 
 # Looking at a twin
@@ -123,6 +112,6 @@ def delete(store: Store, say: Say, entry_id: str) -> None:
         say("failed", "it", "was", "not", "there", entry_id)
 
 
-if __name__ == "__main__":
+def nursery(place: str, reports: str) -> None:
     mail_children.ROLES["worker"] = worker
-    mail_children.nursery(*sys.argv[1:])
+    mail_children.nursery(place, reports)

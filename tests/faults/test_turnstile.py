@@ -64,7 +64,7 @@ say("COMMITTED")
 
 def stop(child: Child) -> None:
     child.process.send_signal(signal.SIGSTOP)
-    os.waitpid(child.process.pid, os.WUNTRACED)
+    assert eventually(lambda: Path(f"/proc/{child.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T")
 
 
 def no_lock(place: str) -> bool:

@@ -14,7 +14,8 @@ from typing import Any, Self
 import httpx
 
 from tests.cli.mailbox_process import Mailbox
-from tests.cli.process import LIMIT, SCRIPT, Finished, Inbox, eventually
+from tests.cli.process import LIMIT, Finished, Inbox, eventually, installed
+from tests.cli.warm import Forked
 from tests.server.listening import Listener
 
 AGENTS = count(1)  # names that no two desks of a test run share
@@ -87,7 +88,7 @@ class Office:
         self.ready: dict[str, Any] = {}
         self._clients: dict[tuple[str, str], httpx.Client] = {}
         self._starts = count(1)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Forked | None = None
         if not self.inbox.db.exists():
             self.inbox.ok("init")
 
@@ -96,10 +97,10 @@ class Office:
         number = next(self._starts)
         self.out, self.log = self.folder / f"serve-{number}.out", self.folder / f"serve-{number}.log"
         given = (*self.flags, *flags)
-        argv = [SCRIPT, "serve", *words, *(() if "--port" in given or "--no-tcp" in given else ("--port", "0")), *given]
+        argv = ["serve", *words, *(() if "--port" in given or "--no-tcp" in given else ("--port", "0")), *given]
         with self.out.open("wb") as out, self.log.open("wb") as log:
-            self._process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=log, cwd=self.folder, env=self.inbox.environment()
+            self._process = installed("inbox").start(
+                argv, folder=self.folder, environment=self.inbox.environment(), stdout=out.fileno(), stderr=log.fileno()
             )
         eventually(lambda: not self.alive() or self._is_ready(words))
         assert self.alive(), self.log.read_text() + self.out.read_text()
@@ -112,7 +113,7 @@ class Office:
         return said.endswith("\n") and (bool(words) or "/sign-in?token=" in said or "--unix-socket" in said)
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> subprocess.Popen[bytes] | Forked:
         assert self._process is not None, "the server was never started"
         return self._process
 
