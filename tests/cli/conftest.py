@@ -43,5 +43,5 @@ def bare(tmp_path: Path) -> Inbox:
 @pytest.fixture
 def inbox(bare: Inbox) -> Inbox:
     """The command, in a folder with a fresh store."""
-    bare.ok("init")
+    bare.found()
     return bare

@@ -124,14 +124,6 @@ class Mailbox(Inbox):
         steps = self.answers("show", "--msg-id", identity)["steps"]
         return [step["reason"] for step in steps if step["step"] == "nacked"]
 
-    def everything(self) -> Any:
-        """All that the store holds of mail, as the command shows it."""
-        sessions = [counts["session"] for counts in self.ok("sessions")["sessions"]]
-        boxes = [
-            [self.run(verb, "--session", session, "--json").json for verb in ("peek", "peek-dead-letter", "policy")] for session in sessions
-        ]
-        return self.ok("sessions")["sessions"], boxes, self.ok("alias")["aliases"]
-
     @contextmanager
     def unchanged(self) -> Iterator[None]:
         """Nothing in the store is changed, and nothing is written beside it."""

@@ -34,7 +34,7 @@ class Desk:
     """A store, with one workspace. What a test only starts from is done by the library: it is faster than a process."""
 
     def __init__(self, inbox: Inbox) -> None:
-        inbox.ok("init")
+        inbox.found()
         self.inbox = inbox
         self.path = inbox.folder / AGENT
         self.path.mkdir()

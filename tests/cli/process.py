@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import json
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.cli import warm
@@ -254,13 +260,27 @@ class Inbox:
             )
         )
 
+    def found(self) -> None:
+        """A fresh store, if there is none: what `init` makes, which is made once and copied."""
+        if not self.db.exists():
+            shutil.copytree(_new_store(), self.db.parent)
+
     def send(self, subject: str = "Add the login page", *more: str) -> str:
         """A new thread from leader to builder; its id."""
         thread: str = self.ok("send", "--from", "leader", "--to", "builder", "--subject", subject, *more)["thread"]["thread_id"]
         return thread
 
-    def everything(self) -> Any:
-        """All that the store holds, as the command shows it."""
-        threads = self.ok("list", "--limit", "1000")["threads"]
-        shown = [self.ok("show", "--thread", thread["thread_id"]) for thread in threads]
-        return threads, shown, self.ok("agent", "list")
+    def everything(self) -> list[str]:
+        """Every row of the store."""
+        with closing(sqlite3.connect(self.db)) as store:
+            return list(store.iterdump())
+
+
+@cache
+def _new_store() -> Path:
+    """The folder that `inbox init` makes, to be copied. It is removed when the tests are over."""
+    folder = TemporaryDirectory(prefix="postroom-new-")
+    atexit.register(folder.cleanup)
+    made = Inbox(Path(folder.name))
+    made.ok("init")
+    return made.db.parent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,14 +15,22 @@ SEND = ("send", "--from", "leader", "--to", "builder", "--subject", "x")
 HUGE = "1" + "0" * 400
 
 
-@pytest.fixture
-def held(inbox: Inbox) -> Inbox:
-    """A store in which builder holds the thread `one`, and `two` has ended."""
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store in which builder holds the thread `one`, and `two` has ended, to be copied."""
+    inbox = Inbox(tmp_path_factory.mktemp("template"))
+    inbox.found()
     inbox.send("One", "--thread", "one")
     inbox.send("Two", "--thread", "two")
     inbox.ok("claim", "--agent", "builder", "--thread", "one")
     inbox.ok("cancel", "--agent", "leader", "--thread", "two")
-    return inbox
+    return inbox.db.parent
+
+
+@pytest.fixture
+def held(template: Path, bare: Inbox) -> Inbox:
+    shutil.copytree(template, bare.db.parent)
+    return bare
 
 
 @contextmanager

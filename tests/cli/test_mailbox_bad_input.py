@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,20 +28,28 @@ def bare(tmp_path: Path) -> Iterator[Mailbox]:
 
 @pytest.fixture
 def mailbox(bare: Mailbox) -> Mailbox:
-    bare.ok("init")
+    bare.found()
     return bare
 
 
-@pytest.fixture
-def held(mailbox: Mailbox) -> Mailbox:
-    """A store with `one` in flight, `two` behind it, a dead letter, and an alias."""
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with `one` in flight, `two` behind it, a dead letter, and an alias, to be copied."""
+    mailbox = Mailbox(tmp_path_factory.mktemp("template"))
+    mailbox.found()
     mailbox.dead()
     mailbox.set_policy(inflight_timeout_secs=LONG)
     mailbox.enqueue(PAYLOAD, "--msg-id", "one")
     mailbox.enqueue(PAYLOAD, "--msg-id", "two")
     mailbox.dequeue()
     mailbox.answers("alias", "boss", SESSION)
-    return mailbox
+    return mailbox.db.parent
+
+
+@pytest.fixture
+def held(template: Path, bare: Mailbox) -> Mailbox:
+    shutil.copytree(template, bare.db.parent)
+    return bare
 
 
 def _refused(mailbox: Mailbox, *argv: str | bytes, stdin: bytes = b"", **environment: str) -> dict[str, Any]:

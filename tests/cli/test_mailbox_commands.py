@@ -33,7 +33,7 @@ PAYLOADS = [
 @pytest.fixture
 def mailbox(tmp_path: Path, settled: Callable[[Inbox], None]) -> Iterator[Mailbox]:
     with Mailbox(tmp_path) as made:
-        made.ok("init")
+        made.found()
         settled(made)
         yield made
 

@@ -24,7 +24,7 @@ OURS = '--session "$MAILBOX_SESSION" --msg-id "$MAILBOX_MSG_ID" --delivery-token
 @pytest.fixture
 def mailbox(tmp_path: Path, settled: Callable[[Inbox], None]) -> Iterator[Mailbox]:
     with Mailbox(tmp_path) as made:
-        made.ok("init")
+        made.found()
         settled(made)
         yield made
 

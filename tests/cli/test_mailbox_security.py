@@ -27,7 +27,7 @@ BOX = ("--session", SESSION)
 @pytest.fixture
 def mailbox(tmp_path: Path) -> Iterator[Mailbox]:
     with Mailbox(tmp_path) as made:
-        made.ok("init")
+        made.found()
         yield made
 
 

@@ -50,7 +50,7 @@ def test_the_transcript_from_afar(wire: str, scene: Scene, tmp_path: Path, relay
 @pytest.fixture
 def afar(bare: Inbox, relay: Relay) -> Iterator[Inbox]:
     """`inbox`, whose store is behind a server."""
-    bare.ok("init")
+    bare.found()
     with served(relay, "unix", bare.db) as bare.served:
         yield bare
 

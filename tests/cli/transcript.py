@@ -93,11 +93,9 @@ class Scene:
         self.steps = steps
 
     def play(self, folder: Path, inbox: Inbox | None = None) -> list[str]:
-        """What each step printed, in the words of a transcript."""
-        inbox, names, seen = inbox or Inbox(folder, cold=True), Names(folder), []
-        for step in self.steps:
-            seen.append(self._take(inbox, names, step))
-        return seen
+        """What each step printed, in the words of a transcript. A command that acts is a new interpreter, unless it is told how."""
+        arranging, acting, names = inbox or Inbox(folder), inbox or Inbox(folder, cold=True), Names(folder)
+        return [self._take(arranging if step.mark == "%" else acting, names, step) for step in self.steps]
 
     def _take(self, inbox: Inbox, names: Names, step: Step) -> str:
         deadline = time.monotonic() + PATIENCE

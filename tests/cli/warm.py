@@ -2,7 +2,7 @@
 
 Starting an interpreter and importing our modules is three quarters of what a command costs, and tests run many thousands. A forked command
 is a real process all the same. What it shares with others is what the interpreter itself did when it started: so whatever has an influence
-on that is started cold, and so are the transcripts, which run every command.
+on that is started cold, and so are the transcripts, in which every command acts.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def _umask() -> int:
 
 def server(argv: Sequence[str | bytes]) -> ForkServer:
     """The one that a command is best forked from. A wrong guess costs time, and nothing else."""
-    if argv[:1] == ["serve"] or argv[:1] == ["mcp"]:
+    if any(word in ("serve", "mcp") for word in argv[:2]):
         return _started()
     heavy = "task" in argv[:2] or any(word.startswith("postgres") for word in map(os.fsdecode, argv))
     return _started(SERVER) if heavy else _started(*HEAVY)

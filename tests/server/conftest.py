@@ -27,6 +27,14 @@ def dev_office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
     assert shared.close() == 0
 
 
+@pytest.fixture(scope="module")
+def own_office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+    """The `office` of a module whose mailboxes have the names of others': a server of its own."""
+    own = Office(tmp_path_factory.mktemp("own"), "--rate", MANY).open()
+    yield own
+    assert own.close() == 0
+
+
 @pytest.fixture
 def desk(office: Office) -> Desk:
     """A workspace of its own."""

@@ -89,8 +89,7 @@ class Office:
         self._clients: dict[tuple[str, str], httpx.Client] = {}
         self._starts = count(1)
         self._process: subprocess.Popen[bytes] | Forked | None = None
-        if not self.inbox.db.exists():
-            self.inbox.ok("init")
+        self.inbox.found()
 
     def open(self, *flags: str, words: tuple[str, ...] = ("--json",)) -> Self:
         """Start the server, and return when it says that it is ready."""

@@ -354,17 +354,21 @@ def test_plain_http_to_a_server_that_speaks_tls_is_refused(found: Found, certifi
 
 
 def test_a_client_that_has_gone_takes_no_message(afar: Afar) -> None:
+    before = afar._lines()
     waiter = afar.waits("wait", "--session", BOX)
     waiter.process.kill()
     waiter.finish()
+    eventually(lambda: afar._lines() <= before)
     afar.office.mailbox.enqueue("for somebody else", to=BOX)
     assert afar.office.mailbox.dequeue(BOX)["message"]["payload"] == "for somebody else"
 
 
 def test_a_client_that_has_gone_claims_no_thread(afar: Afar) -> None:
+    before = afar._lines()
     waiter = afar.waits("take", "--agent", "builder", "--wait", program="inbox")
     waiter.process.kill()
     waiter.finish()
+    eventually(lambda: afar._lines() <= before)
     thread = afar.office.inbox.send()
     assert afar.office.inbox.ok("take", "--agent", "builder")["thread"]["thread_id"] == thread
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from typing import Any
@@ -15,11 +15,12 @@ import pytest
 
 from postroom import mail, people
 from tests.cli.process import LIMIT, eventually
-from tests.server.conftest import MANY
+from tests.server.conftest import own_office
 from tests.server.office import JSON, Desk, Office, refusal
 from tests.server.rooms import STRANGE, dead_letter, opened, part
 
 Found = Callable[..., Office]
+office = own_office  # others use mailboxes of the same names
 NAMES = count(1)
 DOTS = [".", "..", "...", "../..", "a/../b", "%2e%2e", "//", "inner space", "dequeue", "dead-letter", "ack"]
 
@@ -62,14 +63,6 @@ class Session:
 
     def say(self, step: str, msg_id: str, **said: Any) -> httpx.Response:
         return self.http.post(f"{self.place}/{part(msg_id)}/{step}", json=said)
-
-
-@pytest.fixture(scope="module")
-def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
-    """A server of its own: others use mailboxes of the same names."""
-    own = Office(tmp_path_factory.mktemp("own"), "--rate", MANY).open()
-    yield own
-    assert own.close() == 0
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,19 +13,12 @@ import pytest
 from postroom import mail, people, queues, work
 from postroom.queues import notifier
 from postroom.store.sqlite import notifier_statements as sql
-from tests.server.conftest import MANY
+from tests.server.conftest import own_office
 from tests.server.office import Desk, Office, refusal
 from tests.server.rooms import STRANGE, dead_letter, opened, part
 
+office = own_office  # others use mailboxes of the same names
 NAMES = count(1)  # of runs and mailboxes that no two tests share
-
-
-@pytest.fixture(scope="module")
-def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
-    """A server of its own: others use mailboxes of the same names."""
-    own = Office(tmp_path_factory.mktemp("own"), "--rate", MANY).open()
-    yield own
-    assert own.close() == 0
 
 
 @pytest.fixture

@@ -19,21 +19,14 @@ from postroom.server.callers import Caller
 from postroom.server.carriers import MOST_OF_ONE, Carriers
 from postroom.server.frames import FIELDS, REQUIRED, VERB_FIELDS
 from tests.cli.process import eventually
-from tests.server.conftest import MANY
+from tests.server.conftest import own_office
 from tests.server.office import Desk, Office, refusal
 from tests.server.rooms import STRANGE, opened, part
 from tests.server.wires import PROTOCOL, described, unwelcome, wired, wired_locally
 
 Found = Callable[..., Office]
+office = own_office  # others use mailboxes of the same names
 SESSIONS = count(1)
-
-
-@pytest.fixture(scope="module")
-def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
-    """A server of its own: others use mailboxes of the same names."""
-    own = Office(tmp_path_factory.mktemp("own"), "--rate", MANY).open()
-    yield own
-    assert own.close() == 0
 
 
 @pytest.fixture
