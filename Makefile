@@ -16,7 +16,7 @@ test: $(VENV)/dev $(SUITE)/ready $(BROWSER)/ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
 format: $(VENV)/dev $(BROWSER)/ready
 	$(BIN)/ruff format .
