@@ -92,8 +92,8 @@ def test_silence_that_has_answered_is_shown_as_such(office: Office, desk: Desk, 
     identity = office.ask(desk.agent, "Ship?", "--choice", "Ship", "--choice", "Wait", *silence)
     reader = visit(office)
     reader.open(identity)
-    expect(reader.page.get_by_role("group", name="Choices")).to_have_count(0)  # the server tells when the time is over
-    expect(reader.detail.locator(".question")).to_contain_text("Wait")
+    expect(reader.detail.locator(".question")).to_contain_text("so “Wait” holds")  # the server tells when the time is over
+    expect(reader.page.get_by_role("group", name="Choices")).to_have_count(0)
     assert office.entry(identity)["question"]["state"] == "default"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli import forkserver, warm
-from tests.cli.process import Finished, Inbox, eventually, installed, module
+from tests.cli.process import LIMIT, Finished, Inbox, eventually, installed, module
 from tests.cli.transcript import PROGRAMS
 
 # What a command line learns that a command of ours runs, of itself and of the command: $PPID is that.
@@ -85,6 +86,40 @@ def test_it_is_ended_when_it_takes_too_long(inbox: Inbox) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         warm.server(argv).run(("inbox", "inbox", ""), argv, cwd=inbox.folder, env=inbox.environment(), input=b"", timeout=0.2)
     eventually(lambda: str(inbox.folder) not in _folders())
+
+
+def test_a_program_that_is_started_is_told_and_tells_what_any_other_is(tmp_path: Path) -> None:
+    program = "import os, sys\nprint(sys.argv, os.getcwd(), sys.stdin.read(), __name__, sys.path[0] in ('', os.getcwd()))\nsys.exit(7)"
+    said = []
+    for cold in (False, True):
+        (tmp_path / "given").write_text("some words")
+        with (tmp_path / "given").open() as given, (tmp_path / "told").open("w") as told:
+            started = (
+                subprocess.Popen([sys.executable, "-c", program, "a", "ü"], stdin=given, stdout=told, cwd=tmp_path)
+                if cold
+                else warm.python(program, "a", "ü", cwd=tmp_path, stdin=given.fileno(), stdout=told.fileno())
+            )
+        said.append((started.wait(LIMIT), started.poll(), (tmp_path / "told").read_text()))
+    assert said[0] == said[1]
+    assert said[0][:2] == (7, 7)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGKILL, -signal.SIGKILL)])
+def test_a_server_that_is_forked_runs_until_a_signal_ends_it(inbox: Inbox, number: signal.Signals, code: int) -> None:
+    out, log = inbox.folder / "out", inbox.folder / "log"
+    with out.open("wb") as stdout, log.open("wb") as stderr:
+        streams = {"stdout": stdout.fileno(), "stderr": stderr.fileno()}
+        server = installed("inbox").start(
+            ["serve", "--port", "0", "--json"], folder=inbox.folder, environment=inbox.environment(), **streams
+        )
+    assert isinstance(server, warm.Forked)
+    eventually(lambda: out.read_text().endswith("\n"))
+    assert server.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        server.wait(0)
+    server.send_signal(number)
+    assert (server.wait(LIMIT), server.poll(), server.returncode, log.read_text()) == (code, code, code, "")
+    server.kill()  # which has ended: nobody is killed
 
 
 def _folders() -> set[str]:
