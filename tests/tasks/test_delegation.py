@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from postroom.tasks.delegation import parse
@@ -281,6 +281,7 @@ def test_whatever_was_understood_can_be_written_back_and_read_again(text: str) -
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(names, bodies), max_size=5), st.sampled_from(["\n", "\n\n", "\nThanks.\n\n"]))
+@example([("a", "`"), ("a", "0\n`")], "\n")  # each has a back-tick of its own
 def test_delegations_between_prose_are_read_as_they_were_written(given_them: list[tuple[str, str]], between: str) -> None:
     answer = parse(between.join(_written(agent, text) for agent, text in given_them))
     assert [(one.agent, one.text) for one in answer.understood] == given_them

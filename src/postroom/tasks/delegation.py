@@ -37,11 +37,12 @@ def parse(text: str) -> Delegations:
     understood: list[Delegation] = []
     misunderstood: list[Misunderstood] = []
     rows = [row.rstrip("\r") for row in text.split("\n")]
-    code = _code(rows)
+    code = _Code(rows)
     place = 0
     while place < len(rows):
-        started = None if place in code else _START.fullmatch(rows[place])
+        started = None if code.holds(place) else _START.fullmatch(rows[place])
         if started is None:
+            code.read(place)
             place += 1
             continue
         after = _end_of(rows, place)
@@ -50,41 +51,59 @@ def parse(text: str) -> Delegations:
             understood.append(said)
         else:
             misunderstood.append(said)
+        code.skip(after)
         place = after
     return Delegations(tuple(understood), tuple(misunderstood))
 
 
-def _code(rows: list[str]) -> set[int]:
-    """The rows that begin inside code: in a fence, or between back-ticks that stand in an earlier row of the same paragraph."""
-    inside: set[int] = set()
-    fence = ""
-    paragraph: list[int] = []
-    for place, row in enumerate([*rows, ""]):
-        fence, fenced = _fenced(row, fence) if place < len(rows) else (fence, False)
-        if fenced:
-            inside.add(place)
-        if fenced or not row.strip():
-            inside |= _ticked(rows, paragraph)
-            paragraph = []
-        else:
-            paragraph.append(place)
-    return inside
+class _Code:
+    """The rows that begin inside code: in a fence, or between two runs of as many back-ticks in one paragraph.
 
+    A run without its like is only a character. What a delegation says is its own: no code begins in it and ends after it.
+    """
 
-def _ticked(rows: list[str], paragraph: list[int]) -> set[int]:
-    """The rows of a paragraph that begin between two runs of as many back-ticks. A run without its like is only a character."""
-    runs = [(place, run[0]) for place in paragraph for run in _TICKS.finditer(rows[place]) if not run[0].startswith("\\")]
-    inside: set[int] = set()
-    at = 0
-    while at < len(runs):
-        place, ticks = runs[at]
-        closing = next((later for later in range(at + 1, len(runs)) if runs[later][1] == ticks), None)
-        if closing is None:
-            at += 1
-            continue
-        inside.update(range(place + 1, runs[closing][0] + 1))
-        at = closing + 1
-    return inside
+    def __init__(self, rows: list[str]) -> None:
+        self._fenced: set[int] = set()
+        self._runs: list[tuple[int, int, str]] = []  # each with its row and its paragraph
+        self._at, self._until = 0, -1
+        fence, paragraph = "", 0
+        for place, row in enumerate(rows):
+            fence, fenced = _fenced(row, fence)
+            if fenced:
+                self._fenced.add(place)
+            if fenced or not row.strip():
+                paragraph += 1
+            else:
+                self._runs += [(place, paragraph, run[0]) for run in _TICKS.finditer(row) if not run[0].startswith("\\")]
+        self._like = self._likes()
+
+    def _likes(self) -> list[int | None]:
+        """Of each run, where the next one is that closes it."""
+        found: list[int | None] = [None] * len(self._runs)
+        last: dict[tuple[int, str], int] = {}
+        for at in range(len(self._runs) - 1, -1, -1):
+            _, paragraph, ticks = self._runs[at]
+            found[at] = last.get((paragraph, ticks))
+            last[paragraph, ticks] = at
+        return found
+
+    def holds(self, place: int) -> bool:
+        return place in self._fenced or place <= self._until
+
+    def read(self, place: int) -> None:
+        """Go on after a row that is no delegation."""
+        while self._at < len(self._runs) and self._runs[self._at][0] <= place:
+            closing = self._like[self._at]
+            if closing is None:
+                self._at += 1
+            else:
+                self._until = self._runs[closing][0]
+                self._at = closing + 1
+
+    def skip(self, place: int) -> None:
+        """Go on at a row, after a delegation."""
+        while self._at < len(self._runs) and self._runs[self._at][0] < place:
+            self._at += 1
 
 
 def _fenced(row: str, fence: str) -> tuple[str, bool]:
