@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import count
+
 import pytest
 
 from postroom import work
+from postroom.core.clock import SECOND
 from postroom.core.errors import InvalidInput, NotFound
 from postroom.store.port import Store
+from postroom.work import candidates
 from tests.conftest import Clock
 from tests.contract.scenes import asking, ended, everything, held, latest, lease_of, sent, status_of
 
@@ -275,3 +280,15 @@ def test_taking_does_not_pretend_that_the_task_was_read(store: Store) -> None:
     work.take(store, agent="builder")
     assert fetched(store, unread=True) == [thread_id]
     assert status_of(store, thread_id) == "claimed"
+
+
+def test_a_lease_that_runs_out_while_somebody_looks_is_not_overlooked(connect: Callable[..., Store], clock: Clock) -> None:
+    """Whenever it happens: there is something to take, or it is said when to look again."""
+    held(connect(clock), lease_seconds=10)
+    for steps in range(8):
+        asked = count()
+        store = connect(lambda: clock() + (20 * SECOND if next(asked) >= steps else 0))  # noqa: B023 # used at once
+        found, due = work.outlook(store, agent="bo")
+        assert found or due is not None, steps
+        asked = count()
+        assert candidates.next_lapse(store, agent="bo") is not None, steps

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from postroom.store.port import Row, Store, Transaction
 
 ATTEMPTS = 100
+SOON = 0.01  # seconds
 LAPSED = 32  # of each priority, those that lapsed first: the oldest of them goes first
 _FIELDS = len(Thread.__fields__)
 
@@ -80,8 +81,8 @@ def _free(thread: Thread, lease: Lease | None, agent: str, now: str) -> bool:
 @verb
 def outlook(store: Store, *, agent: str) -> tuple[bool, float | None]:
     """Whether there is something to take for an agent, and else the seconds until the next lease of anybody runs out, if one does."""
-    found, _ = available(store, agent=checks.name("agent", agent))
-    return found, None if found else next_lapse(store, agent=agent)
+    found, at = available(store, agent=checks.name("agent", agent))
+    return found, _until(store, at)
 
 
 def available(store: Store, *, agent: str) -> tuple[bool, int | None]:
@@ -96,8 +97,12 @@ def available(store: Store, *, agent: str) -> tuple[bool, int | None]:
 
 
 def next_lapse(store: Store, *, agent: str) -> float | None:
-    """Seconds until the next lease runs out, if any does."""
-    _, at = available(store, agent=agent)
+    """Seconds until a lease that runs out leaves something to take. Whoever looked before one did looks again at once."""
+    found, at = available(store, agent=agent)
+    return SOON if found else _until(store, at)
+
+
+def _until(store: Store, at: int | None) -> float | None:
     with store.read() as tx:
         return None if at is None else max((at - tx.now()) / clock.SECOND, 0.001)
 
