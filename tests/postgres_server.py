@@ -34,6 +34,9 @@ class Postgres:
         self._data = Path(self._folder) / "data"  # one level down: the package locks a file beside it
         self._server = postgres_server.get_server(self._data, cleanup_mode="stop")
         url: str = self._server.get_uri()
+        with psycopg.connect(url, autocommit=True) as connection:  # a schema with statistics is not as new, and is not used again
+            connection.execute("ALTER SYSTEM SET autovacuum TO off")
+            connection.execute("SELECT pg_reload_conf()")
         return url
 
     def at(self, schema: str) -> str:

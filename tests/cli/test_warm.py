@@ -14,8 +14,9 @@ from tests.cli import forkserver, warm
 from tests.cli.process import LIMIT, Finished, Inbox, eventually, installed, module
 from tests.cli.transcript import PROGRAMS
 
-# What a command line learns that a command of ours runs, of itself and of the command: $PPID is that.
+# What a command line learns that a command of ours runs, of itself and of the command: that is $PPID, once a thread of it waits for us.
 LOOK = """
+until grep -q '^Threads:.2$' /proc/$PPID/status; do sleep 0.01; done
 look() {
   grep -E '^(Umask|Threads|Sig...|Shd...|Cap...|NoNewPrivs|Seccomp):' $1/status; readlink $1/cwd $1/exe; sed 's/^/limit /' $1/limits
 }

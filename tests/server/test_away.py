@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -23,6 +24,7 @@ from tests.server.office import Office
 
 Found = Callable[..., Office]
 NAMES = count(1)
+LENGTH = re.compile(rb"content-length: ([0-9]+)", re.IGNORECASE)
 BOX = "box"
 
 
@@ -277,6 +279,14 @@ IMPOSTORS: dict[str, bytes] = {
 }
 
 
+def _one(line: socket.socket) -> bytes:
+    """A request, or an answer."""
+    came = b""
+    while b"\r\n\r\n" not in came or len(came.partition(b"\r\n\r\n")[2]) < int(LENGTH.findall(came)[0]):
+        came += line.recv(65536)
+    return came
+
+
 @contextmanager
 def forgetful(office: Office) -> Iterator[str]:
     """A way to the server on which the first answer is lost."""
@@ -287,8 +297,8 @@ def forgetful(office: Office) -> Iterator[str]:
             for lost in (True, False):
                 line, _ = listening.accept()
                 with line, socket.create_connection((server.hostname, server.port)) as onward:
-                    onward.sendall(line.recv(65536).replace(name, server.netloc.encode()))
-                    answer = onward.recv(65536)
+                    onward.sendall(_one(line).replace(name, server.netloc.encode()))
+                    answer = _one(onward)
                     line.sendall(b"" if lost else answer)
 
         name = f"127.0.0.1:{listening.getsockname()[1]}".encode()

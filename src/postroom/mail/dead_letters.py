@@ -32,9 +32,10 @@ def peek_dead_letter(store: Store, session: str, *, limit: int = 100) -> tuple[D
     checks.limit("limit", limit)
     sweeping.fresh(store, session)
     with store.read() as tx:
-        found = tx.one(tx.sql.deliveries_dead_size, session=session, limit=limit)
-        if found is not None and found[0] > 1 and found[1] > MOST_SHOWN:
-            raise TooLarge(f"{found[0]} dead letters hold {found[1] >> 20} MiB", hint="Ask for fewer of them with a limit.", field="limit")
+        sizes = [size for (size,) in tx.all(tx.sql.deliveries_dead_sizes, session=session, limit=limit)]
+        if len(sizes) > 1 and sum(sizes) > MOST_SHOWN:
+            hint = "Ask for fewer of them with a limit."
+            raise TooLarge(f"{len(sizes)} dead letters hold {sum(sizes) >> 20} MiB", hint=hint, field="limit")
         rows = tx.all(tx.sql.deliveries_dead, session=session, upto=_NO_END, limit=limit)
     return tuple(_entry(row) for row in rows)
 

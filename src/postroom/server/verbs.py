@@ -119,7 +119,7 @@ async def _run(office: Office, saying: Saying, verb: Callable[..., Any], named: 
             store, over = office.desk.apart(door), partial(_over, office.desk, audience)
             attended = Attended(store, over, partial(_still, store, saying.brought))
             return await office.patience.wait(saying.caller, partial(_turns, attended, name, verb, named))
-        return await office.desk.aside(lambda store: _encoded(verb(store, **named)), door)
+        return await office.desk.aside(lambda store: _looked(store, saying, verb, named), door)
     except (TypeError, ValueError, AttributeError, OverflowError) as error:  # of a kind that the library leaves to who calls it
         _log.warning("%s could not be said: %s: %s", name, type(error).__name__, error)
         raise InvalidInput(f"{name} cannot do with that: {error}", field="named", hint="Say it as in the library.") from None
@@ -127,6 +127,13 @@ async def _run(office: Office, saying: Saying, verb: Callable[..., Any], named: 
 
 def _encoded(result: Any) -> bytes:
     return jsontext.dumps(wire.encode(result)).encode()
+
+
+def _looked(store: Store, saying: Saying, verb: Callable[..., Any], named: dict[str, Any]) -> bytes:
+    """What does not wait. Of a verb that could, who has lost its token meanwhile takes nothing."""
+    if saying.name in IN_VAIN:
+        _still(store, saying.brought)
+    return _encoded(verb(store, **named))
 
 
 def _is_a_look(named: dict[str, Any]) -> bool:

@@ -95,7 +95,7 @@ class Catalogue(Protocol):
     deliveries_waiting: str
     deliveries_purgeable: str
     deliveries_dead: str
-    deliveries_dead_size: str
+    deliveries_dead_sizes: str
     deliveries_acked: str
     deliveries_forgettable: str
     deliveries_expire: str

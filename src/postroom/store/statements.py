@@ -252,10 +252,8 @@ deliveries_dead = f"""
     SELECT {PARCEL}, extra_json, payload FROM deliveries
     WHERE session = :session AND state = 'dead_letter' AND delivery_id <= :upto ORDER BY delivery_id LIMIT :limit"""
 
-deliveries_dead_size = """
-    SELECT COUNT(*), COALESCE(SUM(length(payload)), 0) FROM (
-        SELECT payload FROM deliveries WHERE session = :session AND state = 'dead_letter' ORDER BY delivery_id LIMIT :limit
-    ) AS these"""
+deliveries_dead_sizes = """
+    SELECT length(payload) FROM deliveries WHERE session = :session AND state = 'dead_letter' ORDER BY delivery_id LIMIT :limit"""
 
 deliveries_acked = f"""
     SELECT {PARCEL}, extra_json, payload FROM deliveries

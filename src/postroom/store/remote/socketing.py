@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from postroom.core import jsontext
 from postroom.core.errors import StorageFailure
 from postroom.core.wire import MOST_FRAME
@@ -25,6 +27,7 @@ class SocketLine(Kept):
     def __init__(self, place: Place, token: str) -> None:
         super().__init__(place, token)
         self._socket: ClientConnection | None = None
+        self._ends = ExitStack()
         self._number = 0
         self._beside = Line(place, token)
 
@@ -37,7 +40,7 @@ class SocketLine(Kept):
         websockets = _library()
         try:
             if self._socket is None:
-                self._socket = self._connected()
+                self._socket = self._ends.enter_context(self._connected())
                 self.open = self.reached = True
             self._number += 1
             head = jsontext.dumps({"op": "say", "id": self._number, "verb": verb, "key": key})
@@ -70,9 +73,8 @@ class SocketLine(Kept):
         )
 
     def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
         self._socket = None
+        self._ends.close()
         self._beside.close()
         self.open = False
 
