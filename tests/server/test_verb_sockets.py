@@ -167,17 +167,18 @@ WAITS: dict[str, Callable[[Store, str], object]] = {
 @pytest.mark.parametrize("wire", ["http", "ws"])
 @pytest.mark.parametrize("waits", WAITS.values(), ids=WAITS)
 def test_who_waits_when_its_token_is_revoked_gets_nothing_more(
-    office: Office, box: str, wire: str, waits: Callable[[Store, str], object]
+    own_office: Office, box: str, wire: str, waits: Callable[[Store, str], object]
 ) -> None:
-    with _afar(office, _token(office, box), wire) as store, ThreadPoolExecutor(1) as aside:
+    """On a server of its own: on that of other tests there may be work that was left, and that anybody may take."""
+    with _afar(own_office, _token(own_office, box), wire) as store, ThreadPoolExecutor(1) as aside:
         waiting = aside.submit(waits, store, box)
-        office.inbox.ok("agent", "token", box, "--revoke")
-        office.mailbox.enqueue("Too late", to=box)
-        office.inbox.ok("send", "--from", "leader", "--to", box, "--subject", "Too late")
+        own_office.inbox.ok("agent", "token", box, "--revoke")
+        own_office.mailbox.enqueue("Too late", to=box)
+        own_office.inbox.ok("send", "--from", "leader", "--to", box, "--subject", "Too late")
         with pytest.raises(Unauthenticated):
             waiting.result(LIMIT)
-    assert _states(office, box) == ["pending"]
-    assert office.inbox.ok("list", "--assigned-to", box)["threads"][0]["status"] == "pending"
+    assert _states(own_office, box) == ["pending"]
+    assert own_office.inbox.ok("list", "--assigned-to", box)["threads"][0]["status"] == "pending"
 
 
 # The library
