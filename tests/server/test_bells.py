@@ -172,16 +172,16 @@ def test_one_agent_does_not_take_all_streams(office: Office, name: str) -> None:
             assert person.response.status_code == 200
 
 
-def test_a_worker_is_woken(office: Office, name: str) -> None:
+def test_a_worker_is_woken(own_office: Office, name: str) -> None:
     """All of them, over a server: a worker, and one who delivers."""
-    with closing(postroom.connect(office.url, token=office.ready["token"])) as store, ThreadPoolExecutor(2) as aside:
+    with closing(postroom.connect(own_office.url, token=own_office.ready["token"])) as store, ThreadPoolExecutor(2) as aside:
         worker = Worker(store, agent=name, command="cat > /dev/null; echo done")
         deliverer = Deliverer(store, [name], command="cat")
         ends: list[Future[Any]] = [aside.submit(worker.run), aside.submit(deliverer.run)]
         try:
             sent = work.send(store, sender="leader", to=name, subject="Hello").thread.thread_id
             msg_id = mail.enqueue(store, {"from": "leader", "to": name, "payload": "Hello"}).msg_id
-            with opened(office) as here:
+            with opened(own_office) as here:
                 eventually(lambda: work.show(here, sent).thread.status == "done" and mail.show(here, msg_id).state == "acked")
         finally:
             worker.stop()

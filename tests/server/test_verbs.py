@@ -530,14 +530,14 @@ def _first_answer(wires: list[VerbWire]) -> dict[str, Any]:
     return answers.get(timeout=LIMIT)
 
 
-def test_one_agent_that_waits_often_leaves_room_for_others(office: Office, session: Session) -> None:
+def test_one_agent_that_waits_often_leaves_room_for_others(own_office: Office) -> None:
     """What is there already can be had by itself, too: to look, there is always a seat."""
+    session, other = Session(own_office), Session(own_office)
     with ExitStack() as stack:
-        wires = [stack.enter_context(speaking(office, session.token)) for _ in range(MOST_OF_ONE // AT_ONCE + 1)]
+        wires = [stack.enter_context(speaking(own_office, session.token)) for _ in range(MOST_OF_ONE // AT_ONCE + 1)]
         for number in range(MOST_OF_ONE + 1):
             wires[number // AT_ONCE].verb("mail.wait", session=session.name, timeout_seconds=LIMIT)
         assert error_of(_first_answer(wires))["code"] == "too_many"  # to one of them
-        other = Session(office)
         mail.enqueue(other.store, {"from": other.name, "to": other.name, "payload": "There"})
         taken = mail.wait(other.store, other.name, timeout_seconds=LIMIT)
         assert taken is not None
