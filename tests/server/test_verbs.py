@@ -37,7 +37,7 @@ NAMES = count(1)
 PEOPLES = {
     *("mail.aliases", "mail.find_alias", "mail.purge", "mail.purge_dead_letter", "mail.remove_alias", "mail.retry_dead_letter"),
     "mail.sessions",
-    *("mail.set_alias", "mail.set_policy", "mail.show", "mail.sweep"),
+    *("mail.set_alias", "mail.set_policy", "mail.sweep"),
     *("people.delete_entry", "people.focus", "people.history", "people.list_queues", "people.list_workspaces", "people.mark_read"),
     *("people.mark_unread", "people.remove_workspace", "people.reply", "people.search", "people.show_entry", "people.show_workspace"),
     "people.welcome",
@@ -250,6 +250,17 @@ def test_an_agent_that_does_not_name_itself_means_itself(office: Office, session
     assert people.wait_answer(session.store, entry, timeout_seconds=0.01).state == "open"
     with pytest.raises(Forbidden):
         people.wait_answer(session.store, entry, agent="another", timeout_seconds=0.01)
+
+
+def test_an_agent_sees_what_became_of_what_it_sent_and_got(office: Office, session: Session) -> None:
+    to, stranger = Session(office), Session(office)
+    msg_id = mail.enqueue(session.store, {"from": session.name, "to": to.name, "payload": "x"}).msg_id
+    assert [mail.show(one.store, msg_id).state for one in (session, to)] == ["pending", "pending"]
+    with pytest.raises(Forbidden):
+        mail.show(stranger.store, msg_id)
+    mail.purge(postroom.connect(office.url, token=office.ready["token"]), to.name)
+    with pytest.raises(Forbidden):
+        mail.show(stranger.store, msg_id)
 
 
 def test_a_new_token_voids_the_one_before(office: Office, session: Session) -> None:

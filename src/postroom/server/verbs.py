@@ -17,6 +17,7 @@ from starlette.responses import Response
 from postroom import mail, people, tasks, work
 from postroom.core import jsontext, wire
 from postroom.core.errors import Forbidden, InvalidInput, NotFound
+from postroom.core.letters import Receipt
 from postroom.core.records import RELAY
 from postroom.core.verbs import VERBS
 from postroom.core.waits import IN_VAIN, is_time, onward
@@ -48,7 +49,7 @@ AGENTS = {
     " mail.standing mail.policy",
     "from": "mail.enqueue mail.enqueue_all",
     "workspace_id": "people.push",
-    "": "work.is_answered work.show work.list_threads work.list_agents work.show_agent"
+    "": "mail.show work.is_answered work.show work.list_threads work.list_agents work.show_agent"
     " tasks.get tasks.find tasks.card tasks.tasks tasks.wait",
 }
 OWN = {name: argument for argument, names in AGENTS.items() for name in names.split()}
@@ -133,7 +134,14 @@ def _looked(store: Store, saying: Saying, verb: Callable[..., Any], named: dict[
     """What does not wait. Of a verb that could, who has lost its token meanwhile takes nothing."""
     if saying.name in IN_VAIN:
         _still(store, saying.brought)
-    return _encoded(verb(store, **named))
+    found = verb(store, **named)
+    if saying.caller.agent and isinstance(found, Receipt) and not _concerns(found, saying.caller.name):
+        raise Forbidden("that message is between others", hint="An agent sees what became of what it sent, and of what was sent to it.")
+    return _encoded(found)
+
+
+def _concerns(receipt: Receipt, name: str) -> bool:
+    return receipt.message is not None and name in (receipt.message.sender, receipt.message.to)
 
 
 def _is_a_look(named: dict[str, Any]) -> bool:
