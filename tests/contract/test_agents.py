@@ -13,6 +13,8 @@ from postroom.store.port import Store
 from tests.conftest import Clock
 from tests.contract.scenes import asking, ended, held, latest, sent
 
+pytestmark = pytest.mark.travels("http")
+
 
 def test_the_user_is_a_human_from_the_start(store: Store) -> None:
     assert work.show_agent(store, "user").agent.kind == "human"

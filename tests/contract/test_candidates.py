@@ -15,6 +15,8 @@ from postroom.work import candidates
 from tests.conftest import Clock
 from tests.contract.scenes import asking, ended, everything, held, latest, lease_of, sent, status_of
 
+pytestmark = pytest.mark.travels("http")
+
 
 def fetched(store: Store, agent: str = "builder", **how: object) -> list[str]:
     return [candidate.thread.thread_id for candidate in work.fetch(store, agent=agent, **how)]  # type: ignore[arg-type]

@@ -13,6 +13,8 @@ from postroom.store.port import Store
 from tests.conftest import Clock
 from tests.contract.scenes import ended, everything, held, last_message, lease_of, sent, status_of, thread_of
 
+pytestmark = pytest.mark.travels("http")
+
 Act = Callable[..., object]
 
 HOLDERS_VERBS: dict[str, Act] = {

@@ -11,6 +11,8 @@ from postroom.store.port import Store
 from tests.conftest import Clock
 from tests.contract.scenes import asking, ended, everything, held, latest, sent
 
+pytestmark = pytest.mark.travels("http")
+
 
 def listed(store: Store, **how: object) -> list[str]:
     return [thread.thread_id for thread in work.list_threads(store, **how).threads]  # type: ignore[arg-type]

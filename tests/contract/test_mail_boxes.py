@@ -34,7 +34,7 @@ from tests.contract.mail_scenes import (
     waiting,
 )
 
-pytestmark = pytest.mark.travels("http", "ws")
+pytestmark = pytest.mark.travels("http", "unix", "ws")
 NOTHING = dict.fromkeys(STATES, 0)
 
 # Peek

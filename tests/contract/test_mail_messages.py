@@ -32,6 +32,8 @@ from tests.contract.mail_scenes import (
 )
 from tests.contract.test_texts import each_bad, each_text
 
+pytestmark = pytest.mark.travels("http", "unix", "ws")
+
 MIB = 1024 * 1024
 LAST_SECOND = 253_402_300_799  # of the year 9999
 DOCUMENTS_OWN = {

@@ -31,7 +31,7 @@ from tests.contract.mail_scenes import (
     taken,
 )
 
-pytestmark = pytest.mark.travels("http", "ws")
+pytestmark = pytest.mark.travels("http", "unix", "ws")
 Act = Callable[..., Any]
 VERBS: dict[str, Act] = {"ack": mail.ack, "nack": mail.nack, "extend": mail.extend}
 each_verb = pytest.mark.parametrize("act", VERBS.values(), ids=VERBS.keys())

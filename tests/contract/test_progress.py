@@ -14,6 +14,8 @@ from postroom.store.port import Store
 from tests.conftest import Clock
 from tests.contract.scenes import asking, ended, everything, held, last_message, lease_of, sent, status_of, thread_of
 
+pytestmark = pytest.mark.travels("http")
+
 Ending = Callable[..., Posted]
 each_ending = pytest.mark.parametrize(("end", "status"), [(work.done, "done"), (work.fail, "failed")], ids=["done", "fail"])
 

@@ -12,7 +12,7 @@ from postroom.store.port import Store
 from tests.conftest import Clock
 from tests.contract.scenes import asking, ended, everything, held, last_message, lease_of, sent, status_of
 
-pytestmark = pytest.mark.travels("http", "ws")
+pytestmark = pytest.mark.travels("http", "unix", "ws")
 
 
 def test_a_reply_is_an_answer_unless_said_otherwise(store: Store) -> None:

@@ -14,6 +14,8 @@ from postroom.work import runs
 from tests.conftest import Clock
 from tests.contract.scenes import events
 
+pytestmark = pytest.mark.travels("http")
+
 HOUR = 3600
 
 

@@ -12,6 +12,8 @@ from postroom.store.port import Store
 from tests.conftest import Clock
 from tests.contract.scenes import asking, ended, everything, held, last_message, sent, status_of, thread_of
 
+pytestmark = pytest.mark.travels("http")
+
 
 def test_a_new_thread_waits_for_its_addressee(store: Store) -> None:
     thread = work.send(store, sender="leader", to="builder", subject="Add the login page").thread

@@ -16,6 +16,8 @@ from tests.contract.people_scenes import ADA, AGENT, USER, blocked, happened, in
 from tests.contract.scenes import asking, ended, events, everything, held, last_message, sent, status_of, thread_of
 from tests.contract.sleeping import LONG, Sleeper
 
+pytestmark = pytest.mark.travels("http")
+
 Act = Callable[..., object]
 each_write = pytest.mark.parametrize(
     "act", [work.renew, work.update, work.done, work.fail, work.release, work.done_and_take], ids=lambda act: act.__name__

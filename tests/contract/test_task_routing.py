@@ -31,6 +31,8 @@ from tests.contract.task_scenes import (
     waiting,
 )
 
+pytestmark = pytest.mark.travels("http")
+
 # Agents and their skills
 
 

@@ -37,6 +37,8 @@ from tests.contract.task_scenes import (
     steps,
 )
 
+pytestmark = pytest.mark.travels("http")
+
 Act = Callable[[Conductor, str], Any]
 VERBS: dict[str, Act] = {
     "accept": lambda c, t: c.accept(t, agent=BOB),

@@ -33,6 +33,8 @@ from tests.contract.task_scenes import (
     steps,
 )
 
+pytestmark = pytest.mark.travels("http")
+
 ENDS: dict[str, Callable[[Store, str], object]] = {
     "done": lambda s, t: work.done(s, t, agent=BOB, summary="All of it"),
     "failed": lambda s, t: work.fail(s, t, agent=BOB, summary="The disk is full"),

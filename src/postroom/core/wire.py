@@ -57,14 +57,11 @@ def encode(value: Any, field: str = "named") -> Any:
 
 def argument(value: Any, field: str) -> Any:
     """An argument of a verb: where the library takes anything that can be gone through, what it holds travels."""
-    if (
-        isinstance(value, (str, bytes, bytearray))
-        or hasattr(value, "keys")
-        or not hasattr(value, "__iter__")
-        or isinstance(value, (tuple, list, Record))
-    ):
-        return encode(value, field)
-    return encode(tuple(value), field)
+    whole = isinstance(value, (str, bytes, bytearray, tuple, list, Record)) or hasattr(value, "keys") or not hasattr(value, "__iter__")
+    try:
+        return encode(value if whole else tuple(value), field)
+    except RecursionError:
+        raise InvalidInput(f"{field} is nested too deeply, or holds itself", field=field) from None
 
 
 def decode(value: Any, *, only: tuple[str, ...] | None = None) -> Any:
