@@ -133,3 +133,8 @@ def test_a_cursor_that_cannot_be_is_refused(office: Office, query: str) -> None:
 def test_events_are_for_who_signed_in(office: Office, desk: Desk) -> None:
     refusal(office.stranger.get("/api/events"), 401, "unauthenticated")
     refusal(desk.http.get("/api/events"), 403, "forbidden")
+
+
+@pytest.mark.parametrize("path", ["/api/events", "/api/bell?topic=mail:x"])
+def test_a_stream_takes_no_body(office: Office, path: str) -> None:
+    refusal(office.person.request("GET", path, content=b"x" * 100), 400, "invalid_input")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -15,7 +16,7 @@ import postroom
 from postroom import mail, work
 from postroom.core.errors import Forbidden, InvalidInput, StoreAway, TooMany, Unauthenticated
 from postroom.server.frames import MOST_WRONG
-from postroom.server.verb_sockets import AT_ONCE
+from postroom.server.verb_sockets import AT_ONCE, MOST_WAITS
 from postroom.store.port import Store
 from tests.cli.process import LIMIT, eventually
 from tests.server.office import Office
@@ -98,6 +99,54 @@ def test_what_is_waited_for_is_not_taken_for_who_has_left(office: Office, box: s
         wire.does("mail.enqueue", message={"from": "leader", "to": box, "payload": "For whoever is there"})
         taken = wire.does("mail.wait", session=box, receiver="builder", timeout_seconds=LIMIT)
         assert "For whoever is there" in str(taken)
+
+
+def test_so_many_may_wait_on_one_socket_that_others_are_still_done(office: Office, box: str) -> None:
+    with speaking(office) as wire:
+        for _ in range(MOST_WAITS):
+            wire.verb("mail.wait", session=box, receiver="builder", timeout_seconds=LIMIT)
+        one_more = wire.verb("mail.wait", session=box, receiver="builder", timeout_seconds=LIMIT)
+        answer = wire.answer()
+        assert (answer["id"], error_of(answer)["code"]) == (one_more, "too_many")
+        assert wire.does("mail.peek", session=f"{box}-other")
+
+
+def test_who_is_interrupted_while_waiting_takes_nothing_more(office: Office, box: str) -> None:
+    class Interruption(BaseException):
+        pass
+
+    def interrupt(*_: object) -> None:
+        raise Interruption
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with _afar(office) as store:
+            assert mail.peek(store, box).messages == ()
+            signal.setitimer(signal.ITIMER_REAL, 0.5)
+            with pytest.raises(Interruption):
+                mail.wait(store, box, receiver=box, timeout_seconds=LIMIT)
+        office.mailbox.enqueue("For whoever is there", to=box)
+        with _afar(office) as store:
+            taken = mail.wait(store, box, receiver=box, timeout_seconds=20)
+            assert taken is not None
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_store_that_nobody_has_any_more_keeps_no_seat(found: Found, box: str) -> None:
+    office = found("--max-sockets", "1").open()
+    url, token = office.url.replace("http", "ws", 1), office.ready["token"]
+    for _ in range(3):
+        eventually(lambda: _peeked(url, token, box))
+    assert office.close() == 0
+
+
+def _peeked(url: str, token: str, box: str) -> bool:
+    """By a store that is forgotten, and not closed."""
+    try:
+        return mail.peek(postroom.connect(url, token=token), box).messages == ()
+    except TooMany:  # the one before has not left yet
+        return False
 
 
 # Refused

@@ -24,7 +24,7 @@ from postroom.core.records import Attachment
 from postroom.core.waits import IN_VAIN
 from postroom.server.answers import failure, status_of
 from postroom.server.patience import MOST_OF_ONE
-from postroom.server.verb_sockets import AT_ONCE
+from postroom.server.verb_sockets import MOST_WAITS
 from postroom.server.verbs import ONLY_THERE, OWN, table
 from postroom.store.port import Store
 from postroom.store.remote.engine import RemoteStore
@@ -250,6 +250,8 @@ def test_an_agent_that_does_not_name_itself_means_itself(office: Office, session
     assert people.wait_answer(session.store, entry, timeout_seconds=0.01).state == "open"
     with pytest.raises(Forbidden):
         people.wait_answer(session.store, entry, agent="another", timeout_seconds=0.01)
+    with pytest.raises(Forbidden):
+        mail.dequeue(session.store, session.name, receiver="another")
 
 
 def test_an_agent_sees_what_became_of_what_it_sent_and_got(office: Office, session: Session) -> None:
@@ -522,10 +524,15 @@ def test_a_store_elsewhere_has_no_transactions(person: Store) -> None:
 
 
 def test_who_says_too_much_pauses_and_goes_on(found: Callable[..., Office]) -> None:
+    """What can be gone through once is said again, too."""
     office = found("--rate", "20").open()
     with closing(postroom.connect(office.url, token=office.ready["token"])) as store:
-        sent = [mail.enqueue(store, {"from": "leader", "to": "box", "payload": str(number)}).msg_id for number in range(60)]
-    assert len(set(sent)) == 60
+        sent = [
+            enqueued.msg_id
+            for number in range(60)
+            for enqueued in mail.enqueue_all(store, ({"from": "leader", "to": "box", "payload": f"{number} {part}"} for part in "ab"))
+        ]
+    assert len(set(sent)) == 120
     assert office.close() == 0
 
 
@@ -545,9 +552,9 @@ def test_one_agent_that_waits_often_leaves_room_for_others(own_office: Office) -
     """What is there already can be had by itself, too: to look, there is always a seat."""
     session, other = Session(own_office), Session(own_office)
     with ExitStack() as stack:
-        wires = [stack.enter_context(speaking(own_office, session.token)) for _ in range(MOST_OF_ONE // AT_ONCE + 1)]
+        wires = [stack.enter_context(speaking(own_office, session.token)) for _ in range(MOST_OF_ONE // MOST_WAITS + 1)]
         for number in range(MOST_OF_ONE + 1):
-            wires[number // AT_ONCE].verb("mail.wait", session=session.name, timeout_seconds=LIMIT)
+            wires[number // MOST_WAITS].verb("mail.wait", session=session.name, timeout_seconds=LIMIT)
         assert error_of(_first_answer(wires))["code"] == "too_many"  # to one of them
         mail.enqueue(other.store, {"from": other.name, "to": other.name, "payload": "There"})
         taken = mail.wait(other.store, other.name, timeout_seconds=LIMIT)

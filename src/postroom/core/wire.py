@@ -56,12 +56,18 @@ def encode(value: Any, field: str = "named") -> Any:
 
 
 def argument(value: Any, field: str) -> Any:
-    """An argument of a verb: where the library takes anything that can be gone through, what it holds travels."""
-    whole = isinstance(value, (str, bytes, bytearray, tuple, list, Record)) or hasattr(value, "keys") or not hasattr(value, "__iter__")
+    """An argument of a verb, as JSON can hold it."""
     try:
-        return encode(value if whole else tuple(value), field)
+        return encode(settled(value), field)
     except RecursionError:
         raise InvalidInput(f"{field} is nested too deeply, or holds itself", field=field) from None
+
+
+def settled(value: Any) -> Any:
+    """A value that can be said more than once: of what can be gone through once, what it holds."""
+    if isinstance(value, (str, bytes, bytearray, tuple, list, Record)) or hasattr(value, "keys") or not hasattr(value, "__iter__"):
+        return value
+    return tuple(value)
 
 
 def decode(value: Any, *, only: tuple[str, ...] | None = None) -> Any:

@@ -12,7 +12,7 @@ from time import monotonic
 
 from postroom.children import Child, Wake
 from postroom.core import checks
-from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound, StoreAway, StoreBusy
+from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound, StoreAway, StoreBusy, TooMany
 from postroom.core.letters import ACKED, DEAD_LETTER, EXPIRED, IN_FLIGHT, NACKED
 from postroom.core.records import Record
 from postroom.mail import boxes, mailbox
@@ -81,7 +81,7 @@ class Deliverer:
                     if not self._running and (self._stops or (bounded and not taken)):
                         break
                     due = self._due(open_to)
-                except (StoreAway, StoreBusy):  # what could not be written down is, when the store is back
+                except (StoreAway, StoreBusy, TooMany):  # what could not be written down is, when the store is back
                     if bounded:
                         raise
                     due = LOOK_WHEN_AWAY

@@ -52,6 +52,8 @@ def _of_topic(caller: Caller, topic: str) -> Wanted:
 
 
 async def _streamed(request: Request, office: Office, caller: Caller, wanted: Wanted, after: int | None, tell: Tell) -> Response:
+    if await request.body():  # and all that can come after is the end
+        raise InvalidInput("a stream takes no body", field="body", hint="Say what is wanted in the query.")
     now = await office.desk.read(lambda tx: tx.one(tx.sql.event_latest))  # the hub may not have told of all yet
 
     async def allowed() -> bool:

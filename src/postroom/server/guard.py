@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from time import monotonic
 from urllib.parse import quote, unquote_to_bytes
 
@@ -16,7 +17,7 @@ from postroom.server.local import is_local
 MOST_BYTES = 1024 * 1024
 MOST_SENT = 32 * MOST_BYTES  # read only once it is known who sends it
 SENDING = ("/api/verbs/", "/api/mailbox")
-MOST_HELD = 256 * MOST_BYTES  # of all that is being sent at once
+MOST_HELD, MOST_OF_ONE = 256 * MOST_BYTES, 64 * MOST_BYTES  # of all that is being sent at once, and of what comes with one token
 SMALLER = "Send less, or push a document instead."
 SMALL = 64 * 1024  # bytes for which there is always room
 STALLED, WHOLE = 20.0, 120.0  # seconds in which a body must go on coming, and must have come
@@ -46,7 +47,7 @@ class Guard:
         self._hosts = hosts
         self._origins = origins
         self._at_once = 0
-        self._held = Held()
+        self._held: Counter[bytes] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -61,14 +62,15 @@ class Guard:
             await refused(scope, receive, _dressed(send))
             return
         scope["path"] = path
-        bounded = receive if socket else Bounded(receive, most_bytes(scope), self._held)
+        who = dict(headers).get(b"authorization", b"")
+        bounded = receive if socket else Bounded(receive, most_bytes(scope), self._held, who)
         self._at_once += 1
         try:
             await self._app(scope, bounded, _dressed(send))
         finally:
             self._at_once -= 1
             if isinstance(bounded, Bounded):
-                self._held.bytes -= bounded.bytes
+                bounded.done()
 
     def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> Json | None:
         host, origin = headers.get(b"host", b"").decode("latin-1").lower(), headers.get(b"origin")
@@ -124,19 +126,14 @@ def _large(most: int) -> str:
     return f"a request may bring at most {most // 1024} KiB"
 
 
-class Held:
-    """What all requests brought that are not answered yet."""
-
-    bytes = 0
-
-
 class Bounded:
     """What comes in, counted: a body without a length is bounded too, and so is one that stops in the middle."""
 
-    def __init__(self, receive: Receive, most: int, held: Held) -> None:
+    def __init__(self, receive: Receive, most: int, held: Counter[bytes], who: bytes) -> None:
         self._receive = receive
         self._most = most
-        self._held = held
+        self._held = held  # what all requests brought that are not answered yet, by who sent them
+        self._who = who
         self._more = True
         self._until = monotonic() + WHOLE
         self.bytes = 0
@@ -153,12 +150,18 @@ class Bounded:
         if message["type"] == "http.request":
             size = len(message.get("body", b""))
             self.bytes += size
-            self._held.bytes += size
+            self._held[self._who] += size
             if self.bytes > self._most:
                 raise TooLarge(_large(self._most), hint=SMALLER)
-            if self._held.bytes > MOST_HELD and self.bytes > SMALL:
+            if self.bytes > SMALL and (self._held[self._who] > MOST_OF_ONE or self._held.total() > MOST_HELD):
                 raise TooMany("too much is being sent at once", hint="Come back in a few seconds.", retry_after=5)
         return message
+
+    def done(self) -> None:
+        if self.bytes:
+            self._held[self._who] -= self.bytes
+            self._held += Counter()  # forgets who sends nothing
+            self.bytes = 0
 
 
 def _dressed(send: Send) -> Send:

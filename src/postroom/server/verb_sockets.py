@@ -9,14 +9,14 @@ from hashlib import sha256
 from starlette.types import Receive
 
 from postroom.core import jsontext
-from postroom.core.errors import Refusal, Unauthenticated
+from postroom.core.errors import Refusal, TooMany, Unauthenticated
 from postroom.server import frames, verbs
 from postroom.server.callers import token_of
 from postroom.server.carriers import AWAY, NOT_ALLOWED
 from postroom.server.frames import MOST_WRONG, Asked
 from postroom.server.upgrading import FAILED, LAST_WORDS, NOT_TEXT, Upgraded
 
-AT_ONCE = 16  # verbs of one socket: the next is read when one of them was answered
+AT_ONCE, MOST_WAITS = 16, 15  # verbs of one socket, and how many of them may wait: the next is read when one was answered, and that is soon
 AFTERWARDS = 10.0  # seconds for what is to be done when the client has left
 LONGEST = 60.0
 _log = logging.getLogger("postroom.server")
@@ -36,7 +36,7 @@ class _Talk:
         self._seats, self._writing = asyncio.Semaphore(AT_ONCE), asyncio.Lock()
         self._said: set[asyncio.Task[None]] = set()
         self._left = asyncio.Event()
-        self._wrong = 0
+        self._wrong = self._waits = 0
         self._over: asyncio.Future[tuple[int | None, str]] = asyncio.get_running_loop().create_future()
 
     async def run(self, receive: Receive) -> None:
@@ -112,8 +112,15 @@ class _Talk:
                 return frames.said(asked.id, b"null")
             name, key = asked.fields.pop("verb"), asked.fields.pop("key", None)
             digest = sha256(jsontext.dumps(asked.fields).encode(errors="surrogatepass")).digest()
+            waits = verbs.waits(name, asked.fields)
+            if waits and self._waits >= MOST_WAITS:
+                raise TooMany(f"{MOST_WAITS} verbs are waiting here already", hint="Wait on another connection.", retry_after=5)
             saying = verbs.Saying(caller, self._brought, name, asked.fields, key, digest, self._left.wait)
-            return frames.said(asked.id, await verbs.perform(self._office, saying))
+            self._waits += waits
+            try:
+                return frames.said(asked.id, await verbs.perform(self._office, saying))
+            finally:
+                self._waits -= waits
         except Unauthenticated as refusal:
             self._end(NOT_ALLOWED, "the token is not valid any more")
             return frames.refused(asked.id, refusal)

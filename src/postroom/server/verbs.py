@@ -116,7 +116,7 @@ async def perform(office: Office, saying: Saying) -> bytes:
 async def _run(office: Office, saying: Saying, verb: Callable[..., Any], named: dict[str, Any], audience: Audience) -> bytes:
     name, door = saying.name, _door(saying.caller, named)
     try:
-        if name in IN_VAIN and not _is_a_look(named):
+        if name in IN_VAIN and not is_a_look(named):
             store, over = office.desk.apart(door), partial(_over, office.desk, audience)
             attended = Attended(store, over, partial(_still, store, saying.brought))
             return await office.patience.wait(saying.caller, partial(_turns, attended, name, verb, named))
@@ -144,7 +144,12 @@ def _concerns(receipt: Receipt, name: str) -> bool:
     return receipt.message is not None and name in (receipt.message.sender, receipt.message.to)
 
 
-def _is_a_look(named: dict[str, Any]) -> bool:
+def waits(name: str, given: dict[str, Any]) -> bool:
+    """Whether a verb may take its time."""
+    return name in IN_VAIN and not is_a_look(given.get("named", {}))
+
+
+def is_a_look(named: dict[str, Any]) -> bool:
     """Whether a verb that can wait is to look and no more: for that there is always a seat."""
     given = named.get("timeout_seconds")
     return given is not None and is_time(given) and 0 < given <= A_LOOK
@@ -229,6 +234,8 @@ def _as_agent(caller: Caller, name: str, bound: dict[str, Any]) -> None:
     own = OWN.get(name)
     if own is None:
         raise Forbidden(f"{name} is not for agents", hint="Ask a person.")
+    if bound.get("receiver", caller.name) != caller.name:
+        raise Forbidden("an agent takes what it takes itself", hint=f"Leave the receiver out, or name yourself {caller.name}.")
     if not own:
         return
     said = _senders(bound) if own == "from" else [bound.get(own)]

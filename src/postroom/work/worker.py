@@ -13,7 +13,7 @@ from time import monotonic
 
 from postroom.children import GRACE_SECONDS, Child, Wake, last_line
 from postroom.core import checks, jsontext
-from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound, StoreAway, StoreBusy
+from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound, StoreAway, StoreBusy, TooMany
 from postroom.core.records import Claim, Record
 from postroom.core.states import BLOCKED, TERMINAL
 from postroom.store.waking import LOOK_WHEN_AWAY
@@ -78,7 +78,7 @@ class Worker:
             while not self._stopping:
                 try:
                     due = self._look()
-                except (StoreAway, StoreBusy):  # what could not be written down is, when the store is back
+                except (StoreAway, StoreBusy, TooMany):  # what could not be written down is, when the store is back
                     if until_empty:
                         raise
                     due = LOOK_WHEN_AWAY

@@ -143,17 +143,17 @@ class Line(Kept):
         self.open = False
 
 
-def connected(place: Place) -> socket.socket:
+def connected(place: Place, seconds: float = CONNECT_SECONDS) -> socket.socket:
     if place.path:
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        made.settimeout(CONNECT_SECONDS)
+        made.settimeout(seconds)
         try:
             made.connect(place.path)
         except BaseException:
             made.close()
             raise
         return made
-    plain = socket.create_connection((place.host, place.port), CONNECT_SECONDS)
+    plain = socket.create_connection((place.host, place.port), seconds)
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if not place.secure:
         return plain

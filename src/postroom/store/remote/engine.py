@@ -39,17 +39,19 @@ class RemoteStore:
         self._kept: list[Kept] = []
 
     def say(self, verb: str, args: tuple[object, ...], named: dict[str, object]) -> Any:
+        args, named = tuple(map(wire.settled, args)), {name: wire.settled(value) for name, value in named.items()}
         if verb in IN_VAIN:
-            return self._wait(verb, args, dict(named))
+            return self._wait(verb, args, named)
+        key = _key()
         for _ in range(TRIES):
             try:
-                return self._ask(verb, args, named, SECONDS, _key())
-            except TooMany as refused:  # nothing was done
+                return self._ask(verb, args, named, SECONDS, key)
+            except TooMany as refused:
                 pause: Any = refused.facts.get("retry_after", PATIENT + 1)
                 if pause > PATIENT:
                     raise
                 sleep(pause)
-        return self._ask(verb, args, named, SECONDS, _key())
+        return self._ask(verb, args, named, SECONDS, key)
 
     def _wait(self, verb: str, args: tuple[object, ...], named: dict[str, Any]) -> Any:
         """In turns of some seconds. What a turn learned about where to go on is said with the next."""
@@ -57,25 +59,27 @@ class RemoteStore:
         if not is_time(given):
             return self._ask(verb, args, named, SECONDS, _key())  # refused there, by the verb itself
         until = monotonic() + given if given else None
-        # The first turn is short: a server that was never reached is not waited for, and whoever watches learns where to go on.
-        found = self._first(verb, args, {**named, "timeout_seconds": FIRST}, until)
+        # Whoever watches from now on learns first from where: so that is a short turn.
+        turn = FIRST if verb == "work.watch" and named.get("after_event") is None else _time(until)
+        found = self._first(verb, args, {**named, "timeout_seconds": turn}, turn + SECONDS, until)
         while IN_VAIN[verb](found) and (until is None or monotonic() < until):
-            named = onward(named, found)
-            turn = AT_ONCE if until is None else min(AT_ONCE, max(until - monotonic(), 0.001))
-            found = self._turn(verb, args, {**named, "timeout_seconds": turn}, turn + SECONDS, until)
+            named, turn = onward(named, found), _time(until)
+            found = self._turn(verb, args, {**named, "timeout_seconds": turn}, turn + SECONDS, until, _key())
         return found
 
-    def _first(self, verb: str, args: tuple[object, ...], named: dict[str, Any], until: float | None) -> Any:
+    def _first(self, verb: str, args: tuple[object, ...], named: dict[str, Any], seconds: float, until: float | None) -> Any:
+        """A server that was never reached is not waited for."""
+        key = _key()
         try:
-            return self._ask(verb, args, named, SECONDS, _key())
+            return self._ask(verb, args, named, seconds, key)
         except (StoreTrouble, TooMany):
             if not self._reached:
                 raise
-        return self._turn(verb, args, named, SECONDS, until)
+        return self._turn(verb, args, named, seconds, until, key)
 
-    def _turn(self, verb: str, args: tuple[object, ...], named: dict[str, Any], seconds: float, until: float | None) -> Any:
+    def _turn(self, verb: str, args: tuple[object, ...], named: dict[str, Any], seconds: float, until: float | None, key: str) -> Any:
         """One turn, tried again while the server is away: whoever waits outlives its restart."""
-        key, pause = _key(), PAUSE
+        pause = PAUSE
         while True:
             try:
                 return self._ask(verb, args, named, seconds, key)
@@ -95,6 +99,9 @@ class RemoteStore:
         line = self._line()
         try:
             status, body = line.say(verb, said, key, seconds)
+        except BaseException:
+            line.close()  # also when somebody interrupts: else it would go on waiting for nobody
+            raise
         finally:
             self._reached |= line.reached
         self._kept.append(line)
@@ -147,6 +154,11 @@ class RemoteStore:
         while self._kept:
             self._kept.pop().close()
 
+    def __del__(self) -> None:
+        """A WebSocket has a thread that keeps it open: who forgot to close it does not keep its seat."""
+        for line in getattr(self, "_kept", ()):
+            line.close()
+
 
 def _bytes(text: str) -> bytes:
     """As UTF-8. What is no text is sent as JSON may name it, and refused by who is to store it."""
@@ -154,6 +166,11 @@ def _bytes(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return "".join(f"\\u{ord(char):04x}" if 0xD800 <= ord(char) <= 0xDFFF else char for char in text).encode()
+
+
+def _time(until: float | None) -> float:
+    """For how long a turn waits."""
+    return AT_ONCE if until is None else min(AT_ONCE, max(until - monotonic(), FIRST))
 
 
 def _key() -> str:

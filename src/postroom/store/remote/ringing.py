@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from select import select
+from select import POLLIN, poll
 from time import monotonic
 from urllib.parse import quote
 
-from postroom.store.remote.calling import CONNECT_SECONDS, Place, connected
+from postroom.store.remote.calling import Place, connected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 LOOK_EVERY = 0.5  # seconds, where nobody rings
+CONNECT_SECONDS = 1.0  # meanwhile nobody looks
 LOST_AFTER = 40.0  # seconds without a word: the server says something every 15
 READY, MOST_HEAD = b": connected", 1 << 16
 
@@ -32,10 +33,12 @@ class RemoteBell:
         if self._line is None and self._listen():
             return  # what rang before was not heard: look again
         bound = LOOK_EVERY if self._line is None else LOST_AFTER
-        sources = [source for source in (self._line, wake) if source is not None]
-        ready, _, _ = select(sources, [], [], bound if seconds is None else min(seconds, bound))
-        if self._line is not None and (self._line in ready or monotonic() - self._heard > LOST_AFTER):
-            self._hear()
+        sources = poll()
+        for source in (self._line, wake):
+            if source is not None:
+                sources.register(source, POLLIN)
+        sources.poll(1000 * (bound if seconds is None else min(max(seconds, 0), bound)))
+        self._hear()
 
     def _listen(self) -> bool:
         query = "&".join(f"topic={quote(topic, safe='')}" for topic in self._topics)
@@ -43,8 +46,7 @@ class RemoteBell:
         if self._token:
             head.append(f"Authorization: Bearer {self._token}")
         try:
-            self._line = connected(self._place)
-            self._line.settimeout(CONNECT_SECONDS)
+            self._line = connected(self._place, CONNECT_SECONDS)
             self._line.sendall("\r\n".join([*head, "", ""]).encode())
             came = b""
             while READY not in came:
@@ -66,11 +68,9 @@ class RemoteBell:
                 if not self._line.recv(1 << 16):
                     self.close()
                 self._heard = monotonic()
-        except BlockingIOError:
-            if monotonic() - self._heard > LOST_AFTER:
-                self.close()
         except OSError as error:
-            if type(error).__name__ != "SSLWantReadError":
+            empty = isinstance(error, BlockingIOError) or type(error).__name__ == "SSLWantReadError"
+            if not empty or monotonic() - self._heard > LOST_AFTER:
                 self.close()
 
     def close(self) -> None:
