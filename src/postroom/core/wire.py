@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MODULES = ("records", "letters", "entries", "histories", "watching")
 MARK, IS = "~", "is"
+VERB_PROTOCOL = "postroom.verbs.v1"  # of the WebSocket on which verbs are said
 MOST_FRAME = 256 * 1024  # bytes that a client may say in one frame of a WebSocket
 
 

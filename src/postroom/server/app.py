@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
 
+from postroom.core.wire import VERB_PROTOCOL
 from postroom.server import (
     asyncapi,
     events,
@@ -112,7 +113,7 @@ def build(
         Route("/mcp/{workspace_id}", _Mcp(), methods=["POST"]),
         Route(SOCKET, upgrading.plain, methods=["GET"]),
         WebSocketRoute(SOCKET, upgrading.SocketEndpoint(frames.PROTOCOL, sockets.check, sockets.talk)),
-        WebSocketRoute(VERB_SOCKET, upgrading.SocketEndpoint(frames.VERB_PROTOCOL, lambda upgraded: None, verb_sockets.talk)),
+        WebSocketRoute(VERB_SOCKET, upgrading.SocketEndpoint(VERB_PROTOCOL, lambda upgraded: None, verb_sockets.talk)),
         WebSocketRoute("/{path:path}", upgrading.Nowhere()),
         Route("/api/openapi.json", openapi.serve),
         Route("/api/asyncapi.json", asyncapi.serve),

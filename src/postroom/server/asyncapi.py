@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from postroom import __version__
-from postroom.core.wire import MOST_FRAME
+from postroom.core.wire import MOST_FRAME, VERB_PROTOCOL
 from postroom.server.answers import Json
 from postroom.server.describing import MAYBE, TEXT, TRUTH, WHOLE, Schema, ref, shape
-from postroom.server.frames import ID_LENGTH, LARGEST_ID, MOST_CREDIT, MOST_WRONG, PROTOCOL, VERB_PROTOCOL
+from postroom.server.frames import ID_LENGTH, LARGEST_ID, MOST_CREDIT, MOST_WRONG, PROTOCOL
 from postroom.server.verb_sockets import AT_ONCE
 from postroom.server.verbs import KEY_LENGTH
 

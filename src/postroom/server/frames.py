@@ -12,7 +12,7 @@ from postroom.core.letters import Delivery
 from postroom.core.words import shown
 from postroom.server.answers import encoded, failure
 
-PROTOCOL, VERB_PROTOCOL = "postroom.mailbox.v1", "postroom.verbs.v1"
+PROTOCOL = "postroom.mailbox.v1"
 MOST_CREDIT = 1000
 MOST_WRONG = 20  # frames that make no sense: then the socket is closed
 ID_LENGTH, LARGEST_ID = 200, 2**53

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 from postroom.core import jsontext
 from postroom.core.errors import StorageFailure
-from postroom.core.wire import MOST_FRAME
+from postroom.core.wire import MOST_FRAME, VERB_PROTOCOL
 from postroom.store.remote.calling import CONNECT_SECONDS, Kept, Line, Place
 
 TYPE_CHECKING = False
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from websockets.sync.client import ClientConnection
 
-PROTOCOL = "postroom.verbs.v1"
 ROOM = 1024  # bytes of a frame beside what a verb is given
 CLOSE_SECONDS = 1.0
 REFUSED = 400  # as far as one can tell from a frame
@@ -63,7 +62,7 @@ class SocketLine(Kept):
         return connect(
             url,
             additional_headers={"Authorization": f"Bearer {self.token}"} if self.token else {},
-            subprotocols=[PROTOCOL],  # type: ignore[list-item] # text, whatever it is called there
+            subprotocols=[VERB_PROTOCOL],  # type: ignore[list-item] # text, whatever it is called there
             compression=None,
             proxy=None,
             max_size=None,
