@@ -13,7 +13,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
-from typing import Self
 from unittest.mock import patch
 
 import uvicorn
@@ -29,10 +28,10 @@ from postroom.server.local import LocalDoor
 from postroom.server.requests import Office
 from postroom.server.settings import Settings
 from postroom.store import init_store
-from postroom.store.port import Store, Watch
+from postroom.store.port import Store
 from postroom.store.sqlite.bell import BellWatch
 from postroom.store.sqlite.engine import SqliteStore
-from tests.wired import Asleep
+from tests.wired import Asleep, Bedside
 
 LONG = 30.0
 OWN = "the server itself"
@@ -50,25 +49,11 @@ class Overheard(SqliteStore):
 
     def watch(self, *topics: str) -> BellWatch:
         watch = super().watch(*topics)
-        return watch if self.door == OWN else _Bedside(self.listeners, watch)  # type: ignore[return-value] # as it is, with somebody beside it
+        return watch if self.door == OWN else Bedside(self._tell, watch)  # type: ignore[return-value] # as it is, with somebody beside it
 
-
-class _Bedside:
-    def __init__(self, listeners: list[Asleep], watch: Watch) -> None:
-        self._listeners = listeners
-        self._watch = watch
-
-    def wait(self, seconds: float | None, wake: int | None = None) -> None:
-        for tell in self._listeners:
+    def _tell(self, seconds: float | None) -> None:
+        for tell in self.listeners:
             tell(seconds)
-        self._watch.wait(seconds, wake)
-
-    def __enter__(self) -> Self:
-        self._watch.__enter__()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._watch.__exit__(*exc)
 
 
 class Relay:

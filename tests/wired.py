@@ -61,3 +61,22 @@ class Wired:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+class Bedside:
+    """A store's own watch, with somebody beside it who is told of each sleep."""
+
+    def __init__(self, tell: Asleep, watch: Watch) -> None:
+        self._tell = tell
+        self._watch = watch
+
+    def wait(self, seconds: float | None, wake: int | None = None) -> None:
+        self._tell(seconds)
+        self._watch.wait(seconds, wake)
+
+    def __enter__(self) -> Self:
+        self._watch.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._watch.__exit__(*exc)

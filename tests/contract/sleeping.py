@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from postroom.store.port import Store, Transaction, Watch
-from tests.wired import Wired
+from tests.wired import Bedside, Wired
 
 LONG = 30.0  # no wait of ours takes this long; only a broken one
 
@@ -47,7 +47,7 @@ class Sleeper:
         return self.store.write()
 
     def watch(self, *topics: str) -> Watch:
-        return Bedside(self, self.store.watch(*topics))
+        return Bedside(self.asleep, self.store.watch(*topics))
 
     def close(self) -> None:
         for thread in self._threads:
@@ -66,25 +66,6 @@ class Sleeper:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-
-class Bedside:
-    """The store's own watch, with somebody beside it who notes each sleep."""
-
-    def __init__(self, sleeper: Sleeper, watch: Watch) -> None:
-        self._sleeper = sleeper
-        self._watch = watch
-
-    def wait(self, seconds: float | None, wake: int | None = None) -> None:
-        self._sleeper.asleep(seconds)
-        self._watch.wait(seconds, wake)
-
-    def __enter__(self) -> Self:
-        self._watch.__enter__()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._watch.__exit__(*exc)
 
 
 def eventually(true: Callable[[], bool]) -> bool:

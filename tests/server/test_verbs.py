@@ -5,16 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from itertools import count
-from queue import SimpleQueue
-from threading import Thread
 from typing import Any
 
-import httpx
 import orjson
 import pytest
-from websockets.exceptions import ConnectionClosed
 
 import postroom
 from postroom import mail, people, work
@@ -23,14 +19,11 @@ from postroom.core.errors import Forbidden, Interrupted, Invalid, Missing, Refus
 from postroom.core.records import Attachment
 from postroom.core.waits import IN_VAIN
 from postroom.server.answers import failure, status_of
-from postroom.server.patience import MOST_OF_ONE
-from postroom.server.verb_sockets import MOST_WAITS
 from postroom.server.verbs import ONLY_THERE, OWN, table
 from postroom.store.port import Store
 from postroom.store.remote.engine import RemoteStore
-from tests.cli.process import LIMIT
-from tests.server.office import JSON, Desk, Office, refusal
-from tests.server.wires import VerbWire, error_of, speaking
+from tests.server.office import Desk, Office, refusal
+from tests.server.saying import Session, say
 
 NAMES = count(1)
 # What is left to people: neither agents' nor only the server's machine's. A new verb is somebody's, or here.
@@ -46,11 +39,6 @@ PEOPLES = {
 }
 
 
-def say(client: httpx.Client, verb: str, *args: object, once: str | None = None, **named: Any) -> httpx.Response:
-    headers = {} if once is None else {"Idempotency-Key": once}
-    return client.post(f"/api/verbs/{verb}", json={"args": args, "named": named}, headers=headers)
-
-
 def minimal(verb: str, **given: Any) -> dict[str, Any]:
     """As little as a verb takes, and nothing that it has to wait long for."""
     named: dict[str, Any] = {}
@@ -60,23 +48,6 @@ def minimal(verb: str, **given: Any) -> dict[str, Any]:
     if verb in IN_VAIN:
         named["timeout_seconds"] = 0.01
     return {**named, **given}
-
-
-class Session:
-    """An agent with a token of its name."""
-
-    def __init__(self, office: Office) -> None:
-        self.office = office
-        self.name = f"session-{next(NAMES)}"
-        self.token: str = office.inbox.ok("agent", "token", self.name)["token"]
-
-    @property
-    def http(self) -> httpx.Client:
-        return self.office.client(self.token)
-
-    @property
-    def store(self) -> Store:
-        return postroom.connect(self.office.url, token=self.token)
 
 
 @pytest.fixture
@@ -152,7 +123,8 @@ def test_an_agent_says_what_only_reads(session: Session, verb: str) -> None:
 
 
 def test_an_agent_sends_mail_as_itself(session: Session) -> None:
-    other = Session(session.office).name
+    receiver = Session(session.office)
+    other = receiver.name
     own, forged = ({"from": name, "to": other, "payload": "hello"} for name in (session.name, other))
     assert mail.enqueue(session.store, own).queued
     assert mail.enqueue_all(session.store, iter([own, own]))[1].pending == 3
@@ -162,7 +134,7 @@ def test_an_agent_sends_mail_as_itself(session: Session) -> None:
     for odd in (None, 7, "x", [own], {"to": other, "payload": "x"}, {"from": [session.name], "to": other, "payload": "x"}):
         refusal(say(session.http, "mail.enqueue", odd), 403, "forbidden")
         refusal(say(session.http, "mail.enqueue_all", [odd]), 403, "forbidden")
-    assert mail.peek(Session(session.office).store, f"session-{next(NAMES) - 1}").total == 0
+    assert mail.peek(receiver.store, other).total == 3
 
 
 def test_two_spellings_do_not_let_an_agent_send_as_another(session: Session) -> None:
@@ -269,100 +241,6 @@ def test_a_new_token_voids_the_one_before(office: Office, session: Session) -> N
     office.inbox.ok("agent", "token", session.name)
     with pytest.raises(Unauthenticated):
         mail.dequeue(session.store, session.name)
-
-
-# What cannot be said
-
-
-@pytest.mark.parametrize(
-    "verb", ["mail.burn", "mail", ".", "", "mail.", "enqueue", "os.system", "mail.enqueue.x", "people.fold", "%00", "é"]
-)
-def test_an_unknown_verb_is_not_found(office: Office, verb: str) -> None:
-    refusal(say(office.person, verb), 404, "not_found")
-
-
-WRONG: list[tuple[str, list[object], dict[str, object]]] = [
-    ("mail.dequeue", [], {}),
-    ("mail.dequeue", ["a", "b"], {}),
-    ("mail.dequeue", ["a"], {"session": "a"}),
-    ("mail.dequeue", ["a"], {"store": "x"}),
-    ("mail.dequeue", ["a"], {"self": "x"}),
-    ("mail.dequeue", [["a"]], {}),
-    ("mail.dequeue", [{"a": 1}], {}),
-    ("mail.dequeue", [None], {}),
-    ("mail.peek", ["a"], {"limit": "many"}),
-    ("mail.peek", ["a"], {"limit": None}),
-    ("mail.peek", ["a"], {"limit": [1]}),
-    ("mail.peek", ["a"], {"limit": 10**30}),
-    ("mail.peek", ["a"], {"limit": 1.5}),
-    ("mail.wait", ["a"], {"timeout_seconds": "long"}),
-    ("mail.wait", ["a"], {"timeout_seconds": -1}),
-    ("mail.wait", ["a"], {"timeout_seconds": [1]}),
-    ("mail.wait", ["a"], {"timeout_seconds": 10**30}),
-    ("mail.wait", ["a"], {"timeout_seconds": {"~": "float", "is": ["nan"]}}),
-    ("mail.enqueue", ["text"], {}),
-    ("mail.enqueue", [[]], {}),
-    ("mail.enqueue_all", [7], {}),
-    ("mail.enqueue_all", [{"from": "a"}], {}),
-    ("work.send", [], {"sender": 7, "to": "b", "subject": "S"}),
-    ("work.send", [], {"sender": "a", "to": "b", "subject": "S", "artifacts": ["a.md"]}),
-    ("work.send", [], {"sender": "a", "to": "b", "subject": "S", "artifacts": 7}),
-    ("work.list_threads", [], {"statuses": 7}),
-    ("work.wait_reply", ["thr_x"], {"kinds": 7, "timeout_seconds": 0.01}),
-    ("work.watch", [], {"after_event": "x", "timeout_seconds": 0.01}),
-    ("people.history", [], {"limit": {}}),
-]
-
-
-@pytest.mark.parametrize(("verb", "args", "named"), WRONG, ids=repr)
-def test_wrong_arguments_are_refused(office: Office, verb: str, args: list[object], named: dict[str, object]) -> None:
-    refusal(office.person.post(f"/api/verbs/{verb}", json={"args": args, "named": named}), 400, "invalid_input")
-
-
-LEASE = {"~": "records.Lease", "is": ["t", "a", "l", "c", "e", None, 1.0]}
-BODIES: list[bytes] = [
-    b"",
-    b"{",
-    b"[]",
-    b"null",
-    b'"x"',
-    b'{"args": {}}',
-    b'{"named": []}',
-    b'{"args": "x"}',
-    b'{"more": 1}',
-    b'{"args": [NaN]}',
-    b'{"args": ["\xff"]}',
-    b'{"args": ["a"]} {}',
-    b'{"args": [{"~": 1}]}',
-    b'{"args": [{"~": "os.system", "is": ["true"]}]}',
-    b'{"args": [{"~": "dict", "is": [[{}, 1]]}]}',
-    b'{"named": {"~": "list", "is": []}}',
-    b'{"named": {"~": "dict", "is": [[1, 2]]}}',
-    b'{"args": ' + b"[" * 400 + b"]" * 400 + b"}",
-    b'{"args": ' + b"[" * 50_000 + b"]" * 50_000 + b"}",
-    b'{"args": ' + b'[{"~": "list", "is": ' * 300 + b"[]" + b"}]" * 300 + b"}",
-]
-
-
-@pytest.mark.parametrize("body", BODIES, ids=lambda body: repr(body[:40]))
-def test_a_broken_body_is_refused(office: Office, body: bytes) -> None:
-    refusal(office.person.post("/api/verbs/mail.dequeue", content=body, headers=JSON), 400, "invalid_input")
-
-
-def test_a_record_that_is_not_for_sending_is_refused(office: Office) -> None:
-    for held in (LEASE, [LEASE], {"a": LEASE}):
-        refusal(say(office.person, "mail.enqueue", held), 400, "invalid_input")
-        refusal(say(office.person, "mail.dequeue", session=held), 400, "invalid_input")
-
-
-def test_a_body_without_end_is_refused(office: Office) -> None:
-    body = b'{"args": ["' + b"x" * (33 * 1024 * 1024) + b'"]}'
-    refusal(office.person.post("/api/verbs/mail.dequeue", content=body, headers=JSON), 413, "too_large")
-
-
-def test_other_sites_say_nothing(office: Office) -> None:
-    answer = office.person.post("/api/verbs/mail.sessions", json={}, headers={"Origin": "http://evil.example"})
-    refusal(answer, 403, "forbidden")
 
 
 # Said once
@@ -518,48 +396,3 @@ def test_a_store_elsewhere_has_no_transactions(person: Store) -> None:
     for act in (person.read, person.write, person.together):
         with pytest.raises(errors.InvalidState):
             act()
-
-
-# Too much at once
-
-
-def test_who_says_too_much_pauses_and_goes_on(found: Callable[..., Office]) -> None:
-    """What can be gone through once is said again, too."""
-    office = found("--rate", "20").open()
-    with closing(postroom.connect(office.url, token=office.ready["token"])) as store:
-        sent = [
-            enqueued.msg_id
-            for number in range(60)
-            for enqueued in mail.enqueue_all(store, ({"from": "leader", "to": "box", "payload": f"{number} {part}"} for part in "ab"))
-        ]
-    assert len(set(sent)) == 120
-    assert office.close() == 0
-
-
-def _first_answer(wires: list[VerbWire]) -> dict[str, Any]:
-    answers: SimpleQueue[dict[str, Any]] = SimpleQueue()
-
-    def hear(wire: VerbWire) -> None:
-        with suppress(ConnectionClosed):  # as it will be
-            answers.put(wire.answer())
-
-    for wire in wires:
-        Thread(target=hear, args=(wire,), daemon=True).start()
-    return answers.get(timeout=LIMIT)
-
-
-def test_one_agent_that_waits_often_leaves_room_for_others(own_office: Office) -> None:
-    """What is there already can be had by itself, too: to look, there is always a seat."""
-    session, other = Session(own_office), Session(own_office)
-    with ExitStack() as stack:
-        wires = [stack.enter_context(speaking(own_office, session.token)) for _ in range(MOST_OF_ONE // MOST_WAITS + 1)]
-        for number in range(MOST_OF_ONE + 1):
-            wires[number // MOST_WAITS].verb("mail.wait", session=session.name, timeout_seconds=LIMIT)
-        assert error_of(_first_answer(wires))["code"] == "too_many"  # to one of them
-        mail.enqueue(other.store, {"from": other.name, "to": other.name, "payload": "There"})
-        taken = mail.wait(other.store, other.name, timeout_seconds=LIMIT)
-        assert taken is not None
-        thread = work.send(other.store, sender=other.name, to=session.name, subject="There").thread
-        claim = work.wait_take(session.store, agent=session.name, timeout_seconds=10)
-        assert claim is not None
-        assert claim.thread.thread_id == thread.thread_id

@@ -12,7 +12,20 @@ from postroom.core.words import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import BinaryIO
+    from typing import BinaryIO, Protocol
+
+    class Way(Protocol):
+        """How a verb gets to a server, over one connection."""
+
+        place: Place
+        open: bool  # whether there is a connection
+        reached: bool  # whether there ever was
+
+        def once(self, verb: str, given: bytes, key: str, seconds: float) -> tuple[int, bytes]:
+            """Its status and its answer. `OSError` or `ValueError` if there is none."""
+
+        def close(self) -> None: ...
+
 
 CONNECT_SECONDS = 5.0
 PORTS = {"http": 80, "https": 443}
@@ -60,46 +73,45 @@ def _ends_with_port(where: str) -> bool:
 class Kept:
     """A connection that is made when it is needed, and again when it is lost. One thread uses it at a time."""
 
-    open = False
-    reached = False  # whether anybody ever answered the door
+    def __init__(self, way: Way) -> None:
+        self._way = way
+        self.close = way.close
 
-    def __init__(self, place: Place, token: str) -> None:
-        self.place = place
-        self.token = token
+    @property
+    def reached(self) -> bool:
+        return self._way.reached
 
     def say(self, verb: str, given: bytes, key: str, seconds: float) -> tuple[int, bytes]:
         """A verb, and its answer. When that was lost it is said once more: the key tells the server that it is the same verb."""
         try:
-            return self._once(verb, given, key, seconds)
+            return self._way.once(verb, given, key, seconds)
         except (OSError, ValueError) as error:
-            lost = self.open and not isinstance(error, TimeoutError)
+            lost = self._way.open and not isinstance(error, TimeoutError)
             self.close()
             if not lost:
                 raise self._away(error) from None
         try:
-            return self._once(verb, given, key, seconds)
+            return self._way.once(verb, given, key, seconds)
         except (OSError, ValueError) as error:
             self.close()
             raise self._away(error, " It is not known whether this was done.") from None
 
     def _away(self, error: Exception, more: str = "") -> StoreAway:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return StoreAway(f"the server at {self.place.url} cannot be reached: {why}", hint=HINT + more)
-
-    def _once(self, verb: str, given: bytes, key: str, seconds: float) -> tuple[int, bytes]:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        raise NotImplementedError
+        return StoreAway(f"the server at {self._way.place.url} cannot be reached: {why}", hint=HINT + more)
 
 
-class Line(Kept):
+class Line:
     """Verbs as requests of HTTP."""
 
-    _socket: socket.socket | None = None
-    _reading: BinaryIO | None = None
+    def __init__(self, place: Place, token: str) -> None:
+        self.place = place
+        self.open = self.reached = False
+        self._token = token
+        self._socket: socket.socket | None = None
+        self._reading: BinaryIO | None = None
 
-    def _once(self, verb: str, given: bytes, key: str, seconds: float) -> tuple[int, bytes]:
+    def once(self, verb: str, given: bytes, key: str, seconds: float) -> tuple[int, bytes]:
         if self._socket is None:
             self._socket = connected(self.place)
             self._reading = self._socket.makefile("rb")
@@ -107,8 +119,8 @@ class Line(Kept):
         self._socket.settimeout(seconds)
         head = [f"POST /api/verbs/{verb} HTTP/1.1", f"Host: {self.place.name}", f"Content-Length: {len(given)}"]
         head += ["Content-Type: application/json", f"Idempotency-Key: {key}"]
-        if self.token:
-            head.append(f"Authorization: Bearer {self.token}")
+        if self._token:
+            head.append(f"Authorization: Bearer {self._token}")
         self._socket.sendall("\r\n".join([*head, "", ""]).encode("latin-1") + given)
         return self._answer()
 

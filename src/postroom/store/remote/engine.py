@@ -114,10 +114,10 @@ class RemoteStore:
         except IndexError:
             pass
         if not self._place.socket:
-            return Line(self._place, self._token)
+            return Kept(Line(self._place, self._token))
         from postroom.store.remote.socketing import SocketLine
 
-        return SocketLine(self._place, self._token)
+        return Kept(SocketLine(self._place, self._token))
 
     def _answered(self, status: int, body: bytes) -> Any:
         try:

@@ -20,22 +20,21 @@ CLOSE_SECONDS = 1.0
 REFUSED = 400  # as far as one can tell from a frame
 
 
-class SocketLine(Kept):
+class SocketLine:
     """One verb at a time. What is too long for a frame is said over HTTP."""
 
     def __init__(self, place: Place, token: str) -> None:
-        super().__init__(place, token)
+        self.place = place
+        self.open = self.reached = False
+        self._token = token
         self._socket: ClientConnection | None = None
         self._ends = ExitStack()
         self._number = 0
-        self._beside = Line(place, token)
+        self._beside = Kept(Line(place, token))
 
-    def say(self, verb: str, given: bytes, key: str, seconds: float) -> tuple[int, bytes]:
+    def once(self, verb: str, given: bytes, key: str, seconds: float) -> tuple[int, bytes]:
         if len(given) > MOST_FRAME - ROOM:
             return self._beside.say(verb, given, key, seconds)
-        return super().say(verb, given, key, seconds)
-
-    def _once(self, verb: str, given: bytes, key: str, seconds: float) -> tuple[int, bytes]:
         websockets = _library()
         try:
             if self._socket is None:
@@ -61,7 +60,7 @@ class SocketLine(Kept):
         url = f"{'wss' if self.place.secure else 'ws'}://{self.place.name}/api/verbs"
         return connect(
             url,
-            additional_headers={"Authorization": f"Bearer {self.token}"} if self.token else {},
+            additional_headers={"Authorization": f"Bearer {self._token}"} if self._token else {},
             subprotocols=[VERB_PROTOCOL],  # type: ignore[list-item] # text, whatever it is called there
             compression=None,
             proxy=None,
