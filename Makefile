@@ -1,22 +1,38 @@
-# Two commands do all the set-up: `make run` shows the main job, `make test` is the whole gate.
+# Two commands do all the set-up: `make run` shows the main job, `make test` is the whole gate. `make quick` is the part of it to run while working.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SUITE := $(VENV)/conformance
 BROWSER := $(VENV)/browser
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+QUICK := tests/unit tests/house tests/contract tests/tasks tests/queues
 
-.PHONY: run test format bench reference pictures clean
+.PHONY: run check quick test test-all transcripts format bench reference pictures clean
 
 run: $(VENV)/server
 	@$(BIN)/inbox serve --demo
 
-test: $(VENV)/dev $(SUITE)/ready $(BROWSER)/ready
+check: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+
+# The folders that start no server and no browser, on SQLite.
+quick: check
+	$(PYTEST) -m "not wires and not postgres" $(QUICK)
+
+# Everything but the contract over the wires: each verb travels once over each wire (tests/server/test_verbs_over_wires.py).
+test: check $(SUITE)/ready $(BROWSER)/ready
+	$(PYTEST)
+
+test-all: check $(SUITE)/ready $(BROWSER)/ready
+	$(PYTEST) -m ""
+
+# Write what the commands print into tests/cli/transcripts: read the difference.
+transcripts: $(VENV)/dev
+	$(BIN)/python -m tests.cli.transcript
 
 format: $(VENV)/dev $(BROWSER)/ready
 	$(BIN)/ruff format .

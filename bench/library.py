@@ -13,7 +13,7 @@ import postroom
 from bench.report import Report, interleaved, milliseconds, times
 from postroom import work
 from postroom.core import clock, ids
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from postroom.store.sqlite import statements as sql
 
 PAIRS = 400
@@ -58,8 +58,8 @@ def _side_by_side(place: str) -> tuple[float, float]:
 
 def _by_hand(bare: sqlite3.Connection, thread_id: str) -> None:
     """What a careful person would type: the same rows, the same guards, nothing checked in Python."""
-    now = clock.stamp(clock.now())
-    token, message_id = ids.fresh("lse", clock.now()), ids.fresh("msg", clock.now())
+    now = clock.format_stamp(clock.now())
+    token, message_id = ids.new_id("lse", clock.now()), ids.new_id("msg", clock.now())
     key = {"thread_id": thread_id}
     event = {**key, "run_id": "", "task_id": "", "source": "w", "summary": "bench", "payload_json": "{}", "created_at": now}
     move = {**key, "assigned_to": "w", "now": now}
@@ -121,7 +121,7 @@ def _fill(place: str, size: int) -> None:
         return f"thr_{row:016d}"
 
     def stamp(row: int) -> str:
-        return clock.stamp(now - (size - row) * 1000)
+        return clock.format_stamp(now - (size - row) * 1000)
 
     database.executemany(
         "INSERT INTO threads VALUES (?, '', '', 'filler', 'leader', ?, ?, 'normal', ?, ?, ?)",
@@ -135,7 +135,7 @@ def _fill(place: str, size: int) -> None:
         "INSERT INTO events VALUES (?, '', '', ?, 'leader', 'thread.created', ?, 'filler', '{}', ?)",
         ((row + 1, key(row), f"msg_{row:016d}", stamp(row)) for row in rows),
     )
-    held, until = (row for row in rows if row % 10 == 1), clock.stamp(now + 900 * clock.SECOND)
+    held, until = (row for row in rows if row % 10 == 1), clock.format_stamp(now + 900 * clock.MICROSECONDS_PER_SECOND)
     database.executemany(
         "INSERT INTO leases VALUES (?, 'w0', ?, ?, ?, NULL, 900, 'normal', 0)",
         ((key(row), f"lse_{row}", stamp(row), until) for row in held),

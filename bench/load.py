@@ -32,7 +32,8 @@ def request(
         lines.append(f"Authorization: Bearer {token}")
     data = b"" if body is None else json.dumps(body).encode()
     if body is not None:
-        lines += ["Content-Type: application/json", f"Content-Length: {len(data)}"]
+        kind = "" if headers and "Content-Type" in headers else "Content-Type: application/json"
+        lines += [*filter(None, [kind]), f"Content-Length: {len(data)}"]
     return "\r\n".join([*lines, "", ""]).encode() + data
 
 

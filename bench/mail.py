@@ -13,7 +13,7 @@ import postroom
 from bench.report import Report, interleaved, milliseconds, times
 from postroom import mail
 from postroom.core import clock, ids
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from postroom.store.sqlite import statements as sql
 
 ROUNDS = 300
@@ -152,7 +152,14 @@ def _enqueue_by_hand(bare: sqlite3.Connection) -> None:
     bare.execute(sql.delivery_known, {"msg_id": msg_id}).fetchone()
     draft = {"msg_id": msg_id, "session": "by-hand", "sender": "hand", "payload": PAYLOAD, "extra_json": "{}", "door": "hand"}
     bare.execute(
-        sql.delivery_insert, {**draft, "created_at": now // clock.SECOND, "rank": now // clock.SECOND, "now": now, "expires_at": None}
+        sql.delivery_insert,
+        {
+            **draft,
+            "created_at": now // clock.MICROSECONDS_PER_SECOND,
+            "rank": now // clock.MICROSECONDS_PER_SECOND,
+            "now": now,
+            "expires_at": None,
+        },
     )
     _close_by_hand(bare, "mail.stored", msg_id, now)
 
@@ -162,7 +169,7 @@ def _close_by_hand(bare: sqlite3.Connection, event_type: str, msg_id: str, now: 
     settings = {"base_backoff_secs": 5, "max_retries": 3, "inflight_timeout_secs": 30, "ttl_secs": None, "next_due": None}
     bare.execute(sql.mailbox_put, {"session": "by-hand", **counts, **settings})
     event = {"run_id": "", "task_id": "", "thread_id": "", "source": "hand", "summary": "", "payload_json": "{}"}
-    bare.execute(sql.event_append, {**event, "event_type": event_type, "message_id": msg_id, "created_at": clock.stamp(now)})
+    bare.execute(sql.event_append, {**event, "event_type": event_type, "message_id": msg_id, "created_at": clock.format_stamp(now)})
     bare.execute("COMMIT")
 
 
@@ -172,7 +179,7 @@ def _take_by_hand(bare: sqlite3.Connection) -> None:
     bare.execute("BEGIN IMMEDIATE")
     bare.execute(sql.mailbox_lock, key).fetchone()
     row = bare.execute(sql.delivery_offer, key).fetchone()
-    token = ids.fresh("dlv", now)
+    token = ids.new_id("dlv", now)
     move = {"delivery_id": row[0], "attempt": 0, "delivery_token": token, "since": now, "reason": ""}
     flying = {"state": "in_flight", "seen": "pending", "head": 1, "move_at": now, "due_at": now, "ended_at": None}
     bare.execute(sql.delivery_move, {**move, **flying})
@@ -213,7 +220,15 @@ def _fill(place: str, size: int) -> None:
         "INSERT INTO deliveries (msg_id, session, sender, created_at, attempt, state, head, rank, stored_at, since, door, payload)"
         " VALUES (?, 'full', ?, ?, 0, 'pending', ?, ?, ?, 0, 'library', ?)",
         (
-            (f"fill:{row}", sender(row), now // clock.SECOND, int(heads.get(sender(row)) == row), now // clock.SECOND, now, PAYLOAD)
+            (
+                f"fill:{row}",
+                sender(row),
+                now // clock.MICROSECONDS_PER_SECOND,
+                int(heads.get(sender(row)) == row),
+                now // clock.MICROSECONDS_PER_SECOND,
+                now,
+                PAYLOAD,
+            )
             for row in range(size)
         ),
     )

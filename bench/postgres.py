@@ -20,9 +20,9 @@ from bench.commands import INBOX
 from bench.report import Report, interleaved, milliseconds, percentile, times
 from postroom import work
 from postroom.core import clock, ids
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from postroom.store.postgres import statements as sql
-from postroom.store.postgres.engine import NOW, written
+from postroom.store.postgres.engine import NOW, to_driver_binds
 
 PAIRS = 200
 LARGE, SMALL = 1_000_000, 1_000
@@ -92,8 +92,8 @@ def _work(how: str, place: str) -> None:
 
 def _by_hand(bare: psycopg.Connection[tuple[object, ...]], thread_id: str) -> None:
     """The same rows, the same guards, the same locks, the server's time; nothing checked in Python."""
-    now = clock.stamp(clock.now())
-    token, message_id = ids.fresh("lse", clock.now()), ids.fresh("msg", clock.now())
+    now = clock.format_stamp(clock.now())
+    token, message_id = ids.new_id("lse", clock.now()), ids.new_id("msg", clock.now())
     key = {"thread_id": thread_id}
     event = {**key, "run_id": "", "task_id": "", "source": "w", "summary": "bench", "payload_json": "{}", "created_at": now}
     move = {**key, "assigned_to": "w", "now": now}
@@ -101,7 +101,7 @@ def _by_hand(bare: psycopg.Connection[tuple[object, ...]], thread_id: str) -> No
     granted = {**key, "agent_id": "w", "lease_token": token, "now": now, "expires_at": now, "lease_seconds": 900}
 
     def do(statement: str, binds: dict[str, object]) -> psycopg.Cursor[tuple[object, ...]]:
-        return bare.execute(written(statement), binds)
+        return bare.execute(to_driver_binds(statement), binds)
 
     bare.execute(f"BEGIN; {NOW}")
     bare.execute(lock, key)

@@ -107,7 +107,7 @@ def _filled(path: str, size: int) -> Queue:
     queue = queues.open_queue(path)
     # As a queue is that has lived: a journal that was rotated before the newest line.
     newest = queues.peek(queue, last_event_id=size - 1)[0]
-    Path(path, "events.jsonl").write_text(json.dumps(newest.plain()) + "\n")
+    Path(path, "events.jsonl").write_text(json.dumps(newest.to_json()) + "\n")
     queues.subscribe(queue, "reader", handler="true", last_event_id=size)
     queues.subscribe(queue, "picky", handler="true", filter="source LIKE 'external:%'")
     return queue

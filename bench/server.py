@@ -17,12 +17,14 @@ import postroom
 from bench.load import Crowd, Line, drive, mcp_request, request, tell
 from bench.report import Report, interleaved, milliseconds, percentile, times
 from bench.serving import COMMENT, Served, fill, office, serve, serve_alone, serve_constant, serve_forgetful
+from bench.talk import talk
 from postroom import people
 
 LARGE, SMALL, PAGE = 1_000_000, 1_000, 100
 ROUNDS, PUSHES = 200, 200
 LISTENERS, WAITING = 1000, 200
 WRITERS, READERS, TURNS, SECONDS = 32, 24, 5, 2.0
+VERB_CLIENTS = 16
 HISTORY = "/api/inbox/history"
 CONNECTED, FRAME = b": connected\n\n\r\n", b"\n\n\r\n"  # ends of chunks
 
@@ -34,6 +36,8 @@ def run(report: Report) -> None:
         _crowd(report, folder)
     with TemporaryDirectory() as folder:
         _committing(report, folder)
+    with TemporaryDirectory() as folder:
+        _verbs(report, folder)
     with TemporaryDirectory() as folder:  # last: the disk is busy with its gigabyte for a while
         _flat(report, folder)
         _reading(report, folder)
@@ -219,3 +223,22 @@ def _committing(report: Report, folder: str) -> None:
     report.row("pushes a second: together / one commit a request", f"{found['together'].rate:.0f} / {found['alone'].rate:.0f}")
     report.row("CPU a push: together / one commit a request", _costs(found["together"], found["alone"]))
     report.row("together / one commit a request", times(ratio), "at least 3", met=ratio >= 3)
+
+
+# A message as a verb
+
+
+def _verbs(report: Report, folder: str) -> None:
+    report.section(
+        f"Server: the same durable message from {VERB_CLIENTS} clients, as `POST /api/mailbox` and as the verb `mail.enqueue`, in turns"
+    )
+    rates: dict[str, list[float]] = {"HttpPut": [], "VerbPut": []}
+    place, _ = office(folder, "verbs")
+    with serve(place) as server:
+        for turn in range(TURNS):
+            for kind, found in rates.items():
+                facts = {"port": server.port, "token": server.token, "session": f"{kind}-{turn}"}
+                found.append(talk(kind, facts, lines=VERB_CLIENTS, seconds=SECONDS))
+    route, verb = median(rates["HttpPut"]), median(rates["VerbPut"])
+    report.row("messages a second: as a verb / by the route", f"{verb:.0f} / {route:.0f}")
+    report.row("as a verb / by the route", times(verb / route), "at least 1", met=verb >= route)

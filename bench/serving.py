@@ -19,7 +19,7 @@ from bench.commands import INBOX
 from bench.load import HOST, request
 from postroom import people
 from postroom.core import clock
-from postroom.core.entries import Registered
+from postroom.core.records.people import WorkspaceRegistration
 from postroom.store.sqlite import statements as sql
 
 PATIENCE = 60.0
@@ -110,8 +110,8 @@ def _settings(place: str) -> tuple[str, ...]:
     return ("serve", "--json", "--port", "0", "--db", place, "--rate", RATE)
 
 
-def office(folder: str, name: str) -> tuple[str, Registered]:
-    """A store with one workspace, in a folder of its own: beside it stands its twin."""
+def office(folder: str, name: str) -> tuple[str, WorkspaceRegistration]:
+    """A store with one workspace, in a folder of its own: beside it stands its mirror."""
     root = Path(folder) / name
     (root / "project").mkdir(parents=True)
     place = str(root / "coord.db")
@@ -121,14 +121,14 @@ def office(folder: str, name: str) -> tuple[str, Registered]:
 
 
 def fill(place: str, size: int) -> str:
-    """Entries as pushes leave them, seen already; with their events, their words and their twin. The id of the one in the middle."""
+    """Entries as pushes leave them, seen already; with their events, their words and their mirror. The id of the one in the middle."""
     now = clock.now()
     with closing(sqlite3.connect(place)) as database:
         for pragma in ("synchronous=OFF", "journal_mode=OFF", "cache_size=-400000"):  # nobody else is there yet
             database.execute(f"PRAGMA {pragma}")
         workspace = database.execute("SELECT workspace_id, label, agent FROM workspaces").fetchone()
         (last,) = database.execute("SELECT coalesce(max(event_id), 0) FROM events").fetchone()
-        binds = {"size": size, "last": last, "ts": now // 1000 - size, "now": clock.stamp(now), "comment": COMMENT}
+        binds = {"size": size, "last": last, "ts": now // 1000 - size, "now": clock.format_stamp(now), "comment": COMMENT}
         binds |= dict(zip(("workspace", "label", "agent"), workspace))
         database.execute(f"{_COUNTED} INSERT INTO events {_columns(_EVENT)}", binds)
         database.execute(f"{_COUNTED} INSERT INTO entries {_columns(_ENTRY)}", binds)
@@ -137,8 +137,8 @@ def fill(place: str, size: int) -> str:
         database.commit()
         database.execute("PRAGMA journal_mode=WAL")
     with closing(postroom.open(place)) as store:
-        assert store.data is not None
-        people.Twin(store, store.data).sync()
+        assert store.data_folder is not None
+        people.EntriesMirror(store, store.data_folder).sync()
     return str(middle)
 
 
@@ -183,19 +183,19 @@ _ENTRY = {
 
 
 def _alone(argv: list[str]) -> int:
-    from postroom.cli import inbox
-    from postroom.server import committing
+    from postroom.cli import inbox as entry
+    from postroom.server.runtime import writer
 
-    committing.MOST_TOGETHER = 1
-    return inbox.run(argv)
+    writer.MAX_BATCH_VERBS = 1
+    return entry.run(argv)
 
 
 def _forgetful(argv: list[str]) -> int:
-    from postroom.cli import inbox
-    from postroom.server import desk
+    from postroom.cli import inbox as entry
+    from postroom.server.runtime import store_access
 
-    desk.PAGES = 0
-    return inbox.run(argv)
+    store_access.MAX_CACHED_PAGES = 0
+    return entry.run(argv)
 
 
 def _constant(body: bytes) -> int:

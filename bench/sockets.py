@@ -17,7 +17,7 @@ from bench.report import Report, milliseconds, percentile
 from bench.serving import RATE, Served
 from bench.talk import PAYLOAD, Facts, WireTake, talk
 from postroom import mail
-from postroom.store.port import Store
+from postroom.store.interface import Store
 
 MESSAGES = 300
 LINES, ROUNDS, SECONDS = 16, 3, 1.0

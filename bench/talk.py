@@ -18,6 +18,8 @@ from time import monotonic
 from typing import Any
 
 from bench.load import HOST, WARM, answered, request
+from postroom import __version__
+from postroom.core.rpc.wire import CONTENT_TYPE, VERSION_HEADER
 
 PATIENCE = 20.0
 PAYLOAD = "analyze the auth module"
@@ -88,6 +90,24 @@ class HttpPut(Http):
             return b""
         self.done += 1
         return self.said
+
+
+class VerbPut(Http):
+    """The same message as a verb, with a new key for each call, as the library sends it."""
+
+    def begin(self) -> bytes:
+        message = {"from": "user", "to": self.facts["session"], "payload": PAYLOAD}
+        self.key = f"{os.urandom(8).hex()}{0:016x}"  # and then counted: random numbers would cost the client more than the rest
+        headers = {"Content-Type": CONTENT_TYPE, VERSION_HEADER: __version__, "Idempotency-Key": self.key}
+        body = {"args": [], "named": {"message": message}}
+        self.said = request("POST", "/api/verbs/mail.enqueue", self.facts.get("port", 80), self.facts.get("token", ""), body, headers)
+        return self.said
+
+    def hear(self) -> bytes:
+        if self.answer() is None:
+            return b""
+        self.done += 1
+        return self.said.replace(self.key.encode(), f"{self.key[:16]}{self.done:016x}".encode(), 1)
 
 
 class HttpTake(Http):
@@ -303,7 +323,7 @@ class NatsTake(Nats):
 
 
 KINDS: dict[str, type[Conversation]] = {
-    one.__name__: one for one in (HttpPut, HttpTake, WirePut, WireTake, RedisPut, RedisTake, NatsPut, NatsTake)
+    one.__name__: one for one in (HttpPut, VerbPut, HttpTake, WirePut, WireTake, RedisPut, RedisTake, NatsPut, NatsTake)
 }
 
 

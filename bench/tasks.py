@@ -10,11 +10,13 @@ from tempfile import TemporaryDirectory
 
 import postroom
 from bench.report import Report, interleaved, milliseconds, times
-from postroom.core import clock, jsontext
+from postroom._fastpath import json_text as jsontext
+from postroom.core import clock
+from postroom.core.records.tasks import TaskRow
 from postroom.store.sqlite import statements as sql
 from postroom.tasks import Conductor
-from postroom.tasks.ledger import Row, draft
 from postroom.tasks.models import A2ATask
+from postroom.tasks.repository import row_from_task
 
 ROUNDS = 300
 FINISHED, WAITING = 1_000_000, 20
@@ -60,7 +62,7 @@ def _ours(conductor: Conductor) -> None:
 
 def _filled(place: str, ended: int) -> tuple[Conductor, str]:
     conductor, job = _conductor(place)
-    columns = ", ".join(f"'{job}'" if name == "target_job_id" else _FILL.get(name, "NULL") for name in Row.__fields__)
+    columns = ", ".join(f"'{job}'" if name == "target_job_id" else _FILL.get(name, "NULL") for name in TaskRow.__fields__)
     with sqlite3.connect(place) as database:
         database.execute(
             "WITH RECURSIVE counted(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ?)"
@@ -99,9 +101,9 @@ class Hand:
 
     def round(self) -> None:
         self._number += 1
-        now = clock.stamp(clock.now())
+        now = clock.format_stamp(clock.now())
         task = A2ATask(task_id=f"task-{self._number}", source_job_id="", source_agent="forge", target_agent="canyon", description="Review")
-        row = draft(task).replace(created_at=now)
+        row = row_from_task(task).replace(created_at=now)
         self._begin(now)
         for name in ("forge", "canyon"):
             self._one(sql.agent_find, name=name)
@@ -116,7 +118,7 @@ class Hand:
         ended = taken.replace(status="completed", is_open=0, ended_at=now, artifacts_json=jsontext.dumps({"review": "fine"}))
         self._move(taken, ended, now, result=row.replace(task_id=f"result-{self._number}", kind="result", target_agent="forge"))
 
-    def _move(self, before: Row, after: Row, now: str, result: Row | None = None) -> None:
+    def _move(self, before: TaskRow, after: TaskRow, now: str, result: TaskRow | None = None) -> None:
         self._begin(now)
         self._one(sql.task_find, task_id=before.task_id)
         seen = {"seen_status": before.status, "seen_attempt": 0, "seen_token": before.lease_token or "", "seen_thread": ""}

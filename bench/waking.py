@@ -13,7 +13,7 @@ import postroom
 from bench.commands import INBOX
 from bench.report import Report, milliseconds, percentile, times
 from postroom import work
-from postroom.store.port import Store
+from postroom.store.interface import Store
 
 WAKES = 200
 

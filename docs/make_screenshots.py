@@ -21,11 +21,11 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from postroom.core import clock
 from tests.browser.chromium import started
-from tests.browser.scene import NOTIFIER, RUN, Scene, furnish
+from tests.browser.sample_data import NOTIFIER, RUN, SampleData, furnish
 
 PICTURES = Path(__file__).parent / "pictures"
 ROOT = Path(__file__).parents[1]
-NOW = clock.instant("2026-11-16T10:24:00.000000Z")
+NOW = clock.parse_stamp("2026-11-16T10:24:00.000000Z")
 PORT = 8420
 WIDE: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
@@ -40,8 +40,8 @@ import sys
 from postroom.core import clock
 real, behind = clock.now, clock.now() - int(sys.argv[1])
 clock.now = lambda: real() - behind
-from postroom.cli import inbox
-sys.exit(inbox.run(sys.argv[2:]))
+from postroom.cli.inbox import run
+sys.exit(run(sys.argv[2:]))
 """
 
 
@@ -54,7 +54,7 @@ class Shot(NamedTuple):
     act: Callable[[Page], object] = lambda page: None
 
 
-def _shots(scene: Scene) -> list[Shot]:
+def _shots(scene: SampleData) -> list[Shot]:
     entry, thread = scene.entries, scene.threads
     return [
         Shot("inbox", f"/inbox/{entry['report']}", "What would change our mind", _at_the_top),
@@ -77,7 +77,7 @@ def _shots(scene: Scene) -> list[Shot]:
     ]
 
 
-def _phone_shots(scene: Scene) -> list[Shot]:
+def _phone_shots(scene: SampleData) -> list[Shot]:
     return [
         Shot("phone-inbox", "/", "Billing service"),
         Shot("phone-question", f"/inbox/{scene.entries['question']}", "Publish at noon"),
@@ -141,7 +141,7 @@ def _link(folder: Path, url: str) -> str:
 def _visitor(browser: Browser, link: str, scheme: Literal["light", "dark"], **options: Any) -> Iterator[BrowserContext]:
     context = browser.new_context(**options, color_scheme=scheme, reduced_motion="reduce", locale="en-GB", timezone_id="UTC")
     context.add_init_script(ALLOWED)
-    context.clock.set_fixed_time(NOW / clock.SECOND)
+    context.clock.set_fixed_time(NOW / clock.MICROSECONDS_PER_SECOND)
     page = context.new_page()
     page.goto(link)
     page.close()
@@ -172,7 +172,7 @@ def main() -> None:
     try:
         scene = furnish(house, NOW)
         unread = [scene.entries[known] for known in ("plain", "question", "thread", "code")]
-        Scene(empty, NOW).close()
+        SampleData(empty, NOW).close()
         with started(*STEADY) as browser:
             with _served(house) as url:
                 for scheme in SCHEMES:

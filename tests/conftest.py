@@ -13,20 +13,22 @@ import pytest
 
 from postroom.core import clock as time
 from postroom.store import init_store
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from postroom.store.postgres.engine import PostgresStore
 from postroom.store.remote.engine import RemoteStore
 from postroom.store.sqlite.engine import SqliteStore
 from tests.postgres_server import Postgres
-from tests.wired import WIRES, Wired
+from tests.wired import WIRES, StoreOverWire
 
 if TYPE_CHECKING:
-    from tests.relay import Relay
+    from tests.server_in_thread import ServerInThread
 
 ENGINES = ("sqlite", "postgres")
 MARKS = (
-    "travels(*wires): the verbs of this module are said over the network, too",
-    "needs_the_store(why): not to be had over the network",
+    "travels(*wires): the full matrix runs this module over these wires too",
+    "needs_the_store(why): not possible over a wire",
+    "wires: a contract test over HTTP, a Unix socket or a WebSocket, which only `make test-all` runs",
+    "postgres: needs a PostgreSQL server, which `make quick` does not start",
 )
 
 
@@ -42,7 +44,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         travels = metafunc.definition.get_closest_marker("travels")
         here = metafunc.definition.get_closest_marker("needs_the_store")
         wires = () if travels is None or here is not None else travels.args
-        metafunc.parametrize("engine", (*ENGINES, *wires), indirect=True)
+        over_wires = [pytest.param(wire, marks=pytest.mark.wires) for wire in wires]
+        metafunc.parametrize("engine", [*ENGINES, *over_wires], indirect=True)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests that need PostgreSQL: those with its fixture, and those with its name as a parameter."""
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    if "postgres" in getattr(item, "fixturenames", ()) or any(isinstance(one, str) and one == "postgres" for one in parameters):
+        item.add_marker(pytest.mark.postgres)
 
 
 class Clock:
@@ -55,7 +65,7 @@ class Clock:
         return self.instant
 
     def advance(self, seconds: float) -> None:
-        self.instant += int(seconds * time.SECOND)
+        self.instant += int(seconds * time.MICROSECONDS_PER_SECOND)
 
 
 @pytest.fixture
@@ -79,11 +89,11 @@ def postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="session")
-def relay() -> Iterator[Relay]:
+def relay() -> Iterator[ServerInThread]:
     """A real server, whose store is a test's."""
-    from tests.relay import Relay  # with all that a server is built on, for those who need it
+    from tests.server_in_thread import ServerInThread  # with all that a server is built on, for those who need it
 
-    server = Relay()
+    server = ServerInThread()
     yield server
     server.stop()
 
@@ -123,11 +133,11 @@ def open_with(place: str, clock: Callable[[], int]) -> SqliteStore | PostgresSto
 def connect(place: str, engine: str, request: pytest.FixtureRequest) -> Iterator[Callable[..., Store]]:
     """Opens the fresh store, as often as it is asked to. Its time is the `clock` fixture's if it is given that, else the time of day."""
     opened: list[Store] = []
-    relay: Relay | None = request.getfixturevalue("relay") if engine in WIRES else None
+    relay: ServerInThread | None = request.getfixturevalue("relay") if engine in WIRES else None
 
     def make(now: Callable[[], int] = time.now) -> Store:
         store = open_with(place, now)
-        opened.append(store if relay is None else Wired(store, RemoteStore(relay.url(engine)), relay))
+        opened.append(store if relay is None else StoreOverWire(store, RemoteStore(relay.url(engine)), relay))
         return opened[-1]
 
     tests = request.getfixturevalue("clock") if "clock" in request.fixturenames else time.now

@@ -6,42 +6,42 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
-from postroom.store.port import Store, Transaction, Watch
+from postroom.store.interface import Store, Transaction, Watch
 from postroom.store.remote.engine import RemoteStore
 
 if TYPE_CHECKING:
-    from tests.relay import Relay
+    from tests.server_in_thread import ServerInThread
 
 WIRES = ("http", "unix", "ws")
 Asleep = Callable[[float | None], object]
 
 
-class Wired:
+class StoreOverWire:
     """A store as rooms see it from afar. Whatever is no verb is the store itself, for tests that look."""
 
-    elsewhere = True
+    is_remote = True
 
-    def __init__(self, here: Store, there: RemoteStore, relay: Relay) -> None:
-        self.place = here.place
+    def __init__(self, here: Store, there: RemoteStore, relay: ServerInThread) -> None:
+        self.location = here.location
         self.here = here
         self.there = there
         self._relay = relay
 
-    def say(self, verb: str, args: tuple[object, ...], named: dict[str, object]) -> Any:
-        return self.there.say(verb, args, named)
+    def call(self, verb: str, args: tuple[object, ...], named: dict[str, object]) -> Any:
+        return self.there.call(verb, args, named)
 
     def overhearing(self, asleep: Asleep) -> AbstractContextManager[None]:
         return self._relay.overhearing(asleep)
 
     @property
-    def data(self) -> str | None:
-        return self.here.data
+    def data_folder(self) -> str | None:
+        return self.here.data_folder
 
-    def through(self, door: str) -> Store:
-        return self.here.through(door)
+    def with_door(self, door: str) -> Store:
+        return self.here.with_door(door)
 
-    def together(self, *, careful: bool = False) -> AbstractContextManager[Store]:
-        return self.here.together(careful=careful)
+    def batch(self, *, use_savepoints: bool = False, committed_topics: set[str] | None = None) -> AbstractContextManager[Store]:
+        return self.here.batch(use_savepoints=use_savepoints, committed_topics=committed_topics)
 
     def read(self) -> Transaction:
         return self.here.read()
@@ -63,7 +63,7 @@ class Wired:
         self.close()
 
 
-class Bedside:
+class ObservedWatch:
     """A store's own watch, with somebody beside it who is told of each sleep."""
 
     def __init__(self, tell: Asleep, watch: Watch) -> None:

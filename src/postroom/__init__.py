@@ -12,22 +12,25 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from postroom.store.port import Store
+    from postroom.store.interface import Store
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
-def open(place: str) -> Store:  # noqa: A001 - the word that a reader expects
-    """Open a store that exists: the path of its file. Refuses with `NoStore` if there is none."""
+def open(place: str) -> Store:  # noqa: A001 - readers expect this name
+    """Open an existing store. `place` is the path of its file, or the URL of a PostgreSQL database or of a server.
+
+    Refuses with `NoStore` if there is no store at that place.
+    """
     from postroom.store import open_store
 
     return open_store(place)
 
 
 def connect(url: str, *, token: str | None = None) -> Store:
-    """A store behind a server: `http://…`, `https://…`, `ws://…`, `wss://…` or `unix:PATH`.
+    """Return the store behind a server: `http://…`, `https://…`, `ws://…`, `wss://…` or `unix:PATH`.
 
-    Every verb takes it, and refuses as it does elsewhere. `token` says who asks; by default it is $INBOX_TOKEN.
+    Every verb accepts it and raises the same refusals as on a local store. `token` identifies the caller. The default is $INBOX_TOKEN.
     """
     from postroom.store.remote.engine import RemoteStore
 
@@ -35,7 +38,7 @@ def connect(url: str, *, token: str | None = None) -> Store:
 
 
 def init(place: str) -> bool:
-    """Make a store, or upgrade the one that is there. True if it was not there."""
+    """Create a store, or upgrade the existing one. Return True if it was created."""
     from postroom.store import init_store
 
     return init_store(place)

@@ -28,17 +28,17 @@ FLAGS = (
 )
 
 
-class Missing(Exception):
+class BrowserMissing(Exception):
     """There is no browser in this environment, or not all that the tests need with it."""
 
 
 def found() -> Path:
     if not AXE.exists():
-        raise Missing("axe-core is not installed; `make test` fetches it")
+        raise BrowserMissing("axe-core is not installed; `make test` fetches it")
     named = os.environ.get("POSTROOM_TEST_BROWSER") or next(filter(None, map(shutil.which, NAMES)), "")
     program = Path(named) if named else UNPACKED / "chromium"
     if not program.exists():
-        raise Missing(f"there is no browser ({program}); `make test` fetches one")
+        raise BrowserMissing(f"there is no browser ({program}); `make test` fetches one")
     return program
 
 
@@ -46,7 +46,7 @@ def judge(name: str) -> Path:
     """A program that looks at the page's text."""
     program = HOME / "node_modules" / name
     if not program.exists():
-        raise Missing(f"{name} is not installed; `make test` fetches it")
+        raise BrowserMissing(f"{name} is not installed; `make test` fetches it")
     return program
 
 

@@ -11,10 +11,10 @@ from playwright.sync_api import Browser, expect
 
 from postroom.core import clock
 from tests.browser import chromium
-from tests.browser.reader import PATIENCE, House, Visits
-from tests.browser.scene import furnish
+from tests.browser.browser_page import PATIENCE, BrowserTabs, SampleServer
+from tests.browser.sample_data import furnish
 from tests.server.conftest import MANY, found
-from tests.server.office import Desk, Office
+from tests.server.running_server import RunningServer, WorkspaceClient
 
 __all__ = ["found"]  # a fixture of the server's tests, which is ours too
 
@@ -26,7 +26,7 @@ def needed(look: Callable[[], Path]) -> Path:
     """What `make test` fetches. Without it a test is skipped, or fails where CI is set."""
     try:
         return look()
-    except chromium.Missing as missing:
+    except chromium.BrowserMissing as missing:
         if os.environ.get("CI", "").lower() in {"", "0", "false"}:
             pytest.skip(str(missing))
         raise
@@ -41,21 +41,21 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="package")
-def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
-    shared = Office(tmp_path_factory.mktemp("office"), "--rate", MANY).open()
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    shared = RunningServer(tmp_path_factory.mktemp("office"), "--rate", MANY).open()
     yield shared
     assert shared.close() == 0
 
 
 @pytest.fixture(scope="package")
-def _alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
-    shared = Office(tmp_path_factory.mktemp("alone"), "--rate", MANY).open()
+def _alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    shared = RunningServer(tmp_path_factory.mktemp("alone"), "--rate", MANY).open()
     yield shared
     assert shared.close() == 0
 
 
 @pytest.fixture
-def emptied(_alone: Office) -> Office:
+def emptied(_alone: RunningServer) -> RunningServer:
     """A server without any entry but this test's, which it must leave running."""
     for section in ("inbox", "notices"):
         for entry in _alone.get("/api/inbox/history", limit="500", section=section)["entries"]:
@@ -64,25 +64,25 @@ def emptied(_alone: Office) -> Office:
 
 
 @pytest.fixture(scope="package")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
     """A server over a house in full use."""
     folder = tmp_path_factory.mktemp("house")
     scene = furnish(folder, clock.now())
-    office = Office(folder, "--rate", MANY).open()
-    yield House(office, scene)
-    assert office.close() == 0
+    server = RunningServer(folder, "--rate", MANY).open()
+    yield SampleServer(server, scene)
+    assert server.close() == 0
 
 
 @pytest.fixture
-def own(found: Callable[..., Office]) -> Office:
+def own(found: Callable[..., RunningServer]) -> RunningServer:
     """A server of this test's own, in which nothing ever was."""
     return found("--rate", MANY).open()
 
 
 @pytest.fixture
-def desk(office: Office) -> Desk:
+def workspace(server: RunningServer) -> WorkspaceClient:
     """A workspace of its own."""
-    return office.desk()
+    return server.add_workspace()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -94,8 +94,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 @pytest.fixture
-def visit(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Visits]:
-    visits = Visits(browser, tmp_path)
+def visit(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[BrowserTabs]:
+    visits = BrowserTabs(browser, tmp_path)
     yield visits
     if request.node.stash.get(FAILED, False):
         visits.photograph()

@@ -8,9 +8,9 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser import chromium, glances
-from tests.browser.reader import House, Reader, Visits
-from tests.browser.scene import RUN, Scene
-from tests.server.office import Office
+from tests.browser.browser_page import BrowserPage, BrowserTabs, SampleServer
+from tests.browser.sample_data import RUN, SampleData
+from tests.server.running_server import RunningServer
 
 ROOMS = {
     "inbox": ("inbox", "document", "question", "changed", "notices"),
@@ -21,7 +21,7 @@ FINE: dict[str, list[str]] = {"light": [], "dark": []}
 PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 640}, "has_touch": True, "is_mobile": True}
 
 
-def _path(scene: Scene, view: str) -> str:
+def _path(scene: SampleData, view: str) -> str:
     entries = {"document": "report", "question": "question", "changed": "changed"}
     if view in entries:
         return f"/inbox/{scene.entries[entries[view]]}"
@@ -33,7 +33,7 @@ def _path(scene: Scene, view: str) -> str:
     }.get(view, f"/{view}")
 
 
-def _shown(reader: Reader, view: str) -> None:
+def _shown(reader: BrowserPage, view: str) -> None:
     """Wait until a view has all that it has."""
     words = {
         "inbox": "Billing service",
@@ -55,7 +55,7 @@ def _shown(reader: Reader, view: str) -> None:
     expect(reader.page.locator('[aria-busy="true"]')).to_have_count(0)
 
 
-def _judged(reader: Reader) -> dict[str, list[str]]:
+def _judged(reader: BrowserPage) -> dict[str, list[str]]:
     """What axe has against a view, in light and in dark."""
     reader.page.emulate_media(color_scheme="light")
     light = reader.value(glances.AXE)
@@ -64,8 +64,8 @@ def _judged(reader: Reader) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("views", ROOMS.values(), ids=ROOMS)
-def test_axe_finds_nothing_serious_in_light_or_dark(house: House, visit: Visits, views: tuple[str, ...]) -> None:
-    reader = visit(house.office, "/settings", scripts=(chromium.AXE.read_text(),), reduced_motion="reduce")
+def test_axe_finds_nothing_serious_in_light_or_dark(house: SampleServer, visit: BrowserTabs, views: tuple[str, ...]) -> None:
+    reader = visit(house.server, "/settings", scripts=(chromium.AXE.read_text(),), reduced_motion="reduce")
     found = {}
     for view in views:
         reader.go(_path(house.scene, view))
@@ -74,8 +74,8 @@ def test_axe_finds_nothing_serious_in_light_or_dark(house: House, visit: Visits,
     assert found == dict.fromkeys(views, FINE)
 
 
-def test_axe_finds_nothing_serious_in_what_opens_above(house: House, visit: Visits) -> None:
-    reader = visit(house.office, _path(house.scene, "mailbox"), scripts=(chromium.AXE.read_text(),), reduced_motion="reduce")
+def test_axe_finds_nothing_serious_in_what_opens_above(house: SampleServer, visit: BrowserTabs) -> None:
+    reader = visit(house.server, _path(house.scene, "mailbox"), scripts=(chromium.AXE.read_text(),), reduced_motion="reduce")
     dialog = reader.page.get_by_role("dialog")
     found = {}
     for view in ("purge", "help", "palette"):
@@ -90,7 +90,7 @@ def test_axe_finds_nothing_serious_in_what_opens_above(house: House, visit: Visi
     assert found == dict.fromkeys(found, FINE)
 
 
-def test_axe_finds_nothing_serious_at_the_door(own: Office, visit: Visits) -> None:
+def test_axe_finds_nothing_serious_at_the_door(own: RunningServer, visit: BrowserTabs) -> None:
     """Before anybody has signed in, and before anything has arrived."""
     options: dict[str, Any] = {"scripts": (chromium.AXE.read_text(),), "reduced_motion": "reduce"}
     outside = visit(own, signed_in=False, **options)
@@ -102,8 +102,8 @@ def test_axe_finds_nothing_serious_at_the_door(own: Office, visit: Visits) -> No
 
 
 @pytest.mark.parametrize("views", ROOMS.values(), ids=ROOMS)
-def test_nothing_scrolls_sideways_on_a_phone(house: House, visit: Visits, views: tuple[str, ...]) -> None:
-    reader = visit(house.office, "/settings", **PHONE)
+def test_nothing_scrolls_sideways_on_a_phone(house: SampleServer, visit: BrowserTabs, views: tuple[str, ...]) -> None:
+    reader = visit(house.server, "/settings", **PHONE)
     found = {}
     for view in views:
         reader.go(_path(house.scene, view))
@@ -112,8 +112,8 @@ def test_nothing_scrolls_sideways_on_a_phone(house: House, visit: Visits, views:
     assert found == {view: {"page": 0, "out": [], "sideways": []} for view in views}
 
 
-def test_on_a_phone_list_and_detail_are_one_pane_each(house: House, visit: Visits) -> None:
-    reader = visit(house.office, **PHONE)
+def test_on_a_phone_list_and_detail_are_one_pane_each(house: SampleServer, visit: BrowserTabs) -> None:
+    reader = visit(house.server, **PHONE)
     identity = house.scene.entries["code"]
     expect(reader.entries).to_be_visible()
     reader.open(identity)
@@ -132,17 +132,17 @@ def test_on_a_phone_list_and_detail_are_one_pane_each(house: House, visit: Visit
     assert nav["y"] + nav["height"] == pytest.approx(640, abs=2)
 
 
-def test_what_a_finger_presses_on_a_phone_is_large_enough(house: House, visit: Visits) -> None:
+def test_what_a_finger_presses_on_a_phone_is_large_enough(house: SampleServer, visit: BrowserTabs) -> None:
     """WCAG 2.2's own least: 24 px."""
-    reader = visit(house.office, _path(house.scene, "question"), **PHONE)
+    reader = visit(house.server, _path(house.scene, "question"), **PHONE)
     _shown(reader, "question")
     sizes = reader.page.locator("nav a, #detail button").evaluate_all(glances.SIDES)
     assert sizes
     assert [found for found in sizes if found[0] < 24] == []
 
 
-def test_landmarks_and_live_regions_are_there(house: House, visit: Visits) -> None:
-    reader = visit(house.office)
+def test_landmarks_and_live_regions_are_there(house: SampleServer, visit: BrowserTabs) -> None:
+    reader = visit(house.server)
     expect(reader.page.get_by_role("banner")).to_have_count(1)
     expect(reader.rooms).to_have_count(1)
     expect(reader.main).to_have_count(1)
@@ -153,8 +153,8 @@ def test_landmarks_and_live_regions_are_there(house: House, visit: Visits) -> No
     assert names == ["Inbox", "Notices", "Threads", "Runs", "Mailboxes", "Queues", "Agents", "Settings"]
 
 
-def test_the_focus_can_be_seen_wherever_tab_goes(house: House, visit: Visits) -> None:
-    reader = visit(house.office, _path(house.scene, "question"))
+def test_the_focus_can_be_seen_wherever_tab_goes(house: SampleServer, visit: BrowserTabs) -> None:
+    reader = visit(house.server, _path(house.scene, "question"))
     _shown(reader, "question")
     found = []
     for _ in range(40):
@@ -165,8 +165,8 @@ def test_the_focus_can_be_seen_wherever_tab_goes(house: House, visit: Visits) ->
     assert unseen == set()
 
 
-def test_nothing_moves_for_who_asked_for_that(house: House, visit: Visits) -> None:
-    reader = visit(house.office, _path(house.scene, "question"), reduced_motion="reduce")
+def test_nothing_moves_for_who_asked_for_that(house: SampleServer, visit: BrowserTabs) -> None:
+    reader = visit(house.server, _path(house.scene, "question"), reduced_motion="reduce")
     _shown(reader, "question")
     assert reader.value(glances.MOVING) == []
     reader.press("?")

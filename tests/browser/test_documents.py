@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from playwright.sync_api import Locator, expect
 
-from tests.browser import glances, scene
-from tests.browser.reader import Reader, Visits
+from tests.browser import glances, sample_data
+from tests.browser.browser_page import BrowserPage, BrowserTabs
 from tests.cli.process import eventually
-from tests.server.office import Desk, Office
+from tests.server.running_server import RunningServer, WorkspaceClient
 
 
-def _document(reader: Reader, path: str) -> Locator:
+def _document(reader: BrowserPage, path: str) -> Locator:
     return reader.page.locator(f'section.doc[data-path="{path}"]')
 
 
-def test_markdown_with_tables_and_code_comes_first_and_comments_below(office: Office, desk: Desk, visit: Visits) -> None:
-    desk.write("research/fomc.md", scene.FOMC)
-    identity = desk.push("research/fomc.md", comments="What do you think?")
-    reader = visit(office)
+def test_markdown_with_tables_and_code_comes_first_and_comments_below(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    workspace.write("research/fomc.md", sample_data.FOMC)
+    identity = workspace.push("research/fomc.md", comments="What do you think?")
+    reader = visit(server)
     detail = reader.open(identity)
     document = _document(reader, "research/fomc.md")
     expect(document).to_contain_text("fomc.md")
@@ -33,25 +35,27 @@ def test_markdown_with_tables_and_code_comes_first_and_comments_below(office: Of
     assert below["y"] >= above["y"] + above["height"]
 
 
-def test_numbers_of_a_table_stand_at_the_right(office: Office, desk: Desk, visit: Visits) -> None:
-    desk.write("numbers.md", "| a | b |\n|:--|--:|\n| 1 | 2 |\n")
-    identity = desk.push("numbers.md")
-    reader = visit(office)
+def test_numbers_of_a_table_stand_at_the_right(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    workspace.write("numbers.md", "| a | b |\n|:--|--:|\n| 1 | 2 |\n")
+    identity = workspace.push("numbers.md")
+    reader = visit(server)
     reader.open(identity)
     cells = _document(reader, "numbers.md").locator("td")
     expect(cells).to_have_count(2)
     assert cells.evaluate_all(glances.ALIGNED) == ["left", "right"]
 
 
-def test_a_changed_document_is_shown_as_it_is_and_what_changed(office: Office, desk: Desk, visit: Visits) -> None:
-    desk.write("plan.md", scene.PLAN)
-    identity = desk.push("plan.md", comments="The plan")
-    reader = visit(office)
+def test_a_changed_document_is_shown_as_it_is_and_what_changed(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    workspace.write("plan.md", sample_data.PLAN)
+    identity = workspace.push("plan.md", comments="The plan")
+    reader = visit(server)
     reader.open(identity)
     document = _document(reader, "plan.md")
     expect(document).to_contain_text("Write to both for a week")
     expect(document.get_by_text("Changed since it was pushed")).to_have_count(0)
-    desk.write("plan.md", scene.PLAN.replace("for a week", "for two weeks"))
+    workspace.write("plan.md", sample_data.PLAN.replace("for a week", "for two weeks"))
     reader.page.reload()
     expect(document).to_contain_text("Write to both for two weeks")
     expect(document.get_by_text("Changed since it was pushed")).to_be_visible()
@@ -62,22 +66,22 @@ def test_a_changed_document_is_shown_as_it_is_and_what_changed(office: Office, d
     expect(difference).to_contain_text("2. Write to both for two weeks")
 
 
-def test_a_document_that_is_gone_is_said_to_be(office: Office, desk: Desk, visit: Visits) -> None:
-    file = desk.write("gone.md", "# Soon gone\n")
-    identity = desk.push("gone.md", comments="Look quickly")
+def test_a_document_that_is_gone_is_said_to_be(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    file = workspace.write("gone.md", "# Soon gone\n")
+    identity = workspace.push("gone.md", comments="Look quickly")
     file.unlink()
-    reader = visit(office)
+    reader = visit(server)
     reader.open(identity)
     expect(_document(reader, "gone.md")).to_contain_text("The file is gone")
     expect(reader.detail.locator(".comments")).to_have_text("Look quickly")
 
 
-def test_code_and_text_and_a_diff_are_shown_with_colours(office: Office, desk: Desk, visit: Visits) -> None:
-    desk.write("src/invoices.py", scene.INVOICES)
-    desk.write("change.diff", "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n")
-    desk.write("plain.txt", "just\n  text\n")
-    identity = desk.push("src/invoices.py", "change.diff", "plain.txt")
-    reader = visit(office)
+def test_code_and_text_and_a_diff_are_shown_with_colours(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    workspace.write("src/invoices.py", sample_data.INVOICES)
+    workspace.write("change.diff", "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n")
+    workspace.write("plain.txt", "just\n  text\n")
+    identity = workspace.push("src/invoices.py", "change.diff", "plain.txt")
+    reader = visit(server)
     reader.open(identity)
     code = _document(reader, "src/invoices.py").locator("pre")
     expect(code).to_contain_text("def total(lines: list[Line], rate: Decimal) -> Decimal:")
@@ -88,11 +92,11 @@ def test_code_and_text_and_a_diff_are_shown_with_colours(office: Office, desk: D
     expect(_document(reader, "plain.txt").locator("pre")).to_have_text("just\n  text\n", use_inner_text=True)
 
 
-def test_a_binary_is_a_download_and_comes_whole(office: Office, desk: Desk, visit: Visits) -> None:
+def test_a_binary_is_a_download_and_comes_whole(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
     content = bytes(range(256)) * 64
-    desk.write("data/curve.bin", content)
-    identity = desk.push("data/curve.bin")
-    reader = visit(office)
+    workspace.write("data/curve.bin", content)
+    identity = workspace.push("data/curve.bin")
+    reader = visit(server)
     reader.open(identity)
     with reader.page.expect_download() as download:
         _document(reader, "data/curve.bin").get_by_role("link", name="Download").click()
@@ -100,10 +104,10 @@ def test_a_binary_is_a_download_and_comes_whole(office: Office, desk: Desk, visi
     assert download.value.path().read_bytes() == content
 
 
-def test_an_image_is_shown(office: Office, desk: Desk, visit: Visits) -> None:
-    desk.write("figures/curve.png", scene.picture())
-    identity = desk.push("figures/curve.png")
-    reader = visit(office)
+def test_an_image_is_shown(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    workspace.write("figures/curve.png", sample_data.picture())
+    identity = workspace.push("figures/curve.png")
+    reader = visit(server)
     reader.open(identity)
     image = _document(reader, "figures/curve.png").locator("img")
     expect(image).to_be_visible()
@@ -112,11 +116,13 @@ def test_an_image_is_shown(office: Office, desk: Desk, visit: Visits) -> None:
     assert image.get_attribute("alt")
 
 
-def test_a_long_document_is_shown_in_part_and_can_be_had_whole(office: Office, desk: Desk, visit: Visits) -> None:
+def test_a_long_document_is_shown_in_part_and_can_be_had_whole(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
     content = "".join(f"line {number}\n" for number in range(120_000))
-    desk.write("long.txt", content)
-    identity = desk.push("long.txt")
-    reader = visit(office)
+    workspace.write("long.txt", content)
+    identity = workspace.push("long.txt")
+    reader = visit(server)
     reader.open(identity)
     document = _document(reader, "long.txt")
     expect(document).to_contain_text("line 0")
@@ -125,40 +131,40 @@ def test_a_long_document_is_shown_in_part_and_can_be_had_whole(office: Office, d
     assert download.value.path().read_text() == content
 
 
-def test_a_file_name_with_any_character_works(office: Office, desk: Desk, visit: Visits) -> None:
+def test_a_file_name_with_any_character_works(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
     name = "año 100% & #1?.md"
-    desk.write(name, "# Any name\n")
-    identity = desk.push(name)
-    reader = visit(office)
+    workspace.write(name, "# Any name\n")
+    identity = workspace.push(name)
+    reader = visit(server)
     reader.open(identity)
     expect(reader.detail.get_by_role("heading", name="Any name")).to_be_visible()
     expect(reader.detail.locator("section.doc")).to_contain_text(name)
 
 
-def test_the_receipts_tell_every_hop(office: Office, desk: Desk, visit: Visits) -> None:
-    identity = desk.push(comments="Every hop")
-    reader = visit(office)
+def test_the_receipts_tell_every_hop(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    identity = workspace.push(comments="Every hop")
+    reader = visit(server)
     reader.open(identity)
     receipts = reader.detail.locator("details", has_text="Receipts")
     expect(receipts.locator("li")).to_have_count(3)  # that it was read has arrived
     expect(receipts.get_by_role("listitem")).to_have_count(0)
     receipts.locator("summary").click()
     expect(receipts.get_by_role("listitem")).to_have_count(3)
-    expect(receipts.get_by_role("listitem").first).to_contain_text(desk.agent)
+    expect(receipts.get_by_role("listitem").first).to_contain_text(workspace.agent)
 
 
-def test_a_workspace_s_terminal_is_one_button_away(office: Office, desk: Desk, visit: Visits) -> None:
-    office.inbox.ok("workspace", "set", desk.workspace_id, "--focus", "echo focused > focus.txt")
-    identity = desk.push(comments="Come over")
-    reader = visit(office)
+def test_a_workspace_s_terminal_is_one_button_away(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    server.inbox.ok("workspace", "set", workspace.workspace_id, "--focus", "echo focused > focus.txt")
+    identity = workspace.push(comments="Come over")
+    reader = visit(server)
     reader.open(identity)
     reader.page.get_by_role("button", name="Open session").click()
-    eventually((desk.path / "focus.txt").exists)
-    office.inbox.ok("workspace", "set", desk.workspace_id, "--focus", "echo 'no such window' >&2; exit 3")
+    eventually((workspace.path / "focus.txt").exists)
+    server.inbox.ok("workspace", "set", workspace.workspace_id, "--focus", "echo 'no such window' >&2; exit 3")
     reader.allow("409")
     reader.page.get_by_role("button", name="Open session").click()
     expect(reader.page.get_by_text("no such window").first).to_be_visible()
-    office.inbox.ok("workspace", "set", desk.workspace_id, "--no-focus")
+    server.inbox.ok("workspace", "set", workspace.workspace_id, "--no-focus")
     reader.page.reload()
     expect(reader.of(identity)).to_be_visible()
     expect(reader.page.get_by_role("button", name="Open session")).to_have_count(0)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from playwright.sync_api import Route, expect
 
-from tests.browser.reader import Visits
+from tests.browser.browser_page import BrowserTabs
 from tests.server.agents import at
-from tests.server.office import Desk, Office
+from tests.server.running_server import RunningServer, WorkspaceClient
 
 CARET = "[document.activeElement.id, document.activeElement.selectionStart, document.activeElement.selectionEnd]"
 
 
-def test_a_draft_survives_a_reload_and_belongs_to_its_entry(office: Office, desk: Desk, visit: Visits) -> None:
-    first, second = desk.push(comments="First"), desk.push(comments="Second")
-    reader = visit(office)
+def test_a_draft_survives_a_reload_and_belongs_to_its_entry(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    first, second = workspace.push(comments="First"), workspace.push(comments="Second")
+    reader = visit(server)
     reader.open(first)
     reader.reply.fill("For the first")
     reader.open(second)
@@ -30,14 +30,14 @@ def test_a_draft_survives_a_reload_and_belongs_to_its_entry(office: Office, desk
     reader.page.reload()
     expect(reader.conversation).to_contain_text("For the first")
     expect(reader.reply).to_have_value("")
-    assert office.entry(first)["replies"] == 1
+    assert server.entry(first)["replies"] == 1
 
 
-def test_typing_goes_on_while_everything_around_it_changes(office: Office, desk: Desk, visit: Visits) -> None:
+def test_typing_goes_on_while_everything_around_it_changes(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
     """The entry's own receipts, a new entry above it and a file of it change; caret, selection and focus stay."""
-    desk.write("notes.md", "# Before\n")
-    identity = desk.push("notes.md", comments="Type here")
-    reader = visit(office)
+    workspace.write("notes.md", "# Before\n")
+    identity = workspace.push("notes.md", comments="Type here")
+    reader = visit(server)
     reader.open(identity)
     reader.send("An earlier reply")
     expect(reader.conversation).to_contain_text("An earlier reply")
@@ -45,12 +45,12 @@ def test_typing_goes_on_while_everything_around_it_changes(office: Office, desk:
     reader.page.keyboard.type("Dear agent")
     reader.press("ArrowLeft", "ArrowLeft", "Shift+ArrowLeft")
     before = reader.value(CARET)
-    with at(desk) as agent:
+    with at(workspace) as agent:
         agent.ok("inbox_read")
         expect(reader.conversation.locator(".seen")).to_contain_text("Seen by")
         pushed = agent.ok("inbox_push", comments="Meanwhile")["entryId"]
         expect(reader.row(pushed)).to_be_visible()
-    office.person.put(f"/api/inbox/{pushed}/read")
+    server.person.put(f"/api/inbox/{pushed}/read")
     expect(reader.row(pushed)).to_have_attribute("data-read", "true")
     assert reader.value(CARET) == before
     expect(reader.reply).to_be_focused()
@@ -59,9 +59,11 @@ def test_typing_goes_on_while_everything_around_it_changes(office: Office, desk:
     expect(reader.reply).to_have_value("Dear agXnt")  # in place of what was selected
 
 
-def test_a_reply_whose_answer_was_lost_is_sent_again_and_stored_once(office: Office, desk: Desk, visit: Visits) -> None:
-    identity = desk.push(comments="Say it once")
-    reader = visit(office)
+def test_a_reply_whose_answer_was_lost_is_sent_again_and_stored_once(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    identity = workspace.push(comments="Say it once")
+    reader = visit(server)
     reader.allow("ERR_")
     reader.open(identity)
     keys: list[str | None] = []
@@ -82,12 +84,14 @@ def test_a_reply_whose_answer_was_lost_is_sent_again_and_stored_once(office: Off
     expect(reader.conversation.get_by_role("listitem").filter(has_text="Only once")).to_have_count(1)
     assert keys[0]
     assert set(keys) == {keys[0]}
-    assert [reply["body"] for reply in office.conversation(identity)[1]] == ["Only once"]
+    assert [reply["body"] for reply in server.conversation(identity)[1]] == ["Only once"]
 
 
-def test_a_reply_that_is_refused_says_why_and_keeps_the_words(office: Office, desk: Desk, visit: Visits) -> None:
-    identity = desk.push(comments="Refused")
-    reader = visit(office)
+def test_a_reply_that_is_refused_says_why_and_keeps_the_words(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    identity = workspace.push(comments="Refused")
+    reader = visit(server)
     reader.allow("503")
     reader.open(identity)
     refusal = {"ok": False, "error": {"code": "store_busy", "message": "the store is busy", "hint": "Try again."}}
@@ -101,10 +105,10 @@ def test_a_reply_that_is_refused_says_why_and_keeps_the_words(office: Office, de
     expect(reader.reply).to_have_value("")
 
 
-def test_two_tabs_do_not_lose_each_other_s_drafts(office: Office, desk: Desk, visit: Visits) -> None:
-    first, second = desk.push(comments="In one tab"), desk.push(comments="In the other")
-    reader = visit(office)
-    other = visit.tab(office, reader.context)
+def test_two_tabs_do_not_lose_each_other_s_drafts(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    first, second = workspace.push(comments="In one tab"), workspace.push(comments="In the other")
+    reader = visit(server)
+    other = visit.tab(server, reader.context)
     other.go(f"/inbox/{second}")
     reader.open(first)
     reader.reply.fill("One")
@@ -115,11 +119,11 @@ def test_two_tabs_do_not_lose_each_other_s_drafts(office: Office, desk: Desk, vi
     expect(other.reply).to_have_value("Other")
 
 
-def test_the_same_words_can_be_said_twice(office: Office, desk: Desk, visit: Visits) -> None:
-    identity = desk.push(comments="Twice")
-    reader = visit(office)
+def test_the_same_words_can_be_said_twice(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    identity = workspace.push(comments="Twice")
+    reader = visit(server)
     reader.open(identity)
     for number in (1, 2):
         reader.send("Yes")
         expect(reader.conversation.get_by_role("listitem").filter(has_text="Yes")).to_have_count(number)
-    assert [reply["body"] for reply in office.conversation(identity)[1]] == ["Yes", "Yes"]
+    assert [reply["body"] for reply in server.conversation(identity)[1]] == ["Yes", "Yes"]

@@ -12,9 +12,9 @@ from playwright.sync_api import expect
 
 import postroom
 from postroom import mail
-from tests.browser.reader import Visits
+from tests.browser.browser_page import BrowserTabs
 from tests.server.conftest import MANY
-from tests.server.office import Desk, Office
+from tests.server.running_server import RunningServer, WorkspaceClient
 
 EVIL = "<img src=x onerror=window.ran=1><script>window.ran=2</script>"
 SHORT = '"><svg onload=window.ran=3>'
@@ -33,8 +33,8 @@ MARKDOWN = f"""# {EVIL}
 
 
 class Hostile(NamedTuple):
-    office: Office
-    desk: Desk
+    server: RunningServer
+    workspace: WorkspaceClient
     entry: str
     question: str
     thread: str
@@ -43,31 +43,43 @@ class Hostile(NamedTuple):
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
     """Every text that somebody else chooses, chosen badly."""
-    office = Office(tmp_path_factory.mktemp("hostile"), "--rate", MANY).open()
-    desk = office.desk(f"Label {SHORT}", f"agent {SHORT}")
+    server = RunningServer(tmp_path_factory.mktemp("hostile"), "--rate", MANY).open()
+    workspace = server.add_workspace(f"Label {SHORT}", f"agent {SHORT}")
     name = f"{SHORT}.md".replace("/", "")
-    desk.write(name, MARKDOWN)
-    desk.write("page.html", EVIL)
-    desk.write("picture.svg", f'<svg xmlns="http://www.w3.org/2000/svg" onload="window.ran=7">{EVIL}</svg>')
-    entry = desk.push(name, "page.html", "picture.svg", comments=MARKDOWN)
-    question = office.ask(desk.agent, f"Choose {EVIL}", "--choice", f"One {SHORT}", "--choice", f"Two {SHORT}")
-    run = office.inbox
-    sent = run.ok("send", "--from", "user", "--to", desk.agent, "--subject", f"Subject {EVIL}", "--run", f"run {SHORT}", "--body", MARKDOWN)
+    workspace.write(name, MARKDOWN)
+    workspace.write("page.html", EVIL)
+    workspace.write("picture.svg", f'<svg xmlns="http://www.w3.org/2000/svg" onload="window.ran=7">{EVIL}</svg>')
+    entry = workspace.push(name, "page.html", "picture.svg", comments=MARKDOWN)
+    question = server.ask(workspace.agent, f"Choose {EVIL}", "--choice", f"One {SHORT}", "--choice", f"Two {SHORT}")
+    run = server.inbox
+    sent = run.ok(
+        "send", "--from", "user", "--to", workspace.agent, "--subject", f"Subject {EVIL}", "--run", f"run {SHORT}", "--body", MARKDOWN
+    )
     thread: str = sent["thread"]["thread_id"]
-    run.ok("claim", "--agent", desk.agent, "--thread", thread)
+    run.ok("claim", "--agent", workspace.agent, "--thread", thread)
     choices = json.dumps({"choices": [f"Yes {SHORT}", f"No {SHORT}"]})
     run.ok(
-        "update", "--agent", desk.agent, "--thread", thread, "--status", "blocked", "--summary", f"Sum {EVIL}", "--payload-json", choices
+        "update",
+        "--agent",
+        workspace.agent,
+        "--thread",
+        thread,
+        "--status",
+        "blocked",
+        "--summary",
+        f"Sum {EVIL}",
+        "--payload-json",
+        choices,
     )
-    office.notify(f"job {SHORT}", MARKDOWN)
+    server.notify(f"job {SHORT}", MARKDOWN)
     store = postroom.open(str(run.db))
     session = f"box/../ {SHORT}"
     mail.set_policy(store, session, max_retries=0)
     mail.enqueue(store, {"msg_id": f"id {SHORT}", "from": f"sender {SHORT}", "to": session, "payload": EVIL})
     mail.dequeue(store, session)
     mail.nack(store, session, f"id {SHORT}", f"reason {EVIL}")
-    yield Hostile(office, desk, entry, question, thread)
-    assert office.close() == 0
+    yield Hostile(server, workspace, entry, question, thread)
+    assert server.close() == 0
 
 
 def _views(hostile: Hostile) -> dict[str, tuple[str, list[str]]]:
@@ -96,8 +108,8 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("views", VIEWS.values(), ids=VIEWS)
-def test_a_script_in_any_text_is_shown_and_does_not_run(hostile: Hostile, visit: Visits, views: tuple[str, ...]) -> None:
-    reader = visit(hostile.office, "/settings")
+def test_a_script_in_any_text_is_shown_and_does_not_run(hostile: Hostile, visit: BrowserTabs, views: tuple[str, ...]) -> None:
+    reader = visit(hostile.server, "/settings")
     for view in views:
         path, texts = _views(hostile)[view]
         reader.go(path)
@@ -108,8 +120,8 @@ def test_a_script_in_any_text_is_shown_and_does_not_run(hostile: Hostile, visit:
         assert reader.value("window.ran ?? null") is None, view
 
 
-def test_the_palette_and_the_toasts_show_it_too(hostile: Hostile, visit: Visits) -> None:
-    reader = visit(hostile.office)
+def test_the_palette_and_the_toasts_show_it_too(hostile: Hostile, visit: BrowserTabs) -> None:
+    reader = visit(hostile.server)
     expect(reader.rows.first).to_be_visible()
     reader.press("Control+k")
     reader.page.keyboard.type("choose")
@@ -117,8 +129,8 @@ def test_the_palette_and_the_toasts_show_it_too(hostile: Hostile, visit: Visits)
     assert reader.value("window.ran ?? null") is None
 
 
-def test_a_mailbox_of_any_name_can_be_reached_and_emptied(hostile: Hostile, visit: Visits) -> None:
-    reader = visit(hostile.office, "/mailboxes")
+def test_a_mailbox_of_any_name_can_be_reached_and_emptied(hostile: Hostile, visit: BrowserTabs) -> None:
+    reader = visit(hostile.server, "/mailboxes")
     session = f"box/../ {SHORT}"
     reader.main.get_by_role("link", name=session).click()
     reader.expect_path(f"/mailboxes/{quote(session, safe='')}")

@@ -6,19 +6,19 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.reader import Reader, Visits
+from tests.browser.browser_page import BrowserPage, BrowserTabs
 from tests.cli.process import eventually
-from tests.server.office import Desk, Office
+from tests.server.running_server import RunningServer, WorkspaceClient
 
 NO_MOUSE = "for (const type of ['pointerdown', 'mousedown', 'touchstart']) addEventListener(type, () => { window.touched = true }, true)"
 KEYS = ("j", "k", "Enter", "o", "e", "u", "r", "Delete", "#", "/", "g i", "g t", "g r", "g m", "g q", "g a", "z", "?", "Ctrl")
 
 
-def test_a_day_at_the_inbox_without_a_mouse(emptied: Office, visit: Visits) -> None:
-    desk = emptied.desk("Macro thesis")
-    doomed, plain = desk.push(comments="Delete me"), desk.push(comments="A plain one")
-    waiter = emptied.inbox.start("ask", "--from", desk.agent, "--question", "Ship it?", "--choice", "yes", "--choice", "no", "--json")
-    asked = emptied.entry_from(desk.agent, open="true")["id"]
+def test_a_day_at_the_inbox_without_a_mouse(emptied: RunningServer, visit: BrowserTabs) -> None:
+    workspace = emptied.add_workspace("Macro thesis")
+    doomed, plain = workspace.push(comments="Delete me"), workspace.push(comments="A plain one")
+    waiter = emptied.inbox.start("ask", "--from", workspace.agent, "--question", "Ship it?", "--choice", "yes", "--choice", "no", "--json")
+    asked = emptied.entry_from(workspace.agent, open="true")["id"]
     reader = visit(emptied, clock=True, scripts=(NO_MOUSE,))
     expect(reader.rows).to_have_count(3)
 
@@ -66,7 +66,7 @@ def test_a_day_at_the_inbox_without_a_mouse(emptied: Office, visit: Visits) -> N
     assert reader.value("window.touched") is None
 
 
-def _tab_to(reader: Reader, name: str) -> None:
+def _tab_to(reader: BrowserPage, name: str) -> None:
     """Press Tab until the focus is on a button of that name."""
     for _ in range(60):
         reader.press("Tab")
@@ -75,9 +75,9 @@ def _tab_to(reader: Reader, name: str) -> None:
     raise AssertionError(f"Tab never comes to {name}")
 
 
-def test_j_and_k_and_arrows_move_and_open_the_neighbour(emptied: Office, visit: Visits) -> None:
-    desk = emptied.desk()
-    third, second, first = (desk.push(comments=text) for text in ("Third", "Second", "First"))
+def test_j_and_k_and_arrows_move_and_open_the_neighbour(emptied: RunningServer, visit: BrowserTabs) -> None:
+    workspace = emptied.add_workspace()
+    third, second, first = (workspace.push(comments=text) for text in ("Third", "Second", "First"))
     reader = visit(emptied)
     expect(reader.rows).to_have_count(3)
     reader.press("j", "j")
@@ -104,17 +104,17 @@ def test_j_and_k_and_arrows_move_and_open_the_neighbour(emptied: Office, visit: 
     reader.expect_path("/")
 
 
-def test_g_goes_to_the_rooms(office: Office, visit: Visits) -> None:
-    reader = visit(office, "/settings")
+def test_g_goes_to_the_rooms(server: RunningServer, visit: BrowserTabs) -> None:
+    reader = visit(server, "/settings")
     rooms = {"t": "/threads", "r": "/runs", "m": "/mailboxes", "q": "/queues", "a": "/agents", "i": "/"}
     for key, path in rooms.items():
         reader.press("g", key)
         reader.expect_path(path)
 
 
-def test_no_key_acts_while_something_is_typed(office: Office, desk: Desk, visit: Visits) -> None:
-    identity = desk.push(comments="Careful")
-    reader = visit(office)
+def test_no_key_acts_while_something_is_typed(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    identity = workspace.push(comments="Careful")
+    reader = visit(server)
     reader.open(identity)
     expect(reader.reply).to_be_visible()
     reader.press("r")
@@ -128,21 +128,21 @@ def test_no_key_acts_while_something_is_typed(office: Office, desk: Desk, visit:
     reader.press("/")
     reader.page.keyboard.type("#e")
     expect(reader.search).to_have_value("#e")
-    eventually(lambda: office.entry(identity)["readAt"] is not None)
+    eventually(lambda: server.entry(identity)["readAt"] is not None)
 
 
-def test_keys_with_modifiers_are_the_browser_s(office: Office, desk: Desk, visit: Visits) -> None:
+def test_keys_with_modifiers_are_the_browser_s(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
     """Ctrl-R is a reload, not a reply; Ctrl-E and Alt-J are nobody's."""
-    identity = desk.push(comments="Modified")
-    reader = visit(office)
+    identity = workspace.push(comments="Modified")
+    reader = visit(server)
     expect(reader.row(identity)).to_be_visible()
     reader.press("Control+e", "Alt+j", "Control+u", "Meta+#")
     expect(reader.cursor).to_have_count(0)
     expect(reader.row(identity)).to_have_attribute("data-read", "false")
 
 
-def test_a_question_mark_explains_the_keys(office: Office, visit: Visits) -> None:
-    reader = visit(office)
+def test_a_question_mark_explains_the_keys(server: RunningServer, visit: BrowserTabs) -> None:
+    reader = visit(server)
     reader.press("?")
     explained = reader.dialog("Keyboard shortcuts")
     expect(explained).to_be_visible()
@@ -155,9 +155,9 @@ def test_a_question_mark_explains_the_keys(office: Office, visit: Visits) -> Non
     expect(explained).to_have_count(0)
 
 
-def test_the_palette_goes_everywhere_and_finds_entries(office: Office, desk: Desk, visit: Visits) -> None:
-    identity = desk.push(comments="Quarterly zebra report")
-    reader = visit(office)
+def test_the_palette_goes_everywhere_and_finds_entries(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    identity = workspace.push(comments="Quarterly zebra report")
+    reader = visit(server)
     palette = reader.dialog("Command palette")
     reader.press("Control+k")
     field = palette.get_by_role("combobox")
@@ -182,9 +182,11 @@ def test_the_palette_goes_everywhere_and_finds_entries(office: Office, desk: Des
     expect(reader.of(identity)).to_be_visible()
 
 
-def test_the_palette_opens_while_something_is_typed_and_gives_the_focus_back(office: Office, desk: Desk, visit: Visits) -> None:
-    identity = desk.push(comments="Focus")
-    reader = visit(office)
+def test_the_palette_opens_while_something_is_typed_and_gives_the_focus_back(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    identity = workspace.push(comments="Focus")
+    reader = visit(server)
     reader.open(identity)
     reader.press("r")
     reader.page.keyboard.type("Half")

@@ -9,17 +9,17 @@ from playwright.sync_api import Locator, expect
 
 import postroom
 from postroom import people
-from tests.browser.reader import Reader, Visits
-from tests.server.office import Desk, Office
+from tests.browser.browser_page import BrowserPage, BrowserTabs
+from tests.server.running_server import RunningServer, WorkspaceClient
 
 
-def _seeded(office: Office, text: str, when: datetime) -> str:
+def _seeded(server: RunningServer, text: str, when: datetime) -> str:
     """An entry as it was pushed back then."""
-    store = postroom.open(str(office.inbox.db))
+    store = postroom.open(str(server.inbox.db))
     return people.seed(store, workspace_id="ws-past", workspace_label="The past", comments=text, ts=int(when.timestamp() * 1000)).id
 
 
-def _groups(reader: Reader) -> Locator:
+def _groups(reader: BrowserPage) -> Locator:
     return reader.entries.locator(".group")
 
 
@@ -28,21 +28,21 @@ def _noon(days_ago: int) -> datetime:
     return today - timedelta(days=days_ago)
 
 
-def test_entries_are_grouped_by_date_newest_first(emptied: Office, visit: Visits) -> None:
+def test_entries_are_grouped_by_date_newest_first(emptied: RunningServer, visit: BrowserTabs) -> None:
     old = _noon(12)
     texts = {"Long ago": old, "The day before": _noon(1), "A bit earlier": _noon(1) + timedelta(hours=1)}
     for text, when in texts.items():
         _seeded(emptied, text, when)
-    emptied.desk().push(comments="Just now")
+    emptied.add_workspace().push(comments="Just now")
     reader = visit(emptied)
     expect(reader.rows).to_have_text([re.compile(text) for text in ("Just now", "A bit earlier", "The day before", "Long ago")])
     expect(_groups(reader)).to_have_text([re.compile("Today"), re.compile("Yesterday"), re.compile(f"{old:%A} {old.day} {old:%B}")])
 
 
-def test_entries_can_be_grouped_by_workspace_which_is_remembered(emptied: Office, visit: Visits) -> None:
-    thesis, billing = emptied.desk("Macro thesis"), emptied.desk("Billing")
-    for desk in (thesis, billing, thesis):
-        desk.push(comments=f"From {desk.label}")
+def test_entries_can_be_grouped_by_workspace_which_is_remembered(emptied: RunningServer, visit: BrowserTabs) -> None:
+    thesis, billing = emptied.add_workspace("Macro thesis"), emptied.add_workspace("Billing")
+    for workspace in (thesis, billing, thesis):
+        workspace.push(comments=f"From {workspace.label}")
     reader = visit(emptied)
     expect(_groups(reader)).to_have_text([re.compile("Today")])
     reader.page.get_by_role("combobox", name="Group by").select_option("workspace")
@@ -58,11 +58,11 @@ def test_entries_can_be_grouped_by_workspace_which_is_remembered(emptied: Office
     expect(_groups(reader)).to_have_count(2)
 
 
-def test_filters_show_what_they_say_and_follow_what_happens(emptied: Office, visit: Visits) -> None:
-    desk, other = emptied.desk(), emptied.desk()
-    read, unread = desk.push(comments="Read"), other.push(comments="Unread")
+def test_filters_show_what_they_say_and_follow_what_happens(emptied: RunningServer, visit: BrowserTabs) -> None:
+    workspace, other = emptied.add_workspace(), emptied.add_workspace()
+    read, unread = workspace.push(comments="Read"), other.push(comments="Unread")
     emptied.person.put(f"/api/inbox/{read}/read")
-    asked = emptied.ask(desk.agent, "A question?")
+    asked = emptied.ask(workspace.agent, "A question?")
     reader = visit(emptied)
     expect(reader.rows).to_have_count(3)
     expect(reader.filter("All")).to_have_attribute("aria-pressed", "true")
@@ -71,19 +71,19 @@ def test_filters_show_what_they_say_and_follow_what_happens(emptied: Office, vis
     expect(reader.filter("All")).to_have_attribute("aria-pressed", "false")
     expect(reader.rows).to_have_count(2)
     expect(reader.row(read)).to_have_count(0)
-    fresh = desk.push(comments="Fresh and unread")
+    fresh = workspace.push(comments="Fresh and unread")
     expect(reader.row(fresh)).to_be_visible()
     reader.filter("Questions").click()
     expect(reader.rows).to_have_count(1)
     expect(reader.row(asked)).to_be_visible()
     reader.filter("All").click()
     expect(reader.rows).to_have_count(4)
-    workspace = reader.page.get_by_role("combobox", name="Workspace")
-    expect(workspace.locator("option").first).to_have_text("All workspaces")
-    workspace.select_option(label=other.label)
+    choice = reader.page.get_by_role("combobox", name="Workspace")
+    expect(choice.locator("option").first).to_have_text("All workspaces")
+    choice.select_option(label=other.label)
     expect(reader.rows).to_have_count(1)
     expect(reader.row(unread)).to_be_visible()
-    desk.push(comments="Of the other workspace")
+    workspace.push(comments="Of the other workspace")
     here = other.push(comments="Of this workspace")
     expect(reader.row(here)).to_be_visible()
     expect(reader.rows).to_have_count(2)
@@ -91,9 +91,9 @@ def test_filters_show_what_they_say_and_follow_what_happens(emptied: Office, vis
     expect(reader.rows).to_have_count(6)
 
 
-def test_opening_an_unread_entry_under_the_filter_does_not_pull_it_away(emptied: Office, visit: Visits) -> None:
-    desk = emptied.desk()
-    identity = desk.push(comments="Stay while I read you")
+def test_opening_an_unread_entry_under_the_filter_does_not_pull_it_away(emptied: RunningServer, visit: BrowserTabs) -> None:
+    workspace = emptied.add_workspace()
+    identity = workspace.push(comments="Stay while I read you")
     reader = visit(emptied)
     reader.filter("Unread").click()
     reader.open(identity)
@@ -101,10 +101,10 @@ def test_opening_an_unread_entry_under_the_filter_does_not_pull_it_away(emptied:
     expect(reader.of(identity)).to_be_visible()
 
 
-def test_search_finds_words_anywhere_and_says_when_there_is_no_hit(emptied: Office, visit: Visits) -> None:
-    desk = emptied.desk("Macro thesis")
-    desk.write("reports/zebra.md", "# Stripes\n")
-    by_path, by_words = desk.push("reports/zebra.md"), desk.push(comments="The café is closed")
+def test_search_finds_words_anywhere_and_says_when_there_is_no_hit(emptied: RunningServer, visit: BrowserTabs) -> None:
+    workspace = emptied.add_workspace("Macro thesis")
+    workspace.write("reports/zebra.md", "# Stripes\n")
+    by_path, by_words = workspace.push("reports/zebra.md"), workspace.push(comments="The café is closed")
     reader = visit(emptied)
     expect(reader.rows).to_have_count(2)
     reader.search.fill("zebr")
@@ -121,13 +121,13 @@ def test_search_finds_words_anywhere_and_says_when_there_is_no_hit(emptied: Offi
     expect(reader.search).to_have_value("")
 
 
-def test_the_title_counts_what_is_unread(emptied: Office, visit: Visits) -> None:
-    desk = emptied.desk()
+def test_the_title_counts_what_is_unread(emptied: RunningServer, visit: BrowserTabs) -> None:
+    workspace = emptied.add_workspace()
     reader = visit(emptied)
     expect(reader.page).to_have_title("Postroom")
-    first = desk.push(comments="One")
+    first = workspace.push(comments="One")
     expect(reader.page).to_have_title("(1) Postroom")
-    second = desk.push(comments="Two")
+    second = workspace.push(comments="Two")
     expect(reader.page).to_have_title("(2) Postroom")
     reader.open(first)
     expect(reader.page).to_have_title("(1) Postroom")
@@ -139,18 +139,18 @@ def test_the_title_counts_what_is_unread(emptied: Office, visit: Visits) -> None
     expect(reader.page).to_have_title(re.compile(r"^\(1\) "))
 
 
-def test_a_row_previews_what_it_holds(office: Office, desk: Desk, visit: Visits) -> None:
-    desk.write("report.md", "# The report\n")
-    with_words = desk.push(comments="**Bold** words with `code` and a [link](https://example.com)\n\nA second paragraph")
-    with_document = desk.push("report.md")
-    reader = visit(office)
+def test_a_row_previews_what_it_holds(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    workspace.write("report.md", "# The report\n")
+    with_words = workspace.push(comments="**Bold** words with `code` and a [link](https://example.com)\n\nA second paragraph")
+    with_document = workspace.push("report.md")
+    reader = visit(server)
     expect(reader.row(with_words)).to_contain_text("Bold words with code and a link")
     expect(reader.row(with_words)).not_to_contain_text("**")
     expect(reader.row(with_document)).to_contain_text("report.md")
 
 
-def test_notices_are_in_a_room_of_their_own(emptied: Office, visit: Visits) -> None:
-    pushed = emptied.desk().push(comments="Of an agent")
+def test_notices_are_in_a_room_of_their_own(emptied: RunningServer, visit: BrowserTabs) -> None:
+    pushed = emptied.add_workspace().push(comments="Of an agent")
     notice = emptied.notify("backup", "Nightly backup done")
     reader = visit(emptied)
     expect(reader.row(pushed)).to_be_visible()

@@ -9,34 +9,34 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.reader import BROKEN_OFF, Visits
+from tests.browser.browser_page import BROKEN_OFF, BrowserTabs
 from tests.server.agents import at
 from tests.server.conftest import MANY
-from tests.server.office import Desk, Office
+from tests.server.running_server import RunningServer, WorkspaceClient
 
 LOOK_AGAIN = 20_000  # milliseconds, where there is no stream
 
 
-def test_what_an_agent_pushes_appears_without_a_reload(office: Office, desk: Desk, visit: Visits) -> None:
-    reader = visit(office)
-    with reader.same_page(), at(desk) as agent:
+def test_what_an_agent_pushes_appears_without_a_reload(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    reader = visit(server)
+    with reader.same_page(), at(workspace) as agent:
         identity = agent.ok("inbox_push", comments="The analysis is finished.")["entryId"]
         row = reader.row(identity)
-        expect(row).to_contain_text(desk.label)
+        expect(row).to_contain_text(workspace.label)
         expect(row).to_contain_text("The analysis is finished.")
         expect(row).to_have_attribute("data-read", "false")
 
 
-def test_a_blocked_worker_is_answered_by_a_button_and_wakes(office: Office, desk: Desk, visit: Visits) -> None:
-    reader = visit(office)
-    run = office.inbox
-    thread = run.ok("send", "--from", "user", "--to", desk.agent, "--subject", "Add the login page")["thread"]["thread_id"]
-    run.ok("claim", "--agent", desk.agent, "--thread", thread)
+def test_a_blocked_worker_is_answered_by_a_button_and_wakes(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    reader = visit(server)
+    run = server.inbox
+    thread = run.ok("send", "--from", "user", "--to", workspace.agent, "--subject", "Add the login page")["thread"]["thread_id"]
+    run.ok("claim", "--agent", workspace.agent, "--thread", thread)
     choices = json.dumps({"choices": ["E-mail", "Passkeys"]})
     said = ("--status", "blocked", "--summary", "Which auth?", "--payload-json", choices)
-    run.ok("update", "--agent", desk.agent, "--thread", thread, *said)
-    waiter = run.start("wait-reply", "--agent", desk.agent, "--thread", thread, "--json").sleeping()
-    row = reader.page.locator(".row", has_text="Which auth?").filter(has_text=desk.label)
+    run.ok("update", "--agent", workspace.agent, "--thread", thread, *said)
+    waiter = run.start("wait-reply", "--agent", workspace.agent, "--thread", thread, "--json").sleeping()
+    row = reader.page.locator(".row", has_text="Which auth?").filter(has_text=workspace.label)
     row.locator("a").first.click()
     group = reader.page.get_by_role("group", name="Choices")
     expect(group.get_by_role("button")).to_have_text([re.compile("E-mail"), re.compile("Passkeys")])
@@ -49,9 +49,11 @@ def test_a_blocked_worker_is_answered_by_a_button_and_wakes(office: Office, desk
     expect(reader.detail.locator(".question")).to_contain_text("Passkeys")
 
 
-def test_a_reply_reaches_the_agent_and_is_seen_once_it_was_read(office: Office, desk: Desk, visit: Visits) -> None:
-    reader = visit(office)
-    with at(desk) as agent:
+def test_a_reply_reaches_the_agent_and_is_seen_once_it_was_read(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    reader = visit(server)
+    with at(workspace) as agent:
         identity = agent.ok("inbox_push", comments="Done. Extend it?")["entryId"]
         reader.open(identity)
         reader.send("Yes, by a page")
@@ -61,39 +63,43 @@ def test_a_reply_reaches_the_agent_and_is_seen_once_it_was_read(office: Office, 
         with reader.same_page():
             (message,) = agent.ok("inbox_read")["messages"]
             assert (message["body"], message["verified"]) == ("Yes, by a page", True)
-            expect(said.locator(".seen")).to_contain_text(f"Seen by {desk.agent}")
+            expect(said.locator(".seen")).to_contain_text(f"Seen by {workspace.agent}")
 
 
-def test_what_is_read_and_deleted_elsewhere_is_so_here(office: Office, desk: Desk, visit: Visits) -> None:
-    identity = desk.push(comments="Read me elsewhere")
-    reader = visit(office)
+def test_what_is_read_and_deleted_elsewhere_is_so_here(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    identity = workspace.push(comments="Read me elsewhere")
+    reader = visit(server)
     expect(reader.row(identity)).to_have_attribute("data-read", "false")
     with reader.same_page():
-        office.person.put(f"/api/inbox/{identity}/read")
+        server.person.put(f"/api/inbox/{identity}/read")
         expect(reader.row(identity)).to_have_attribute("data-read", "true")
-        office.person.delete(f"/api/inbox/{identity}/read")
+        server.person.delete(f"/api/inbox/{identity}/read")
         expect(reader.row(identity)).to_have_attribute("data-read", "false")
-        office.person.delete(f"/api/inbox/{identity}")
+        server.person.delete(f"/api/inbox/{identity}")
         expect(reader.row(identity)).to_have_count(0)
 
 
-def test_an_entry_that_is_deleted_elsewhere_while_it_is_open_is_closed(office: Office, desk: Desk, visit: Visits) -> None:
-    identity = desk.push(comments="Soon gone")
-    reader = visit(office)
+def test_an_entry_that_is_deleted_elsewhere_while_it_is_open_is_closed(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    identity = workspace.push(comments="Soon gone")
+    reader = visit(server)
     reader.allow("404")
     reader.open(identity)
-    office.person.delete(f"/api/inbox/{identity}")
+    server.person.delete(f"/api/inbox/{identity}")
     expect(reader.row(identity)).to_have_count(0)
     expect(reader.main).not_to_contain_text("Soon gone")
 
 
-def test_without_a_stream_the_page_looks_again_every_20_seconds(office: Office, desk: Desk, visit: Visits) -> None:
-    reader = visit(office, clock=True)
+def test_without_a_stream_the_page_looks_again_every_20_seconds(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    reader = visit(server, clock=True)
     reader.allow("ERR_FAILED")
     reader.page.route("**/api/events*", lambda route: route.abort())
     reader.page.reload()
     expect(reader.connection).to_have_text("Disconnected. Looking again every 20 s.")
-    identity = desk.push(comments="Found by looking")
+    identity = workspace.push(comments="Found by looking")
     with reader.same_page():
         expect(reader.row(identity)).to_have_count(0)
         reader.page.clock.fast_forward(LOOK_AGAIN)
@@ -101,23 +107,25 @@ def test_without_a_stream_the_page_looks_again_every_20_seconds(office: Office, 
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["asked to stop", "killed"])
-def test_a_server_that_comes_back_is_found_and_what_was_missed_is_shown(found: Callable[..., Office], visit: Visits, killed: bool) -> None:
-    office = found("--rate", MANY).open()
-    desk = office.desk()
-    before = desk.push(comments="Before")
-    reader = visit(office, clock=True)
+def test_a_server_that_comes_back_is_found_and_what_was_missed_is_shown(
+    found: Callable[..., RunningServer], visit: BrowserTabs, killed: bool
+) -> None:
+    server = found("--rate", MANY).open()
+    workspace = server.add_workspace()
+    before = workspace.push(comments="Before")
+    reader = visit(server, clock=True)
     reader.allow(BROKEN_OFF)
     reader.open(before)
     reader.reply.fill("Half a sent")
     expect(reader.connection).to_have_text("Live")
-    port = office.url.rpartition(":")[2]
+    port = server.url.rpartition(":")[2]
     with reader.same_page():
-        office.kill() if killed else office.close()
+        server.kill() if killed else server.close()
         expect(reader.connection).to_contain_text("Disconnected")
         expect(reader.page.locator("html")).to_have_attribute("data-live", "away")
-        office.inbox.ok("push", "--agent", desk.agent, "--comments", "While nobody listened")
-        office.open("--port", port)
-        after = desk.push(comments="Afterwards")
+        server.inbox.ok("push", "--agent", workspace.agent, "--comments", "While nobody listened")
+        server.open("--port", port)
+        after = workspace.push(comments="Afterwards")
         reader.page.clock.fast_forward(LOOK_AGAIN)
         reader.expect_live()
         expect(reader.connection).to_have_text("Live")

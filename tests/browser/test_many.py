@@ -10,9 +10,9 @@ from playwright.sync_api import Locator, expect
 
 from bench.serving import fill
 from tests.browser import glances
-from tests.browser.reader import Reader, Visits
+from tests.browser.browser_page import BrowserPage, BrowserTabs
 from tests.server.conftest import MANY
-from tests.server.office import Desk, Office
+from tests.server.running_server import RunningServer, WorkspaceClient
 
 SIZE, ROWS = 10_000, 200
 OLDEST = "9e3779b1-0000-4000-8000-000000000001"  # as `fill` names it
@@ -26,14 +26,14 @@ HALFWAY = "list => { list.scrollTop = 1500 }"
 
 
 @pytest.fixture(scope="module")
-def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Office, Desk]]:
-    office = Office(tmp_path_factory.mktemp("many"), "--rate", MANY)
-    office.ready = {"url": "http://127.0.0.1:1"}  # nobody listens yet
-    desk = office.desk("Atlas", "atlas")
-    fill(str(office.inbox.db), SIZE)
-    office.open()
-    yield office, desk
-    assert office.close() == 0
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, WorkspaceClient]]:
+    server = RunningServer(tmp_path_factory.mktemp("many"), "--rate", MANY)
+    server.ready = {"url": "http://127.0.0.1:1"}  # nobody listens yet
+    workspace = server.add_workspace("Atlas", "atlas")
+    fill(str(server.inbox.db), SIZE)
+    server.open()
+    yield server, workspace
+    assert server.close() == 0
 
 
 def _top(locator: Locator) -> float:
@@ -42,7 +42,7 @@ def _top(locator: Locator) -> float:
     return box["y"]
 
 
-def _in_the_middle(reader: Reader) -> Locator:
+def _in_the_middle(reader: BrowserPage) -> Locator:
     """A row that stands in the middle of the list after it was scrolled a bit."""
     expect(reader.rows.first).to_be_visible()
     before = reader.rows.first.get_attribute("data-id")
@@ -56,9 +56,9 @@ def _in_the_middle(reader: Reader) -> Locator:
     return reader.row(reader.page.evaluate(find, middle))
 
 
-def test_the_far_end_is_reached_with_few_rows_at_a_time(crowded: tuple[Office, Desk], visit: Visits) -> None:
-    office, _ = crowded
-    reader = visit(office)
+def test_the_far_end_is_reached_with_few_rows_at_a_time(crowded: tuple[RunningServer, WorkspaceClient], visit: BrowserTabs) -> None:
+    server, _ = crowded
+    reader = visit(server)
     expect(reader.rows.first).to_be_visible()
     assert reader.rows.count() < ROWS
     reader.page.wait_for_function(TO_THE_END, arg=OLDEST, polling=30)
@@ -66,21 +66,21 @@ def test_the_far_end_is_reached_with_few_rows_at_a_time(crowded: tuple[Office, D
     expect(reader.row(OLDEST)).to_contain_text("a decision; see the report. 1")
     assert reader.value("window.most") < ROWS
     reader.entries.evaluate("list => { list.scrollTop = 0 }")
-    newest = office.get("/api/inbox/history", limit="1")["entries"][0]["id"]
+    newest = server.get("/api/inbox/history", limit="1")["entries"][0]["id"]
     expect(reader.row(newest)).to_be_in_viewport()
     assert reader.rows.count() < ROWS
 
 
-def test_what_arrives_does_not_move_what_is_looked_at(crowded: tuple[Office, Desk], visit: Visits) -> None:
-    office, desk = crowded
-    reader = visit(office)
+def test_what_arrives_does_not_move_what_is_looked_at(crowded: tuple[RunningServer, WorkspaceClient], visit: BrowserTabs) -> None:
+    server, workspace = crowded
+    reader = visit(server)
     row = _in_the_middle(reader)
     before = _top(row)
-    pushed = desk.push(comments="Above all others")
+    pushed = workspace.push(comments="Above all others")
     button = reader.page.get_by_role("button", name="1 new entry")
     expect(button).to_be_visible()
     assert _top(row) == pytest.approx(before, abs=1)
-    desk.push(comments="And one more")
+    workspace.push(comments="And one more")
     expect(reader.page.get_by_role("button", name="2 new entries")).to_be_visible()
     assert _top(row) == pytest.approx(before, abs=1)
     reader.page.get_by_role("button", name="2 new entries").click()
@@ -88,26 +88,26 @@ def test_what_arrives_does_not_move_what_is_looked_at(crowded: tuple[Office, Des
     expect(reader.page.get_by_role("button", name=re.compile(r"new entr(y|ies)"))).to_have_count(0)
 
 
-def test_what_is_deleted_above_does_not_move_what_is_looked_at(crowded: tuple[Office, Desk], visit: Visits) -> None:
-    office, desk = crowded
-    doomed = desk.push(comments="Deleted elsewhere")
-    reader = visit(office)
+def test_what_is_deleted_above_does_not_move_what_is_looked_at(crowded: tuple[RunningServer, WorkspaceClient], visit: BrowserTabs) -> None:
+    server, workspace = crowded
+    doomed = workspace.push(comments="Deleted elsewhere")
+    reader = visit(server)
     expect(reader.row(doomed)).to_be_visible()
     row = _in_the_middle(reader)
     before = _top(row)
-    with office.listen(types="entry.deleted") as listener:
-        office.person.delete(f"/api/inbox/{doomed}")
+    with server.listen(types="entry.deleted") as listener:
+        server.person.delete(f"/api/inbox/{doomed}")
         listener.until("entry.deleted")
-    seen = desk.push(comments="So that we know the news has come")
+    seen = workspace.push(comments="So that we know the news has come")
     expect(reader.page.get_by_role("button", name="1 new entry")).to_be_visible()
     assert _top(row) == pytest.approx(before, abs=1)
     reader.page.get_by_role("button", name="1 new entry").click()
     expect(reader.row(seen)).to_be_in_viewport()
 
 
-def test_the_cursor_stays_in_view_however_far_it_goes(crowded: tuple[Office, Desk], visit: Visits) -> None:
-    office, _ = crowded
-    reader = visit(office)
+def test_the_cursor_stays_in_view_however_far_it_goes(crowded: tuple[RunningServer, WorkspaceClient], visit: BrowserTabs) -> None:
+    server, _ = crowded
+    reader = visit(server)
     expect(reader.rows.first).to_be_visible()
     for _ in range(60):
         reader.press("j")
@@ -116,12 +116,12 @@ def test_the_cursor_stays_in_view_however_far_it_goes(crowded: tuple[Office, Des
     assert reader.entries.evaluate("list => list.scrollTop") > 0
 
 
-def test_nothing_shifts_while_the_page_loads(crowded: tuple[Office, Desk], visit: Visits) -> None:
+def test_nothing_shifts_while_the_page_loads(crowded: tuple[RunningServer, WorkspaceClient], visit: BrowserTabs) -> None:
     """The browser's own measure: placeholders are as high as what replaces them."""
-    office, _ = crowded
-    reader = visit(office, scripts=(glances.SHIFTS,))
+    server, _ = crowded
+    reader = visit(server, scripts=(glances.SHIFTS,))
     expect(reader.rows.first).to_be_visible()
-    desk = crowded[1]
-    pushed = desk.push(comments="A live one")
+    workspace = crowded[1]
+    pushed = workspace.push(comments="A live one")
     expect(reader.row(pushed)).to_be_visible()
     assert reader.value("window.shift") < 0.1

@@ -7,35 +7,35 @@ import re
 from playwright.sync_api import Route, expect
 
 from tests.browser import glances
-from tests.browser.reader import Visits
+from tests.browser.browser_page import BrowserTabs
 from tests.cli.process import eventually
-from tests.server.office import Desk, Office
+from tests.server.running_server import RunningServer, WorkspaceClient
 
 
-def test_opening_an_entry_reads_it_and_has_an_address(office: Office, desk: Desk, visit: Visits) -> None:
-    identity = desk.push(comments="Look **here**")
-    reader = visit(office)
+def test_opening_an_entry_reads_it_and_has_an_address(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    identity = workspace.push(comments="Look **here**")
+    reader = visit(server)
     expect(reader.row(identity)).to_have_attribute("data-read", "false")
     detail = reader.open(identity)
     reader.expect_path(f"/inbox/{identity}")
     expect(reader.row(identity)).to_have_attribute("data-read", "true")
     expect(reader.row(identity).locator('a[aria-current="true"]')).to_have_count(1)
-    expect(detail.get_by_role("heading", level=1)).to_have_text(desk.label)
+    expect(detail.get_by_role("heading", level=1)).to_have_text(workspace.label)
     expect(detail.locator(".comments strong")).to_have_text("here")
-    eventually(lambda: office.entry(identity)["readBy"] == "user")
+    eventually(lambda: server.entry(identity)["readBy"] == "user")
 
 
-def test_a_read_row_looks_different_from_an_unread_one(office: Office, desk: Desk, visit: Visits) -> None:
-    unread, read = desk.push(comments="Unread"), desk.push(comments="Read")
-    office.person.put(f"/api/inbox/{read}/read")
-    reader = visit(office)
+def test_a_read_row_looks_different_from_an_unread_one(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    unread, read = workspace.push(comments="Unread"), workspace.push(comments="Read")
+    server.person.put(f"/api/inbox/{read}/read")
+    reader = visit(server)
     looks = [reader.row(identity).evaluate(glances.LOOKS) for identity in (unread, read)]
     assert looks[0] != looks[1]
 
 
-def test_read_state_survives_a_restart(own: Office, visit: Visits) -> None:
-    desk = own.desk()
-    read, unread = desk.push(comments="Opened"), desk.push(comments="Left alone")
+def test_read_state_survives_a_restart(own: RunningServer, visit: BrowserTabs) -> None:
+    workspace = own.add_workspace()
+    read, unread = workspace.push(comments="Opened"), workspace.push(comments="Left alone")
     reader = visit(own)
     reader.open(read)
     eventually(lambda: own.entry(read)["readAt"] is not None)
@@ -48,9 +48,9 @@ def test_read_state_survives_a_restart(own: Office, visit: Visits) -> None:
     expect(reader.row(unread)).to_have_attribute("data-read", "false")
 
 
-def test_the_address_of_an_entry_opens_it(office: Office, desk: Desk, visit: Visits) -> None:
-    first, second = desk.push(comments="First"), desk.push(comments="Second")
-    reader = visit(office, f"/inbox/{first}")
+def test_the_address_of_an_entry_opens_it(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    first, second = workspace.push(comments="First"), workspace.push(comments="Second")
+    reader = visit(server, f"/inbox/{first}")
     expect(reader.of(first).locator(".comments")).to_have_text("First")
     reader.open(second)
     reader.page.go_back()
@@ -59,15 +59,15 @@ def test_the_address_of_an_entry_opens_it(office: Office, desk: Desk, visit: Vis
     expect(reader.of(second)).to_be_visible()
 
 
-def test_the_address_of_nothing_says_so(office: Office, visit: Visits) -> None:
-    reader = visit(office, "/inbox/no-such-entry")
+def test_the_address_of_nothing_says_so(server: RunningServer, visit: BrowserTabs) -> None:
+    reader = visit(server, "/inbox/no-such-entry")
     reader.allow("404")
     expect(reader.main).to_contain_text(re.compile("not there|no entry"))
 
 
-def test_e_is_done_with_an_entry_and_goes_on_to_the_next(emptied: Office, visit: Visits) -> None:
-    desk = emptied.desk()
-    oldest, middle, newest = (desk.push(comments=text) for text in ("Oldest", "Middle", "Newest"))
+def test_e_is_done_with_an_entry_and_goes_on_to_the_next(emptied: RunningServer, visit: BrowserTabs) -> None:
+    workspace = emptied.add_workspace()
+    oldest, middle, newest = (workspace.push(comments=text) for text in ("Oldest", "Middle", "Newest"))
     reader = visit(emptied)
     reader.open(newest)
     reader.press("e")
@@ -79,10 +79,10 @@ def test_e_is_done_with_an_entry_and_goes_on_to_the_next(emptied: Office, visit:
     assert emptied.entry(oldest)["readAt"] is None
 
 
-def test_e_and_u_can_be_undone(emptied: Office, visit: Visits) -> None:
-    desk = emptied.desk()
-    identity = desk.push(comments="Read, or not?")
-    desk.push(comments="Another")
+def test_e_and_u_can_be_undone(emptied: RunningServer, visit: BrowserTabs) -> None:
+    workspace = emptied.add_workspace()
+    identity = workspace.push(comments="Read, or not?")
+    workspace.push(comments="Another")
     reader = visit(emptied)
     expect(reader.rows).to_have_count(2)
     reader.press("j", "j")
@@ -103,9 +103,9 @@ def test_e_and_u_can_be_undone(emptied: Office, visit: Visits) -> None:
     expect(reader.row(identity)).to_have_attribute("data-read", "true")
 
 
-def test_what_is_undone_at_once_is_told_in_that_order(emptied: Office, visit: Visits) -> None:
+def test_what_is_undone_at_once_is_told_in_that_order(emptied: RunningServer, visit: BrowserTabs) -> None:
     """The first word is slow on its way: the second, which takes it back, does not overtake it."""
-    identity = emptied.desk().push(comments="Read, no, unread")
+    identity = emptied.add_workspace().push(comments="Read, no, unread")
     reader = visit(emptied)
     held: list[Route] = []
     told: list[str] = []

@@ -9,17 +9,17 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser import glances
-from tests.browser.reader import Reader, Visits
-from tests.server.office import Desk, Office
+from tests.browser.browser_page import BrowserPage, BrowserTabs
+from tests.server.running_server import RunningServer, WorkspaceClient
 
 
-def _bright(reader: Reader) -> bool:
+def _bright(reader: BrowserPage) -> bool:
     return float(reader.value(glances.BRIGHTNESS)) > 128
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_follows_the_system_unless_it_is_told(office: Office, visit: Visits, scheme: Literal["light", "dark"]) -> None:
-    reader = visit(office, "/settings", color_scheme=scheme)
+def test_the_page_follows_the_system_unless_it_is_told(server: RunningServer, visit: BrowserTabs, scheme: Literal["light", "dark"]) -> None:
+    reader = visit(server, "/settings", color_scheme=scheme)
     assert _bright(reader) == (scheme == "light")
     for choice in ("Light", "Dark"):
         reader.main.get_by_role("radio", name=choice).check(force=True)
@@ -31,13 +31,13 @@ def test_the_page_follows_the_system_unless_it_is_told(office: Office, visit: Vi
     assert _bright(reader) == (scheme == "light")
 
 
-def test_settings_are_kept_in_the_browser(office: Office, visit: Visits) -> None:
-    reader = visit(office, "/settings")
+def test_settings_are_kept_in_the_browser(server: RunningServer, visit: BrowserTabs) -> None:
+    reader = visit(server, "/settings")
     reader.main.get_by_role("radio", name="Dark").check(force=True)
     assert "dark" in reader.value("localStorage.getItem('postroom.settings')").lower()
 
 
-def test_notifications_are_asked_for_only_when_somebody_wants_them(office: Office, visit: Visits) -> None:
+def test_notifications_are_asked_for_only_when_somebody_wants_them(server: RunningServer, visit: BrowserTabs) -> None:
     script = """
     window.asked = 0;
     window.Notification = class extends EventTarget {
@@ -45,7 +45,7 @@ def test_notifications_are_asked_for_only_when_somebody_wants_them(office: Offic
       static requestPermission() { window.asked += 1; window.Notification.permission = 'granted'; return Promise.resolve('granted') }
     }
     """
-    reader = visit(office, "/settings", scripts=(script,))
+    reader = visit(server, "/settings", scripts=(script,))
     button = reader.main.get_by_role("button", name="Allow notifications")
     expect(button).to_be_visible()
     assert reader.value("window.asked") == 0
@@ -54,23 +54,23 @@ def test_notifications_are_asked_for_only_when_somebody_wants_them(office: Offic
     expect(reader.main.get_by_role("switch", name=re.compile("notif", re.IGNORECASE))).to_be_visible()
 
 
-def test_who_signs_out_is_out_in_every_tab(office: Office, desk: Desk, visit: Visits) -> None:
-    reader = visit(office)
-    other = visit.tab(office, reader.context)
+def test_who_signs_out_is_out_in_every_tab(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    reader = visit(server)
+    other = visit.tab(server, reader.context)
     other.allow("401")
     reader.allow("401")
     other.go("/settings")
     other.expect_live()
     other.main.get_by_role("button", name="Sign out").click()
     expect(other.page.locator("html")).to_have_attribute("data-live", "signed-out")
-    secret = desk.push(comments="Not for who is gone")  # with this the stream that is still open ends
+    secret = workspace.push(comments="Not for who is gone")  # with this the stream that is still open ends
     expect(reader.page.locator("html")).to_have_attribute("data-live", "signed-out")
     expect(reader.row(secret)).to_have_count(0)
 
 
-def test_who_signs_out_is_out(office: Office, desk: Desk, visit: Visits) -> None:
-    identity = desk.push(comments="A secret")
-    reader = visit(office)
+def test_who_signs_out_is_out(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    identity = workspace.push(comments="A secret")
+    reader = visit(server)
     reader.allow("401")
     expect(reader.row(identity)).to_be_visible()
     reader.room("Settings")

@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from postroom.server import page
+from postroom.server.http import static
 from tests.browser import chromium
 from tests.browser.chromium import HOME
 from tests.browser.conftest import needed
@@ -24,12 +24,12 @@ def _judged(judge: str, *argv: str) -> str:
 
 
 def test_every_module_is_formatted() -> None:
-    modules = sorted(map(str, page.FOLDER.rglob("*.js")))
+    modules = sorted(map(str, static.WEB_FOLDER.rglob("*.js")))
     assert modules
     said = _judged("prettier/bin/prettier.cjs", "--print-width", "140", "--check", *modules)
     assert not said, f"{said}\nRun: make format"
 
 
 def test_every_name_is_defined_and_used() -> None:
-    folder = str(page.FOLDER.relative_to(ROOT))
+    folder = str(static.WEB_FOLDER.relative_to(ROOT))
     assert not _judged("eslint/bin/eslint.js", "--config", str(HOME / "eslint.config.mjs"), folder)

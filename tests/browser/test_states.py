@@ -7,13 +7,13 @@ import shlex
 
 from playwright.sync_api import Route, expect
 
-from postroom.cli.parsing import parse
-from postroom.cli.table import INBOX
-from tests.browser.reader import Visits
-from tests.server.office import Desk, Office
+from postroom.cli.framework.parser import parse
+from postroom.cli.inbox.spec import INBOX
+from tests.browser.browser_page import BrowserTabs
+from tests.server.running_server import RunningServer, WorkspaceClient
 
 
-def test_the_first_run_shows_the_exact_commands(own: Office, visit: Visits) -> None:
+def test_the_first_run_shows_the_exact_commands(own: RunningServer, visit: BrowserTabs) -> None:
     reader = visit(own, permissions=["clipboard-read", "clipboard-write"])
     expect(reader.main.get_by_role("heading", name="Connect an agent")).to_be_visible()
     for command in ("inbox workspace add", "claude mcp add", "inbox ask"):
@@ -35,17 +35,17 @@ def test_the_first_run_shows_the_exact_commands(own: Office, visit: Visits) -> N
         expect(reader.main.get_by_role("heading", name="Connect an agent")).to_have_count(0)
 
 
-def test_an_inbox_that_was_emptied_is_not_a_first_run(emptied: Office, visit: Visits) -> None:
-    identity = emptied.desk().push(comments="The only one")
+def test_an_inbox_that_was_emptied_is_not_a_first_run(emptied: RunningServer, visit: BrowserTabs) -> None:
+    identity = emptied.add_workspace().push(comments="The only one")
     emptied.person.delete(f"/api/inbox/{identity}")
     reader = visit(emptied)
     expect(reader.main.get_by_role("heading", name="Connect an agent")).to_have_count(0)
     expect(reader.rows).to_have_count(0)
 
 
-def test_who_is_not_signed_in_is_told_how(office: Office, desk: Desk, visit: Visits) -> None:
-    identity = desk.push(comments="A secret")
-    reader = visit(office, f"/inbox/{identity}", signed_in=False)
+def test_who_is_not_signed_in_is_told_how(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    identity = workspace.push(comments="A secret")
+    reader = visit(server, f"/inbox/{identity}", signed_in=False)
     reader.allow("401")
     expect(reader.page.locator("html")).to_have_attribute("data-live", "signed-out")
     expect(reader.page.get_by_role("heading", name="Sign in")).to_be_visible()
@@ -53,9 +53,9 @@ def test_who_is_not_signed_in_is_told_how(office: Office, desk: Desk, visit: Vis
     expect(reader.page.get_by_text("A secret")).to_have_count(0)
 
 
-def test_a_session_that_was_revoked_is_told_so(office: Office, desk: Desk, visit: Visits) -> None:
-    identity = desk.push(comments="Before")
-    reader = visit(office)
+def test_a_session_that_was_revoked_is_told_so(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    identity = workspace.push(comments="Before")
+    reader = visit(server)
     reader.allow("401")
     expect(reader.row(identity)).to_be_visible()
     reader.context.clear_cookies()
@@ -63,9 +63,9 @@ def test_a_session_that_was_revoked_is_told_so(office: Office, desk: Desk, visit
     expect(reader.page.get_by_text("inbox sign-in").first).to_be_visible()
 
 
-def test_a_list_that_cannot_be_had_says_why_and_tries_again(office: Office, desk: Desk, visit: Visits) -> None:
-    identity = desk.push(comments="Here in the end")
-    reader = visit(office, "/settings")
+def test_a_list_that_cannot_be_had_says_why_and_tries_again(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    identity = workspace.push(comments="Here in the end")
+    reader = visit(server, "/settings")
     reader.allow("503")
     refusal = {"ok": False, "error": {"code": "store_busy", "message": "the store is busy", "hint": "Wait a moment."}}
     reader.page.route("**/api/inbox/history*", lambda route: route.fulfill(status=503, json=refusal))
@@ -83,9 +83,11 @@ def test_a_list_that_cannot_be_had_says_why_and_tries_again(office: Office, desk
     expect(reader.row(identity)).to_be_visible()
 
 
-def test_an_entry_that_cannot_be_had_says_why_and_tries_again(office: Office, desk: Desk, visit: Visits) -> None:
-    identity = desk.push(comments="There it is")
-    reader = visit(office)
+def test_an_entry_that_cannot_be_had_says_why_and_tries_again(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    identity = workspace.push(comments="There it is")
+    reader = visit(server)
     reader.allow("500")
     refusal = {"ok": False, "error": {"code": "server_error", "message": "the server failed", "hint": "Try again."}}
     reader.page.route(re.compile(f"/api/inbox/{identity}(\\?|$)"), lambda route: route.fulfill(status=500, json=refusal))
@@ -96,13 +98,13 @@ def test_an_entry_that_cannot_be_had_says_why_and_tries_again(office: Office, de
     expect(reader.of(identity).locator(".comments")).to_have_text("There it is")
 
 
-def test_while_it_loads_there_are_quiet_placeholders(office: Office, desk: Desk, visit: Visits) -> None:
-    identity = desk.push(comments="Slow to come")
-    reader = visit(office, "/settings")
+def test_while_it_loads_there_are_quiet_placeholders(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    identity = workspace.push(comments="Slow to come")
+    reader = visit(server, "/settings")
     held: list[Route] = []
     released: list[bool] = []
     reader.page.route("**/api/inbox/history*", lambda route: route.continue_() if released else held.append(route))
-    reader.page.goto(f"{office.url}/", wait_until="commit")
+    reader.page.goto(f"{server.url}/", wait_until="commit")
     expect(reader.page.locator('[aria-busy="true"]').first).to_be_visible()
     expect(reader.rooms).to_be_visible()
     expect(reader.page.get_by_text("Slow to come")).to_have_count(0)
@@ -113,9 +115,9 @@ def test_while_it_loads_there_are_quiet_placeholders(office: Office, desk: Desk,
     expect(reader.page.locator('[aria-busy="true"]')).to_have_count(0)
 
 
-def test_an_address_that_is_nowhere_is_answered_kindly(office: Office, visit: Visits) -> None:
+def test_an_address_that_is_nowhere_is_answered_kindly(server: RunningServer, visit: BrowserTabs) -> None:
     for path in ("/threads/no-such-thread", "/runs/no-such-run", "/mailboxes/no-such-mailbox"):
-        reader = visit(office, path)
+        reader = visit(server, path)
         reader.allow("404")
         expect(reader.main).to_contain_text(re.compile("no-such-"))
         expect(reader.rooms).to_be_visible()

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 
 from playwright.sync_api import expect
 
-from tests.browser.reader import Visits
+import postroom
+from postroom import work
+from tests.browser.browser_page import BrowserTabs
 from tests.cli.process import eventually
 from tests.server.agents import at
-from tests.server.office import Desk, Office
+from tests.server.running_server import RunningServer, WorkspaceClient
 
 ALIVE = re.compile("alive", re.IGNORECASE)
 
 
-def _thread(office: Office, agent: str, subject: str, *more: str, claimed: bool = True) -> str:
-    thread: str = office.inbox.ok("send", "--from", "user", "--to", agent, "--subject", subject, *more)["thread"]["thread_id"]
+def _thread(server: RunningServer, agent: str, subject: str, *more: str, claimed: bool = True) -> str:
+    thread: str = server.inbox.ok("send", "--from", "user", "--to", agent, "--subject", subject, *more)["thread"]["thread_id"]
     if claimed:
-        office.inbox.ok("claim", "--agent", agent, "--thread", thread, "--lease-seconds", "3600")
+        server.inbox.ok("claim", "--agent", agent, "--thread", thread, "--lease-seconds", "3600")
     return thread
 
 
-def _status(office: Office, thread: str) -> str:
-    status: str = office.inbox.ok("show", "--thread", thread)["thread"]["status"]
+def _status(server: RunningServer, thread: str) -> str:
+    status: str = server.inbox.ok("show", "--thread", thread)["thread"]["status"]
     return status
 
 
-def test_threads_are_filtered_by_status_and_grouped_by_run(own: Office, visit: Visits) -> None:
+def test_threads_are_filtered_by_status_and_grouped_by_run(own: RunningServer, visit: BrowserTabs) -> None:
     _thread(own, "builder", "Build it", "--run", "release-4.2")
     _thread(own, "writer", "Write it", "--run", "release-4.2", claimed=False)
     _thread(own, "scout", "Look around", claimed=False)
@@ -45,58 +48,58 @@ def test_threads_are_filtered_by_status_and_grouped_by_run(own: Office, visit: V
     expect(pending).to_contain_text("3")
 
 
-def test_a_thread_is_read_and_replied_to(office: Office, desk: Desk, visit: Visits) -> None:
-    thread = _thread(office, desk.agent, "Add the login page", "--body", "With **passkeys**")
-    reader = visit(office, f"/threads/{thread}")
+def test_a_thread_is_read_and_replied_to(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    thread = _thread(server, workspace.agent, "Add the login page", "--body", "With **passkeys**")
+    reader = visit(server, f"/threads/{thread}")
     article = reader.page.locator("article#thread")
     expect(article.get_by_role("heading", level=1)).to_have_text("Add the login page")
     expect(article.locator("strong")).to_have_text("passkeys")
-    expect(article).to_contain_text(desk.agent)
+    expect(article).to_contain_text(workspace.agent)
     expect(article).to_contain_text(re.compile(r"59 min|1 h"))
     with reader.same_page():
-        office.inbox.ok("update", "--agent", desk.agent, "--thread", thread, "--status", "blocked", "--summary", "Which library?")
+        server.inbox.ok("update", "--agent", workspace.agent, "--thread", thread, "--status", "blocked", "--summary", "Which library?")
         expect(article).to_contain_text("Which library?")
-        waiter = office.inbox.start("wait-reply", "--agent", desk.agent, "--thread", thread, "--json").sleeping()
+        waiter = server.inbox.start("wait-reply", "--agent", workspace.agent, "--thread", thread, "--json").sleeping()
         reader.send("Ours")
         assert waiter.finish().json["message"]["summary"] == "Ours"
         expect(article).to_contain_text("Ours")
         expect(reader.reply).to_have_value("")
 
 
-def test_a_held_thread_is_taken_back_after_asking(office: Office, desk: Desk, visit: Visits) -> None:
-    thread = _thread(office, desk.agent, "Stuck")
-    reader = visit(office, f"/threads/{thread}")
+def test_a_held_thread_is_taken_back_after_asking(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    thread = _thread(server, workspace.agent, "Stuck")
+    reader = visit(server, f"/threads/{thread}")
     release = reader.page.locator("article#thread").get_by_role("button", name="Release")
     release.click()
     dialog = reader.page.get_by_role("dialog")
     expect(dialog).to_be_visible()
     reader.press("Escape")
     expect(dialog).to_have_count(0)
-    assert _status(office, thread) == "claimed"
+    assert _status(server, thread) == "claimed"
     release.click()
     dialog.get_by_role("button", name="Release").click()
-    eventually(lambda: _status(office, thread) == "pending")
+    eventually(lambda: _status(server, thread) == "pending")
     expect(release).to_have_count(0)
     expect(reader.page.locator("article#thread")).to_contain_text(re.compile("pending", re.IGNORECASE))
 
 
-def test_a_thread_is_cancelled_after_asking(office: Office, desk: Desk, visit: Visits) -> None:
-    thread = _thread(office, desk.agent, "Unwanted")
-    reader = visit(office, f"/threads/{thread}")
+def test_a_thread_is_cancelled_after_asking(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    thread = _thread(server, workspace.agent, "Unwanted")
+    reader = visit(server, f"/threads/{thread}")
     reader.page.locator("article#thread").get_by_role("button", name="Cancel").click()
     dialog = reader.page.get_by_role("dialog")
     expect(dialog).to_be_visible()
-    assert _status(office, thread) == "claimed"
+    assert _status(server, thread) == "claimed"
     dialog.get_by_role("button", name=re.compile("^Cancel")).last.click()
-    eventually(lambda: _status(office, thread) == "cancelled")
+    eventually(lambda: _status(server, thread) == "cancelled")
     expect(reader.page.locator("article#thread").get_by_role("button", name="Cancel")).to_have_count(0)
     expect(reader.page.locator("article#thread").get_by_role("button", name="Release")).to_have_count(0)
 
 
-def test_a_refusal_of_the_server_is_said(office: Office, desk: Desk, visit: Visits) -> None:
+def test_a_refusal_of_the_server_is_said(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
     """Somebody else was faster: what the page offers is refused, and it says so."""
-    thread = _thread(office, desk.agent, "A race")
-    reader = visit(office, f"/threads/{thread}")
+    thread = _thread(server, workspace.agent, "A race")
+    reader = visit(server, f"/threads/{thread}")
     reader.allow("409")
     reader.page.locator("article#thread").get_by_role("button", name="Release").click()
     dialog = reader.page.get_by_role("dialog")
@@ -106,11 +109,40 @@ def test_a_refusal_of_the_server_is_said(office: Office, desk: Desk, visit: Visi
     expect(reader.page.get_by_text("nobody holds this thread").first).to_be_visible()
 
 
-def test_an_entry_of_a_thread_leads_there_and_back(office: Office, desk: Desk, visit: Visits) -> None:
-    thread = _thread(office, desk.agent, "Ask me")
-    office.inbox.ok("update", "--agent", desk.agent, "--thread", thread, "--status", "blocked", "--summary", "May I?")
-    identity = office.entry_from(desk.agent)["id"]
-    reader = visit(office)
+def test_earlier_messages_of_a_long_thread_are_loaded_when_asked_for(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    thread = _thread(server, workspace.agent, "Build it", "--body", "The task itself")
+    with closing(postroom.open(str(server.inbox.db))) as store:
+        for number in range(205):
+            work.reply(store, thread, sender="leader", summary=f"Word {number}.")
+        reader = visit(server, f"/threads/{thread}")
+        items = reader.page.get_by_role("list", name="Conversation").locator("li.message")
+        expect(items).to_have_count(101)
+        expect(items.first).to_contain_text("The task itself")
+        expect(items.nth(1)).to_contain_text("Word 105.")
+        with reader.same_page():
+            earlier = reader.page.get_by_role("button", name="Show earlier messages")
+            earlier.click()
+            expect(items).to_have_count(201)
+            expect(items.nth(1)).to_contain_text("Word 5.")
+            work.reply(store, thread, sender="leader", summary="Word 205.")
+            expect(items).to_have_count(202)
+            earlier.click()
+            expect(earlier).to_have_count(0)
+            expect(items).to_have_count(207)
+            work.reply(store, thread, sender="leader", summary="Word 206.")
+            expect(items).to_have_count(208)
+    expect(items.first).to_contain_text("The task itself")
+    words = items.locator(".summary")
+    expect(words).to_have_text([f"Word {number}." for number in range(207)])
+
+
+def test_an_entry_of_a_thread_leads_there_and_back(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    thread = _thread(server, workspace.agent, "Ask me")
+    server.inbox.ok("update", "--agent", workspace.agent, "--thread", thread, "--status", "blocked", "--summary", "May I?")
+    identity = server.entry_from(workspace.agent)["id"]
+    reader = visit(server)
     reader.open(identity).locator(f'a[href="/threads/{thread}"]').click()
     reader.expect_path(f"/threads/{thread}")
     expect(reader.page.locator("article#thread")).to_contain_text("May I?")
@@ -118,22 +150,22 @@ def test_an_entry_of_a_thread_leads_there_and_back(office: Office, desk: Desk, v
     expect(reader.of(identity)).to_be_visible()
 
 
-def test_an_agent_that_pushes_is_alive(office: Office, desk: Desk, visit: Visits) -> None:
-    with at(desk) as agent:
+def test_an_agent_that_pushes_is_alive(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    with at(workspace) as agent:
         agent.ok("inbox_push", comments="Here I am")
-    reader = visit(office, "/agents")
-    expect(reader.main.locator("li, tr").filter(has=reader.page.get_by_text(desk.agent, exact=True))).to_contain_text(ALIVE)
+    reader = visit(server, "/agents")
+    expect(reader.main.locator("li, tr").filter(has=reader.page.get_by_text(workspace.agent, exact=True))).to_contain_text(ALIVE)
 
 
-def test_what_an_agent_holds_is_a_link_and_newcomers_appear(office: Office, desk: Desk, visit: Visits) -> None:
-    thread = _thread(office, desk.agent, "Build it")
-    reader = visit(office, "/agents")
-    agent = reader.main.locator("li, tr").filter(has=reader.page.get_by_text(desk.agent, exact=True))
+def test_what_an_agent_holds_is_a_link_and_newcomers_appear(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    thread = _thread(server, workspace.agent, "Build it")
+    reader = visit(server, "/agents")
+    agent = reader.main.locator("li, tr").filter(has=reader.page.get_by_text(workspace.agent, exact=True))
     expect(agent).to_contain_text(ALIVE)
     agent.get_by_role("link", name=re.compile("Build it")).click()
     reader.expect_path(f"/threads/{thread}")
     reader.page.go_back()
     expect(agent).to_be_visible()
-    newcomer = f"newcomer-{desk.agent}"
-    _thread(office, newcomer, "Welcome")
+    newcomer = f"newcomer-{workspace.agent}"
+    _thread(server, newcomer, "Welcome")
     expect(reader.main.get_by_text(newcomer, exact=True)).to_be_visible()

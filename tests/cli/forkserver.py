@@ -1,9 +1,9 @@
 """The process that our commands are forked from: an interpreter that has imported them once, and has done nothing else.
 
-`warm.py` runs it as `python forkserver.py SOCKET WITHOUT…`. Each message on the socket is one command line; the answers are its process id
-and its exit code. A program that is called `-c` is the text of one, as it is for Python itself. What is forked is what a command is that
-was just started: a process of its own with the folder, environment, arguments, standard streams and umask that it was given, with no other
-file open, no signal handled, and no store ever opened before the fork.
+`fork_client.py` runs it as `python forkserver.py SOCKET WITHOUT…`. Each message on the socket is one command line. The answers are its
+process id and its exit code. A program that is called `-c` is the text of one, as it is for Python itself. The forked process is like a
+command that was just started: a process of its own with the folder, environment, arguments, standard streams and umask that it was given,
+with no other file open, no signal handled, and no store ever opened before the fork.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LARGEST = 1 << 16  # of a message
 FILES = 5  # that come with one: standard input, output and error, the folder, and where the answers go
 
 
-class Command:
+class CommandRequest:
     """A command line as it was asked for."""
 
     def __init__(self, message: bytes, files: list[int]) -> None:
@@ -65,7 +65,7 @@ class Command:
 def import_all(*without: str) -> None:
     """Whatever a command might import, but for what needs one of the packages that are left out: a command then imports that itself.
 
-    To be imported is all that happens to a module: `test_warm.py` sees to it.
+    To be imported is all that happens to a module: `test_fork_client.py` sees to it.
     """
     for package in without:
         sys.modules[package] = None  # type: ignore[assignment]  # which says that it cannot be imported
@@ -98,7 +98,7 @@ def serve(asked: socket.socket) -> Callable[[], object]:
             message, files, _, _ = socket.recv_fds(asked, LARGEST, FILES)
             if not message:
                 return sys.exit
-            command = Command(message, files)
+            command = CommandRequest(message, files)
             process = os.fork()
             if process == 0:
                 return command.become()

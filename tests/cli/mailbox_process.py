@@ -84,7 +84,7 @@ class Mailbox(Inbox):
         assert written.json["schema_version"] == 1
         assert (spoken.code, spoken.stdout) == (written.code, ""), spoken
         assert spoken.stderr.startswith(f"error: {written.error[2]}\n"), spoken
-        assert "fault of ours" not in spoken.stderr, spoken
+        assert "bug in Postroom" not in spoken.stderr, spoken
         error: dict[str, Any] = written.json["error"]
         assert error["message"]
         assert len(error["message"]) < 1000, "a refusal does not echo pages"

@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.cli import warm
+from tests.cli import fork_client
 
 SCRIPTS = Path(sys.executable).parent
 SCRIPT = str(SCRIPTS / "inbox")
@@ -127,7 +127,7 @@ def _child(unprivileged: bool) -> Callable[[], None] | None:
     return obey_permissions if unprivileged and os.geteuid() == 0 else None
 
 
-class Program:
+class ProgramUnderTest:
     """A command of ours. `line` is how it is started; `script` and `path` are what it then finds in `sys.argv[0]` and `sys.path[0]`."""
 
     def __init__(self, name: str, line: tuple[str, ...], script: str, path: str) -> None:
@@ -147,8 +147,8 @@ class Program:
     ) -> Finished:
         """Run it to its end; `cold` is as a new interpreter, whatever that costs."""
         child = _child(unprivileged)
-        if child is None and not cold and warm.suits(argv, environment):
-            done = warm.server(argv).run(self._warm, argv, cwd=folder, env=environment, input=stdin, timeout=LIMIT)
+        if child is None and not cold and fork_client.suits(argv, environment):
+            done = fork_client.server(argv).run(self._warm, argv, cwd=folder, env=environment, input=stdin, timeout=LIMIT)
         else:
             line = [*self.line, *argv]
             done = subprocess.run(
@@ -158,28 +158,28 @@ class Program:
 
     def start(
         self, argv: Sequence[str], *, folder: Path, environment: dict[str, str], stdout: int, stderr: int
-    ) -> subprocess.Popen[bytes] | warm.Forked:
+    ) -> subprocess.Popen[bytes] | fork_client.Forked:
         """Start it, with nothing to read, and files to write into."""
         with open(os.devnull) as nothing:
-            if warm.suits(argv, environment):
+            if fork_client.suits(argv, environment):
                 streams = {"stdin": nothing.fileno(), "stdout": stdout, "stderr": stderr}
-                return warm.server(argv).start(self._warm, argv, cwd=folder, env=environment, **streams)
+                return fork_client.server(argv).start(self._warm, argv, cwd=folder, env=environment, **streams)
             return subprocess.Popen([*self.line, *argv], stdin=nothing, stdout=stdout, stderr=stderr, cwd=folder, env=environment)
 
 
-def installed(name: str) -> Program:
+def installed(name: str) -> ProgramUnderTest:
     """A command as people type it."""
     script = str(SCRIPTS / name)
-    return Program(name, (script,), script, str(SCRIPTS))
+    return ProgramUnderTest(name, (script,), script, str(SCRIPTS))
 
 
-def module(name: str) -> Program:
+def module(name: str) -> ProgramUnderTest:
     """A command as `python -m` runs it: it looks for modules where it stands."""
     name_of_module = f"postroom.cli.{name}"
     found = find_spec(name_of_module)
     assert found is not None
     assert found.origin is not None
-    return Program(name, (sys.executable, "-m", name_of_module), found.origin, "")
+    return ProgramUnderTest(name, (sys.executable, "-m", name_of_module), found.origin, "")
 
 
 class Inbox:

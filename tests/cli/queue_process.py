@@ -26,7 +26,7 @@ OURS = '--thread "$THREAD_DIR" --consumer="$THREAD_CONSUMER"'  # inside a handle
 UNSCHEDULED = {"THREAD_NOTIFIER": "true"}  # a notifier that takes everything and does nothing
 
 
-class Office:
+class QueueCommands:
     """Both commands, in a folder with a notifier's home of its own. The runner that they start ends when it has nothing to do."""
 
     def __init__(self, folder: Path) -> None:
@@ -92,7 +92,7 @@ class Office:
         assert self.thread("init", str(self.queue)).code == 0
 
     def on_queue(self, command: str, *argv: str | bytes, stdin: bytes = b"", **environment: str) -> Finished:
-        """A command on the queue of this office."""
+        """A command on the queue of this folder."""
         return self.thread(command, "--thread", str(self.queue), *argv, stdin=stdin, **environment)
 
     def push(self, content: str = "hello", *more: str, source: str = "internal:dm:default:warden", **environment: Any) -> int:
@@ -146,8 +146,8 @@ class Office:
         eventually(lambda: self.told("notifier", "status")["running"] is False)
 
 
-class QuietOffice(Office):
-    """An office whose pushes tell nobody, unless a test says whom: nothing runs but what the test started."""
+class QuietQueueCommands(QueueCommands):
+    """Commands whose pushes notify nobody unless a test names a notifier: nothing runs but what the test started."""
 
     def environment(self, **more: str) -> dict[str, str]:
         return super().environment(**{"THREAD_NOTIFIER": "true", **more})
@@ -223,8 +223,8 @@ def ndjson(*events: object) -> bytes:
     return b"".join(json.dumps(event).encode() + b"\n" for event in events)
 
 
-class BusyOffice(Office):
-    """An office in which handlers run. Whatever came of its commands is ended with it."""
+class BusyQueueCommands(QueueCommands):
+    """Commands whose handlers run. Every process that they started is ended with them."""
 
     def __exit__(self, *exc: object) -> None:
         self.end_all()
@@ -232,7 +232,7 @@ class BusyOffice(Office):
             waiter.process.wait(LIMIT)
 
     def under(self, environment: dict[str, str], command: str, *argv: str) -> Finished:
-        """A command on the queue of this office, in that environment."""
+        """A command on the queue of this folder, in that environment."""
         return self.run("thread", [command, "--thread", str(self.queue), *argv], environment)
 
     def runner(self) -> int:
@@ -258,7 +258,7 @@ class BusyOffice(Office):
         return pid
 
     def processes(self) -> list[int]:
-        """Every process that came of a command of this office: each has inherited the home of its notifier."""
+        """Every process that came of a command of this folder: each has inherited the home of its notifier."""
         mark = f"NOTIFIER_HOME={self.home}".encode()
         found = []
         for folder in Path("/proc").iterdir():

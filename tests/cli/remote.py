@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import postroom
 from postroom import people
-from postroom.cli.mail_table import MAILBOX
-from postroom.cli.table import INBOX
+from postroom.cli.inbox.spec import INBOX
+from postroom.cli.mailbox.spec import MAILBOX
 from postroom.core import clock
 from tests.cli.process import Finished, Inbox
 
 if TYPE_CHECKING:
-    from tests.relay import Relay
+    from tests.server_in_thread import ServerInThread
 
 PROGRAMS = {"inbox": INBOX, "mailbox": MAILBOX}
 FORBIDDEN = 30
@@ -24,7 +24,7 @@ _DOOR = re.compile(rb'(?m)("door": "|^  \S+Z  \w+ +\S+  )(?:unix|relay|http)("|$
 
 
 @contextmanager
-def served(relay: Relay, wire: str, db: Path) -> Iterator[dict[str, str]]:
+def served(relay: ServerInThread, wire: str, db: Path) -> Iterator[dict[str, str]]:
     """What a command must have in its environment, while the server has this store. Over TCP it needs a person's token."""
     with relay.serving(str(db), clock.now):
         variables = {"INBOX_DB": relay.url(wire)}
@@ -49,7 +49,7 @@ def like_here(finished: Finished) -> Finished:
 class Remote(Inbox):
     """`inbox`, from afar. `here`: commands that concern the server's machine, and which the server must refuse: they are then run there."""
 
-    def __init__(self, folder: Path, relay: Relay, wire: str, here: frozenset[str]) -> None:
+    def __init__(self, folder: Path, relay: ServerInThread, wire: str, here: frozenset[str]) -> None:
         super().__init__(folder)
         self._relay, self._wire, self._here = relay, wire, here
         self._ending = ExitStack()

@@ -20,7 +20,7 @@ def _refuses(finished: Finished, code: str, named: Path) -> None:
     assert (exit_code, name) == (50, code), finished
     assert str(named) in message
     assert finished.json["error"]["hint"]
-    assert "fault of ours" not in finished.stdout
+    assert "bug in Postroom" not in finished.stdout
 
 
 @pytest.mark.parametrize("argv", EVERY)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from postroom.cli.table import INBOX
+from postroom.cli.inbox.spec import INBOX
 from tests.cli.process import Inbox
 
 COMMANDS, GLOBAL = INBOX.commands, INBOX.flags

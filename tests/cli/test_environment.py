@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from postroom.store.sqlite.engine import LOG_BYTES
+from postroom.store.sqlite.engine import MAX_WAL_BYTES
 from tests.cli.process import LIMIT, SCRIPT, Inbox
 
 ESCAPE = "\x1b["
@@ -216,7 +216,7 @@ def test_a_folder_that_is_gone_is_refused_without_a_traceback(inbox: Inbox) -> N
     finished = inbox.shell('mkdir gone; cd gone; rmdir "$PWD"; "$0" list --json')
     assert "Traceback" not in finished.stderr
     assert finished.error[0] in (40, 50)
-    assert "fault of ours" not in finished.stdout
+    assert "bug in Postroom" not in finished.stdout
 
 
 def test_the_log_of_a_store_that_only_commands_use_stays_short(inbox: Inbox) -> None:
@@ -226,5 +226,5 @@ def test_the_log_of_a_store_that_only_commands_use_stays_short(inbox: Inbox) -> 
     for _ in range(40):
         inbox.run("send", "--from", "leader", "--to", "builder", "--subject", "More")
         longest = max(longest, log.stat().st_size)
-    assert LOG_BYTES * 0.9 < longest < LOG_BYTES * 1.1
+    assert MAX_WAL_BYTES * 0.9 < longest < MAX_WAL_BYTES * 1.1
     assert len(inbox.run("list", "--limit", "1000", "--json").json["threads"]) == 40

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from postroom.cli.grammar import SWITCH
-from postroom.cli.table import INBOX
+from postroom.cli.framework.spec import SWITCH
+from postroom.cli.inbox.spec import INBOX
 from tests.cli.process import Inbox
 
 COMMANDS = INBOX.commands

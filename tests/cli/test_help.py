@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from postroom.cli.table import INBOX
+from postroom.cli.inbox.spec import INBOX
 from tests.cli.process import Inbox
 
 COMMANDS, GLOBAL = INBOX.commands, INBOX.flags

@@ -105,8 +105,8 @@ def test_a_command_imports_only_its_own_part_of_the_room(inbox: Inbox) -> None:
     unneeded = {
         "postroom.work.waiting",
         "postroom.work.threads",
-        "postroom.cli.human",
-        "postroom.cli.completion",
-        "postroom.store.sqlite.bell",
+        "postroom.cli.framework.terminal",
+        "postroom.cli.framework.completion",
+        "postroom.store.sqlite.file_watcher",
     }
     assert imported & unneeded == set()

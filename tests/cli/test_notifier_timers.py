@@ -13,96 +13,96 @@ import pytest
 
 from tests.cli.notifier_process import runs
 from tests.cli.process import eventually
-from tests.cli.queue_process import BusyOffice
+from tests.cli.queue_process import BusyQueueCommands
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[BusyOffice]:
-    with BusyOffice(tmp_path) as made:
+def commands(tmp_path: Path) -> Iterator[BusyQueueCommands]:
+    with BusyQueueCommands(tmp_path) as made:
         yield made
 
 
-def timer(office: BusyOffice, cron: str, command: str = "true", *more: str, name: str = "tick") -> dict[str, Any]:
-    office.told("notifier", "timer", "add", "--author", "self", "--timer-id", name, "--cron", cron, "--command", command, *more)
-    return next(entry for entry in timers(office) if entry["timer_id"] == name)
+def timer(commands: BusyQueueCommands, cron: str, command: str = "true", *more: str, name: str = "tick") -> dict[str, Any]:
+    commands.told("notifier", "timer", "add", "--author", "self", "--timer-id", name, "--cron", cron, "--command", command, *more)
+    return next(entry for entry in timers(commands) if entry["timer_id"] == name)
 
 
-def timers(office: BusyOffice) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = office.told("notifier", "timer", "list")["timers"]
+def timers(commands: BusyQueueCommands) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = commands.told("notifier", "timer", "list")["timers"]
     return found
 
 
-def test_a_timer_with_seconds_fires_again_and_again_until_it_is_removed(office: BusyOffice) -> None:
-    ticks = office.folder / "ticks"
-    timer(office, "* * * * * *", f"echo tick >> '{ticks}'")
+def test_a_timer_with_seconds_fires_again_and_again_until_it_is_removed(commands: BusyQueueCommands) -> None:
+    ticks = commands.folder / "ticks"
+    timer(commands, "* * * * * *", f"echo tick >> '{ticks}'")
     eventually(lambda: ticks.exists() and len(ticks.read_text().splitlines()) >= 2)
-    assert office.told("notifier", "status")["timers"] == 1
-    assert office.notifier("timer", "remove", "--timer-id", "tick").code == 0
-    assert timers(office) == []
-    office.runner_gone()
-    found = runs(office)
+    assert commands.told("notifier", "status")["timers"] == 1
+    assert commands.notifier("timer", "remove", "--timer-id", "tick").code == 0
+    assert timers(commands) == []
+    commands.runner_gone()
+    found = runs(commands)
     assert {(run["task_id"], run["author"], run["outcome"]) for run in found} == {("timer-tick", "self", "ok")}
     assert len(found) == len(ticks.read_text().splitlines())
 
 
-def test_a_timer_of_five_fields_has_its_next_time_at_a_whole_minute(office: BusyOffice) -> None:
-    entry = timer(office, "*/5 * * * *")
+def test_a_timer_of_five_fields_has_its_next_time_at_a_whole_minute(commands: BusyQueueCommands) -> None:
+    entry = timer(commands, "*/5 * * * *")
     next_at = datetime.fromisoformat(entry["next_at"])
     assert (next_at.minute % 5, next_at.second, next_at.microsecond) == (0, 0, 0)
     assert timedelta(minutes=-1) < next_at - datetime.now(UTC) <= timedelta(minutes=5)
     assert (entry["author"], entry["cron"], entry["command"]) == ("self", "*/5 * * * *", "true")
 
 
-def test_the_time_zone_of_a_timer_is_its_own(office: BusyOffice) -> None:
+def test_the_time_zone_of_a_timer_is_its_own(commands: BusyQueueCommands) -> None:
     """Kathmandu is 5:45 ahead all year round."""
-    entry = timer(office, "30 0 9 * * *", "true", "--timezone", "Asia/Kathmandu")
+    entry = timer(commands, "30 0 9 * * *", "true", "--timezone", "Asia/Kathmandu")
     next_at = datetime.fromisoformat(entry["next_at"]).astimezone(UTC)
     assert (next_at.hour, next_at.minute, next_at.second) == (3, 15, 30)
     assert entry["timezone"] == "Asia/Kathmandu"
 
 
-def test_times_that_were_missed_fire_once(office: BusyOffice) -> None:
-    timer(office, "0 0 * * *", f"echo tick >> '{office.folder}/ticks'")
-    assert office.notifier("stop").code == 0
-    with closing(sqlite3.connect(office.home / "notifier.db")) as database, database:  # as if it had been off for long
+def test_times_that_were_missed_fire_once(commands: BusyQueueCommands) -> None:
+    timer(commands, "0 0 * * *", f"echo tick >> '{commands.folder}/ticks'")
+    assert commands.notifier("stop").code == 0
+    with closing(sqlite3.connect(commands.home / "notifier.db")) as database, database:  # as if it had been off for long
         assert database.execute("UPDATE timers SET next_at = '2020-02-02T00:00:00.000000Z'").rowcount == 1
-    office.start("notifier", "start")
-    eventually((office.folder / "ticks").exists)
-    eventually(lambda: [run["task_id"] for run in runs(office)] == ["timer-tick"])
-    (entry,) = timers(office)
+    commands.start("notifier", "start")
+    eventually((commands.folder / "ticks").exists)
+    eventually(lambda: [run["task_id"] for run in runs(commands)] == ["timer-tick"])
+    (entry,) = timers(commands)
     assert datetime.fromisoformat(entry["next_at"]) > datetime.now(UTC)
-    assert office.told("notifier", "task", "list") == {"tasks": []}
-    assert (office.folder / "ticks").read_text() == "tick\n"
+    assert commands.told("notifier", "task", "list") == {"tasks": []}
+    assert (commands.folder / "ticks").read_text() == "tick\n"
 
 
-def test_a_timer_that_is_due_again_while_its_command_runs_does_not_pile_up(office: BusyOffice) -> None:
+def test_a_timer_that_is_due_again_while_its_command_runs_does_not_pile_up(commands: BusyQueueCommands) -> None:
     """As with cron under flock: one runs, at most one more waits."""
-    busy = f"cd '{office.folder}'; mkdir busy || echo twice >> overlaps; echo begun >> log; sleep 2; rmdir busy; echo ended >> log"
-    timer(office, "* * * * * *", busy)
-    eventually(lambda: (office.folder / "log").exists() and "ended" in (office.folder / "log").read_text())
-    assert office.notifier("timer", "remove", "--timer-id", "tick").code == 0
-    assert not (office.folder / "overlaps").exists()
+    busy = f"cd '{commands.folder}'; mkdir busy || echo twice >> overlaps; echo begun >> log; sleep 2; rmdir busy; echo ended >> log"
+    timer(commands, "* * * * * *", busy)
+    eventually(lambda: (commands.folder / "log").exists() and "ended" in (commands.folder / "log").read_text())
+    assert commands.notifier("timer", "remove", "--timer-id", "tick").code == 0
+    assert not (commands.folder / "overlaps").exists()
 
 
-def test_a_timer_is_there_once_and_gone_once(office: BusyOffice) -> None:
-    timer(office, "0 0 1 1 *")
+def test_a_timer_is_there_once_and_gone_once(commands: BusyQueueCommands) -> None:
+    timer(commands, "0 0 1 1 *")
     adding = ["timer", "add", "--author", "other", "--timer-id", "tick", "--cron", "0 0 2 2 *", "--command", "false"]
-    office.refuses(1, "notifier", *adding)
-    assert [(entry["author"], entry["cron"], entry["command"]) for entry in timers(office)] == [("self", "0 0 1 1 *", "true")]
-    assert office.notifier("timer", "remove", "--timer-id", "tick").code == 0
-    office.refuses(1, "notifier", "timer", "remove", "--timer-id", "tick")
+    commands.refuses(1, "notifier", *adding)
+    assert [(entry["author"], entry["cron"], entry["command"]) for entry in timers(commands)] == [("self", "0 0 1 1 *", "true")]
+    assert commands.notifier("timer", "remove", "--timer-id", "tick").code == 0
+    commands.refuses(1, "notifier", "timer", "remove", "--timer-id", "tick")
 
 
 @pytest.mark.parametrize(
     "cron", ["", "* * * *", "* * * * * * *", "61 * * * *", "* 24 * * *", "every day", "*/0 * * * *", "0 0 31 2 *", "@reboot"]
 )
-def test_what_is_no_time_is_refused(office: BusyOffice, cron: str) -> None:
-    office.refuses(2, "notifier", "timer", "add", "--author", "self", "--timer-id", "t", f"--cron={cron}", "--command", "true")
-    assert timers(office) == []
+def test_what_is_no_time_is_refused(commands: BusyQueueCommands, cron: str) -> None:
+    commands.refuses(2, "notifier", "timer", "add", "--author", "self", "--timer-id", "t", f"--cron={cron}", "--command", "true")
+    assert timers(commands) == []
 
 
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "../../etc/passwd", "/etc/passwd", "UTC\n"])
-def test_what_is_no_time_zone_is_refused(office: BusyOffice, zone: str) -> None:
+def test_what_is_no_time_zone_is_refused(commands: BusyQueueCommands, zone: str) -> None:
     adding = ["--author", "self", "--timer-id", "t", "--cron", "* * * * *", "--command", "true", f"--timezone={zone}"]
-    office.refuses(2, "notifier", "timer", "add", *adding)
-    assert timers(office) == []
+    commands.refuses(2, "notifier", "timer", "add", *adding)
+    assert timers(commands) == []

@@ -11,8 +11,8 @@ import pytest
 
 from tests.cli.process import Inbox
 from tests.cli.remote import FORBIDDEN, Remote, served
-from tests.cli.transcript import Scene, every_scene
-from tests.relay import Relay
+from tests.cli.transcript import TranscriptCase, every_scene
+from tests.server_in_thread import ServerInThread
 
 # Files of transcripts that are not about a store that can be elsewhere.
 LOCAL = {
@@ -37,7 +37,7 @@ SCENES += [("http", scene) for _, scene in SCENES if scene.file in AGAIN]
 
 
 @pytest.mark.parametrize(("wire", "scene"), SCENES, ids=[f"{wire}: {scene.file}: {scene.sentence}" for wire, scene in SCENES])
-def test_the_transcript_from_afar(wire: str, scene: Scene, tmp_path: Path, relay: Relay) -> None:
+def test_the_transcript_from_afar(wire: str, scene: TranscriptCase, tmp_path: Path, relay: ServerInThread) -> None:
     with closing(Remote(tmp_path, relay, wire, HERE)) as inbox:
         seen = scene.play(tmp_path, inbox)
     told = "\n".join(f"{step.mark} {step.line}\n{text}" for step, text in zip(scene.steps, seen))
@@ -48,7 +48,7 @@ def test_the_transcript_from_afar(wire: str, scene: Scene, tmp_path: Path, relay
 
 
 @pytest.fixture
-def afar(bare: Inbox, relay: Relay) -> Iterator[Inbox]:
+def afar(bare: Inbox, relay: ServerInThread) -> Iterator[Inbox]:
     """`inbox`, whose store is behind a server."""
     bare.found()
     with served(relay, "unix", bare.db) as bare.served:

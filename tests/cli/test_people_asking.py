@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.people_desk import AGENT, BOUND, LABEL, Desk
+from tests.cli.people_workspace import AGENT, BOUND, LABEL, PeopleWorkspace
 from tests.cli.process import Finished, Inbox, eventually
 
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
@@ -24,8 +24,8 @@ QUESTION = {
 
 
 @pytest.fixture
-def desk(inbox: Inbox) -> Desk:
-    return Desk(inbox)
+def desk(inbox: Inbox) -> PeopleWorkspace:
+    return PeopleWorkspace(inbox)
 
 
 def _answer(finished: Finished, code: int = 0) -> dict[str, Any]:
@@ -35,17 +35,17 @@ def _answer(finished: Finished, code: int = 0) -> dict[str, Any]:
     return answer
 
 
-def _waiting(desk: Desk) -> str:
+def _waiting(desk: PeopleWorkspace) -> str:
     """The one question that waits; its id."""
     [identity] = desk.ids("--questions")
     return identity
 
 
-def _reply(desk: Desk, identity: str, body: str = "yes") -> None:
+def _reply(desk: PeopleWorkspace, identity: str, body: str = "yes") -> None:
     desk.inbox.ok("entry", "reply", identity, "--body", body)
 
 
-def test_a_sleeping_question_is_woken_by_a_reply(desk: Desk) -> None:
+def test_a_sleeping_question_is_woken_by_a_reply(desk: PeopleWorkspace) -> None:
     waiter = desk.inbox.start(*ASK, *CHOICES, *BOUND, "--json").sleeping()
     identity = _waiting(desk)
     _reply(desk, identity)
@@ -59,13 +59,13 @@ def test_a_sleeping_question_is_woken_by_a_reply(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("flags", [("--no-wait",), ("--timeout-seconds", "0.05")])
-def test_an_answer_comes_with_the_whole_entry(desk: Desk, flags: tuple[str, ...]) -> None:
+def test_an_answer_comes_with_the_whole_entry(desk: PeopleWorkspace, flags: tuple[str, ...]) -> None:
     answer = desk.inbox.run(*ASK, *CHOICES, *flags, "--json").json
     assert answer["answer"]["entry_id"] == _waiting(desk)
     assert answer["entry"] == desk.entry(_waiting(desk))
 
 
-def test_a_question_is_an_entry_with_all_that_was_asked(desk: Desk) -> None:
+def test_a_question_is_an_entry_with_all_that_was_asked(desk: PeopleWorkspace) -> None:
     argv = (*ASK, "--to", "maria", *CHOICES, "--deadline-seconds", "3600", "--on-silence", "default", "--default", "no", "--no-wait")
     entry = desk.entry(desk.inbox.ok(*argv)["answer"]["entry_id"])
     assert (entry["kind"], entry["from"], entry["comments"], entry["door"]) == ("question", "builder", "Ship it?", "cli")
@@ -77,13 +77,13 @@ def test_a_question_is_an_entry_with_all_that_was_asked(desk: Desk) -> None:
     assert said == {"state": "open", "to": "maria", "choices": ["yes", "no"], "onSilence": "default", "default": "no"}
 
 
-def test_a_question_of_a_workspaces_agent_is_the_workspaces(desk: Desk) -> None:
+def test_a_question_of_a_workspaces_agent_is_the_workspaces(desk: PeopleWorkspace) -> None:
     desk.inbox.ok("ask", "--question", "Ship it?", "--no-wait", INBOX_AGENT=AGENT)
     entry = desk.entry(_waiting(desk))
     assert (entry["from"], entry["workspaceId"], entry["workspaceLabel"]) == (AGENT, desk.workspace_id, LABEL)
 
 
-def test_people_are_told_the_answer_and_that_nobody_vouches_for_it(desk: Desk) -> None:
+def test_people_are_told_the_answer_and_that_nobody_vouches_for_it(desk: PeopleWorkspace) -> None:
     waiter = desk.inbox.start(*ASK, *BOUND).sleeping()
     _reply(desk, _waiting(desk), "Yes,\nbut slowly")
     finished = waiter.finish()
@@ -92,21 +92,21 @@ def test_people_are_told_the_answer_and_that_nobody_vouches_for_it(desk: Desk) -
     assert "unverified" in finished.stdout
 
 
-def test_the_reply_of_the_command_line_is_shown_as_unverified(desk: Desk) -> None:
+def test_the_reply_of_the_command_line_is_shown_as_unverified(desk: PeopleWorkspace) -> None:
     """So its help says."""
     identity = desk.push()
     _reply(desk, identity, "Extend it")
     assert "unverified" in desk.inbox.says("entry", "show", identity)
 
 
-def test_an_answer_that_is_none_of_the_choices_is_an_answer_without_a_choice(desk: Desk) -> None:
+def test_an_answer_that_is_none_of_the_choices_is_an_answer_without_a_choice(desk: PeopleWorkspace) -> None:
     identity = desk.ask(choices=("yes", "no"))
     _reply(desk, identity, "Perhaps")
     answer = _answer(desk.inbox.run("ask", "--entry", identity, "--json"))
     assert (answer["state"], answer["answer"], answer["choice"]) == ("answered", "Perhaps", None)
 
 
-def test_a_question_sleeps_on_through_what_does_not_concern_it(desk: Desk) -> None:
+def test_a_question_sleeps_on_through_what_does_not_concern_it(desk: PeopleWorkspace) -> None:
     other = desk.ask("Another?")
     waiter = desk.inbox.start(*ASK, *BOUND, "--json").sleeping()
     [identity] = [entry for entry in desk.ids("--questions") if entry != other]
@@ -118,7 +118,7 @@ def test_a_question_sleeps_on_through_what_does_not_concern_it(desk: Desk) -> No
     assert _answer(waiter.finish())["answer"] == "This one"
 
 
-def test_of_many_sleeping_questions_each_gets_its_own_answer(desk: Desk) -> None:
+def test_of_many_sleeping_questions_each_gets_its_own_answer(desk: PeopleWorkspace) -> None:
     waiters = {
         text: desk.inbox.start("ask", "--from", text, "--question", text, *BOUND, "--json").sleeping() for text in ("red", "green", "blue")
     }
@@ -130,7 +130,7 @@ def test_of_many_sleeping_questions_each_gets_its_own_answer(desk: Desk) -> None
 # going on
 
 
-def test_a_wait_in_vain_exits_10_and_goes_on_by_its_id(desk: Desk) -> None:
+def test_a_wait_in_vain_exits_10_and_goes_on_by_its_id(desk: PeopleWorkspace) -> None:
     first = _answer(desk.inbox.run(*ASK, "--timeout-seconds", "0.05", "--json"), 10)
     assert (first["state"], first["answer"], first["to"]) == ("open", None, "user")
     again = desk.inbox.start("ask", "--entry", first["entry_id"], *BOUND, "--json").sleeping()
@@ -140,20 +140,20 @@ def test_a_wait_in_vain_exits_10_and_goes_on_by_its_id(desk: Desk) -> None:
     assert _answer(desk.inbox.run("ask", "--entry", first["entry_id"], "--json"))["answer"] == "yes"
 
 
-def test_a_wait_in_vain_tells_people_the_command_that_goes_on(desk: Desk) -> None:
+def test_a_wait_in_vain_tells_people_the_command_that_goes_on(desk: PeopleWorkspace) -> None:
     finished = desk.inbox.run(*ASK, "--timeout-seconds", "0.05")
     assert (finished.code, finished.stderr) == (10, "")
     assert f"inbox ask --entry {_waiting(desk)}" in finished.stdout
 
 
-def test_only_asking_waits_for_nobody(desk: Desk) -> None:
+def test_only_asking_waits_for_nobody(desk: PeopleWorkspace) -> None:
     answer = _answer(desk.inbox.run(*ASK, "--no-wait", "--json"))
     assert (answer["state"], answer["entry_id"]) == ("open", _waiting(desk))
     identity = desk.inbox.says("ask", "--from", "builder", "--question", "Why?", "--no-wait")
     assert desk.ids()[0] in identity
 
 
-def test_an_answer_that_came_meanwhile_is_told_at_once(desk: Desk) -> None:
+def test_an_answer_that_came_meanwhile_is_told_at_once(desk: PeopleWorkspace) -> None:
     identity = desk.ask()
     _reply(desk, identity)
     assert _answer(desk.inbox.run("ask", "--entry", identity, "--timeout-seconds", "0.05", "--json"))["answer"] == "yes"
@@ -161,7 +161,9 @@ def test_an_answer_that_came_meanwhile_is_told_at_once(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), NUMBERS)
-def test_a_signal_ends_the_wait_and_says_how_to_go_on_without_asking_again(desk: Desk, number: signal.Signals, code: int) -> None:
+def test_a_signal_ends_the_wait_and_says_how_to_go_on_without_asking_again(
+    desk: PeopleWorkspace, number: signal.Signals, code: int
+) -> None:
     waiter = desk.inbox.start(*ASK, "--json").sleeping()
     identity = _waiting(desk)
     waiter.process.send_signal(number)
@@ -174,7 +176,7 @@ def test_a_signal_ends_the_wait_and_says_how_to_go_on_without_asking_again(desk:
     assert _answer(desk.inbox.run("ask", "--entry", error["entry_id"], "--json"))["answer"] == "yes"
 
 
-def test_a_signal_ends_the_wait_for_people_with_the_command_that_goes_on(desk: Desk) -> None:
+def test_a_signal_ends_the_wait_for_people_with_the_command_that_goes_on(desk: PeopleWorkspace) -> None:
     waiter = desk.inbox.start(*ASK).sleeping()
     waiter.process.terminate()
     finished = waiter.finish()
@@ -183,7 +185,7 @@ def test_a_signal_ends_the_wait_for_people_with_the_command_that_goes_on(desk: D
     assert f"inbox ask --entry {_waiting(desk)}" in finished.stderr
 
 
-def test_a_question_whose_asker_was_killed_still_waits(desk: Desk) -> None:
+def test_a_question_whose_asker_was_killed_still_waits(desk: PeopleWorkspace) -> None:
     waiter = desk.inbox.start(*ASK).sleeping()
     waiter.process.kill()
     waiter.finish()
@@ -192,7 +194,7 @@ def test_a_question_whose_asker_was_killed_still_waits(desk: Desk) -> None:
     assert _answer(desk.inbox.run("ask", "--entry", identity, "--json"))["answer"] == "yes"
 
 
-def test_a_question_that_is_deleted_ends_the_wait_with_40(desk: Desk) -> None:
+def test_a_question_that_is_deleted_ends_the_wait_with_40(desk: PeopleWorkspace) -> None:
     waiter = desk.inbox.start(*ASK, *BOUND, "--json").sleeping()
     identity = _waiting(desk)
     desk.inbox.ok("entry", "delete", identity)
@@ -204,7 +206,7 @@ def test_a_question_that_is_deleted_ends_the_wait_with_40(desk: Desk) -> None:
 # silence
 
 
-def test_silence_stands_for_the_default(desk: Desk) -> None:
+def test_silence_stands_for_the_default(desk: PeopleWorkspace) -> None:
     answer = _answer(desk.inbox.run(*ASK, *CHOICES, *SOON, "--on-silence", "default", "--default", "no", *BOUND, "--json"))
     assert (answer["state"], answer["answer"], answer["choice"], answer["answered_by"]) == ("default", "no", "no", None)
     question = desk.entry(answer["entry_id"])["question"]
@@ -214,14 +216,14 @@ def test_silence_stands_for_the_default(desk: Desk) -> None:
     assert "no" in said.split()
 
 
-def test_silence_refuses_with_exit_0(desk: Desk) -> None:
+def test_silence_refuses_with_exit_0(desk: PeopleWorkspace) -> None:
     answer = _answer(desk.inbox.run(*ASK, *SOON, "--on-silence", "refuse", *BOUND, "--json"))
     assert (answer["state"], answer["answer"], answer["answered_by"]) == ("refused", None, None)
     assert desk.entry(answer["entry_id"])["question"]["state"] == "refused"
     assert "refused" in desk.inbox.says(*ASK, *SOON, "--on-silence", "refuse", *BOUND)
 
 
-def test_silence_escalates_to_another_person_whose_answer_wakes(desk: Desk) -> None:
+def test_silence_escalates_to_another_person_whose_answer_wakes(desk: PeopleWorkspace) -> None:
     waiter = desk.inbox.start(*ASK, *SOON, "--on-silence", "escalate", "--escalate-to", "maria", *BOUND, "--json").sleeping()
     identity = _waiting(desk)
     eventually(lambda: desk.entry(identity)["question"]["to"] == "maria")
@@ -237,14 +239,14 @@ def test_silence_escalates_to_another_person_whose_answer_wakes(desk: Desk) -> N
     ]
 
 
-def test_an_escalated_question_is_unread_and_has_no_further_deadline(desk: Desk) -> None:
+def test_an_escalated_question_is_unread_and_has_no_further_deadline(desk: PeopleWorkspace) -> None:
     identity = desk.ask(deadline_seconds=0.05, on_silence="escalate", escalate_to="maria")
     answer = _answer(desk.inbox.run("ask", "--entry", identity, "--timeout-seconds", "0.5", "--json"), 10)
     assert (answer["state"], answer["to"], answer["deadline"]) == ("open", "maria", None)
     assert desk.ids("--unread") == [identity]
 
 
-def test_whoever_next_looks_fires_the_deadline(desk: Desk) -> None:
+def test_whoever_next_looks_fires_the_deadline(desk: PeopleWorkspace) -> None:
     """Nobody waits: the list itself says that the time is over."""
     identity = desk.ask(deadline_seconds=0.001, on_silence="refuse")
     assert desk.ids("--questions") == []
@@ -253,20 +255,20 @@ def test_whoever_next_looks_fires_the_deadline(desk: Desk) -> None:
     assert "refused" in desk.inbox.says("entries")
 
 
-def test_a_word_after_the_deadline_is_a_reply_and_changes_no_answer(desk: Desk) -> None:
+def test_a_word_after_the_deadline_is_a_reply_and_changes_no_answer(desk: PeopleWorkspace) -> None:
     identity = desk.ask(deadline_seconds=0.001, on_silence="default", default="no")
     told = desk.inbox.ok("entry", "reply", identity, "--body", "yes")
     assert (told["reply"]["via"], told["entry"]["question"]["state"], told["entry"]["question"]["answer"]) == ("mailbox", "default", "no")
 
 
-def test_an_answer_before_the_deadline_counts(desk: Desk) -> None:
+def test_an_answer_before_the_deadline_counts(desk: PeopleWorkspace) -> None:
     argv = (*ASK, *CHOICES, "--deadline-seconds", "3600", "--on-silence", "refuse", *BOUND, "--json")
     waiter = desk.inbox.start(*argv).sleeping()
     _reply(desk, _waiting(desk), "no")
     assert _answer(waiter.finish())["choice"] == "no"
 
 
-def test_a_collected_answer_has_its_receipts(desk: Desk) -> None:
+def test_a_collected_answer_has_its_receipts(desk: PeopleWorkspace) -> None:
     identity = desk.inbox.ok(*ASK, "--no-wait")["answer"]["entry_id"]
     _reply(desk, identity)
     desk.inbox.ok("ask", "--entry", identity)
@@ -277,7 +279,7 @@ def test_a_collected_answer_has_its_receipts(desk: Desk) -> None:
     ]
 
 
-def test_who_is_made_known_as_a_person_finds_what_they_were_asked(desk: Desk) -> None:
+def test_who_is_made_known_as_a_person_finds_what_they_were_asked(desk: PeopleWorkspace) -> None:
     thread = desk.inbox.send()
     desk.inbox.ok("claim", "--agent", "builder", "--thread", thread)
     desk.inbox.ok("update", "--agent", "builder", "--thread", thread, "--status", "blocked", "--summary", "Which?", "--to", "bob")

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from tests.cli.mailbox_process import Mailbox
-from tests.cli.people_desk import AGENT, LABEL, NOWHERE, REPORT, Desk
+from tests.cli.people_workspace import AGENT, LABEL, NOWHERE, REPORT, PeopleWorkspace
 from tests.cli.process import Inbox
 
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
@@ -20,8 +20,8 @@ ENTRY = {"id", "ts", "workspaceId", "workspaceLabel", "kind", "from", "door", "r
 
 
 @pytest.fixture
-def desk(inbox: Inbox) -> Desk:
-    return Desk(inbox)
+def desk(inbox: Inbox) -> PeopleWorkspace:
+    return PeopleWorkspace(inbox)
 
 
 def _answer(inbox: Inbox, *argv: str) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def _answer(inbox: Inbox, *argv: str) -> dict[str, Any]:
     return answer
 
 
-def _steps(desk: Desk, identity: str) -> list[tuple[str, str, str]]:
+def _steps(desk: PeopleWorkspace, identity: str) -> list[tuple[str, str, str]]:
     receipts = desk.shown(identity)["receipts"]
     assert all(STAMP.fullmatch(receipt["at"]) for receipt in receipts)
     assert [receipt["at"] for receipt in receipts] == sorted(receipt["at"] for receipt in receipts)
@@ -69,7 +69,7 @@ def test_a_new_workspace_tells_people_its_token_and_a_ready_mcp_json(inbox: Inbo
     assert "prw_" not in json.dumps(written)
 
 
-def test_workspaces_are_listed_by_label_and_shown(desk: Desk) -> None:
+def test_workspaces_are_listed_by_label_and_shown(desk: PeopleWorkspace) -> None:
     (desk.inbox.folder / "atlas").mkdir()
     added = desk.inbox.ok("workspace", "add", "atlas", "--label", "Atlas", "--agent", "surveyor")["workspace"]
     answer = _answer(desk.inbox, "workspace", "list")
@@ -86,12 +86,12 @@ def test_without_workspaces_the_list_says_how_to_add_one(inbox: Inbox) -> None:
     assert "inbox workspace add" in inbox.says("workspace", "list")
 
 
-def test_a_workspace_is_found_by_its_real_path(desk: Desk) -> None:
+def test_a_workspace_is_found_by_its_real_path(desk: PeopleWorkspace) -> None:
     (desk.inbox.folder / "link").symlink_to(desk.path)
     assert desk.refusal("workspace", "add", "link", "--label", "Again", "--agent", "other")["code"] == "taken"
 
 
-def test_a_new_token_comes_with_the_same_answer_as_a_new_workspace(desk: Desk) -> None:
+def test_a_new_token_comes_with_the_same_answer_as_a_new_workspace(desk: PeopleWorkspace) -> None:
     answer = _answer(desk.inbox, "workspace", "token", desk.workspace_id)
     assert set(answer) == {"workspace", "token", "mcp_url", "mcp_json"}
     assert answer["token"].startswith("prw_")
@@ -99,7 +99,7 @@ def test_a_new_token_comes_with_the_same_answer_as_a_new_workspace(desk: Desk) -
     assert answer["workspace"] == desk.inbox.ok("workspace", "show", desk.workspace_id)["workspace"]
 
 
-def test_a_removed_workspace_is_gone_and_what_it_pushed_stays(desk: Desk) -> None:
+def test_a_removed_workspace_is_gone_and_what_it_pushed_stays(desk: PeopleWorkspace) -> None:
     identity = desk.push("Drafted")
     answer = _answer(desk.inbox, "workspace", "remove", desk.workspace_id)
     assert answer["workspace"]["workspace_id"] == desk.workspace_id
@@ -113,7 +113,7 @@ def test_a_removed_workspace_is_gone_and_what_it_pushed_stays(desk: Desk) -> Non
 
 
 @pytest.mark.parametrize("who", ["--agent", "--workspace"])
-def test_a_push_is_an_entry_with_documents_and_comments(desk: Desk, who: str) -> None:
+def test_a_push_is_an_entry_with_documents_and_comments(desk: PeopleWorkspace, who: str) -> None:
     name = AGENT if who == "--agent" else desk.workspace_id
     entry = _answer(desk.inbox, "push", who, name, "--doc", "report.md", "--comments", "Drafted **it**")["entry"]
     assert set(entry) == ENTRY | {"docs", "comments"}
@@ -123,22 +123,22 @@ def test_a_push_is_an_entry_with_documents_and_comments(desk: Desk, who: str) ->
     assert (entry["workspaceId"], entry["workspaceLabel"], entry["from"]) == (desk.workspace_id, LABEL, AGENT)
     assert (entry["kind"], entry["door"], entry["comments"]) == ("push", "cli", "Drafted **it**")
     assert (entry["readAt"], entry["readBy"], entry["replies"]) == (None, None, 0)
-    [line] = desk.twin.read_text().splitlines()
+    [line] = desk.mirror.read_text().splitlines()
     assert json.loads(line) == {name: entry[name] for name in ("id", "ts", "workspaceId", "workspaceLabel", "docs", "comments")}
 
 
-def test_what_was_not_given_is_left_out(desk: Desk) -> None:
+def test_what_was_not_given_is_left_out(desk: PeopleWorkspace) -> None:
     assert "docs" not in _answer(desk.inbox, "push", "--agent", AGENT, "--comments", "Drafted")["entry"]
     assert "comments" not in _answer(desk.inbox, "push", "--agent", AGENT, "--doc", "report.md", "--comments", " \n")["entry"]
 
 
-def test_documents_are_kept_in_the_order_in_which_they_were_given(desk: Desk) -> None:
+def test_documents_are_kept_in_the_order_in_which_they_were_given(desk: PeopleWorkspace) -> None:
     (desk.path / "a b.md").write_text("x")
     entry = desk.inbox.ok("push", "--agent", AGENT, "--doc", "report.md", "--doc", "a b.md")["entry"]
     assert [doc["path"] for doc in entry["docs"]] == ["report.md", "a b.md"]
 
 
-def test_a_text_may_come_from_a_file_or_standard_input(desk: Desk) -> None:
+def test_a_text_may_come_from_a_file_or_standard_input(desk: PeopleWorkspace) -> None:
     (desk.inbox.folder / "note.md").write_text("From a file\n", encoding="utf-8")
     asked = desk.inbox.ok("ask", "--from", "builder", "--question-file", "-", "--no-wait", stdin="Größe?".encode())
     for argv, stdin, expected in (
@@ -152,13 +152,13 @@ def test_a_text_may_come_from_a_file_or_standard_input(desk: Desk) -> None:
     assert desk.inbox.ok("entry", "reply", identity, "--body-file", "-", stdin=b"- big\n- small")["reply"]["body"] == "- big\n- small"
 
 
-def test_a_push_tells_people_what_was_pushed(desk: Desk) -> None:
+def test_a_push_tells_people_what_was_pushed(desk: PeopleWorkspace) -> None:
     said = desk.inbox.says("push", "--agent", AGENT, "--doc", "report.md", "--comments", "Drafted")
     assert len(said.splitlines()) == 1
     assert all(text in said for text in (desk.ids()[0], LABEL, "report.md", "Drafted"))
 
 
-def test_a_notice_stands_in_a_quieter_section_and_not_in_the_twin(desk: Desk) -> None:
+def test_a_notice_stands_in_a_quieter_section_and_not_in_the_mirror(desk: PeopleWorkspace) -> None:
     entry = _answer(desk.inbox, "notify", "--from", "backup", "--text", "12 GB")["entry"]
     assert set(entry) == ENTRY | {"comments"}
     assert (entry["kind"], entry["from"], entry["comments"]) == ("notice", "backup", "12 GB")
@@ -166,11 +166,11 @@ def test_a_notice_stands_in_a_quieter_section_and_not_in_the_twin(desk: Desk) ->
     pushed = desk.push()
     assert desk.ids() == [pushed]
     assert desk.ids("--notices") == [entry["id"]]
-    assert [json.loads(line)["id"] for line in desk.twin.read_text().splitlines()] == [pushed]
+    assert [json.loads(line)["id"] for line in desk.mirror.read_text().splitlines()] == [pushed]
     assert "backup: 12 GB" in desk.inbox.says("entries", "--notices")
 
 
-def test_who_pushes_or_notifies_may_be_in_the_environment(desk: Desk) -> None:
+def test_who_pushes_or_notifies_may_be_in_the_environment(desk: PeopleWorkspace) -> None:
     assert desk.inbox.ok("push", "--comments", "x", INBOX_AGENT=AGENT)["entry"]["from"] == AGENT
     assert desk.inbox.ok("notify", "--text", "x", INBOX_AGENT="backup")["entry"]["from"] == "backup"
 
@@ -178,7 +178,7 @@ def test_who_pushes_or_notifies_may_be_in_the_environment(desk: Desk) -> None:
 # entries
 
 
-def test_entries_are_listed_newest_first_as_they_were_pushed(desk: Desk) -> None:
+def test_entries_are_listed_newest_first_as_they_were_pushed(desk: PeopleWorkspace) -> None:
     ids = [desk.push(text) for text in ("First", "Second", "Third")]
     answer = _answer(desk.inbox, "entries")
     assert set(answer) == {"entries", "hasMore"}
@@ -189,7 +189,7 @@ def test_entries_are_listed_newest_first_as_they_were_pushed(desk: Desk) -> None
     assert all("unread" in line for line in said)
 
 
-def test_pages_hold_every_entry_once(desk: Desk) -> None:
+def test_pages_hold_every_entry_once(desk: PeopleWorkspace) -> None:
     ids = [desk.push(str(number)) for number in range(5)]
     seen: list[str] = []
     more = True
@@ -201,7 +201,7 @@ def test_pages_hold_every_entry_once(desk: Desk) -> None:
     assert desk.inbox.says("entries", "--limit", "4").count("\n") == 4 + 1
 
 
-def test_entries_are_filtered_by_what_is_unread_open_or_of_a_workspace(desk: Desk) -> None:
+def test_entries_are_filtered_by_what_is_unread_open_or_of_a_workspace(desk: PeopleWorkspace) -> None:
     pushed, read, asked, answered = desk.push("One"), desk.push("Two"), desk.ask(), desk.ask("Why?")
     desk.inbox.ok("entry", "read", read)
     desk.inbox.ok("entry", "reply", answered, "--body", "Because")
@@ -212,13 +212,13 @@ def test_entries_are_filtered_by_what_is_unread_open_or_of_a_workspace(desk: Des
     assert desk.ids("--questions", "--unread", "--limit", "1") == [asked]
 
 
-def test_notices_are_filtered_too(desk: Desk) -> None:
+def test_notices_are_filtered_too(desk: PeopleWorkspace) -> None:
     read, unread = desk.notify("One"), desk.notify("Two")
     desk.inbox.ok("entry", "read", read)
     assert desk.ids("--notices", "--unread") == [unread]
 
 
-def test_entries_are_found_by_every_word_or_its_beginning(desk: Desk) -> None:
+def test_entries_are_found_by_every_word_or_its_beginning(desk: PeopleWorkspace) -> None:
     pushed, other, notice = desk.push("The Déjà-vu of rates"), desk.push("The rest"), desk.notify("rates are fine")
     asked = desk.ask("Which?", choices=("zinc", "copper"))
     desk.inbox.ok("entry", "reply", other, "--body", "Mind the gap")
@@ -234,7 +234,7 @@ def test_entries_are_found_by_every_word_or_its_beginning(desk: Desk) -> None:
     ("flags", "expected"),
     [(("--unread",), "unread"), (("--questions",), "question"), (("--notices",), "notice"), (("--workspace", "{workspace}"), "unread")],
 )
-def test_a_search_keeps_to_the_other_filters_or_refuses_them(desk: Desk, flags: tuple[str, ...], expected: str) -> None:
+def test_a_search_keeps_to_the_other_filters_or_refuses_them(desk: PeopleWorkspace, flags: tuple[str, ...], expected: str) -> None:
     ids = {"unread": desk.push("rates"), "read": desk.push("rates"), "notice": desk.notify("rates"), "question": desk.ask("rates")}
     for name in ("read", "notice", "question"):
         desk.inbox.ok("entry", "read", ids[name])
@@ -253,7 +253,7 @@ def test_an_inbox_without_entries_says_so(inbox: Inbox) -> None:
 # one entry
 
 
-def test_an_entry_is_marked_read_and_unread_as_often_as_one_likes(desk: Desk) -> None:
+def test_an_entry_is_marked_read_and_unread_as_often_as_one_likes(desk: PeopleWorkspace) -> None:
     identity = desk.push()
     first = _answer(desk.inbox, "entry", "read", identity, "--agent", "maria")
     again = _answer(desk.inbox, "entry", "read", identity)
@@ -267,12 +267,12 @@ def test_an_entry_is_marked_read_and_unread_as_often_as_one_likes(desk: Desk) ->
     assert identity in desk.inbox.says("entry", "read", identity)
 
 
-def test_marking_as_read_and_as_unread_is_not_told_in_the_same_words(desk: Desk) -> None:
+def test_marking_as_read_and_as_unread_is_not_told_in_the_same_words(desk: PeopleWorkspace) -> None:
     identity = desk.push()
     assert desk.inbox.says("entry", "read", identity) != desk.inbox.says("entry", "unread", identity)
 
 
-def test_a_reply_reaches_the_agents_mailbox_once(desk: Desk) -> None:
+def test_a_reply_reaches_the_agents_mailbox_once(desk: PeopleWorkspace) -> None:
     identity = desk.push()
     answer = _answer(desk.inbox, "entry", "reply", identity, "--body", "Extend it")
     reply = answer["reply"]
@@ -292,13 +292,13 @@ def test_a_reply_reaches_the_agents_mailbox_once(desk: Desk) -> None:
     assert Mailbox(desk.inbox.folder).run("dequeue", "--session", AGENT).code == 10
 
 
-def test_a_reply_to_a_notice_reaches_the_mailbox_of_who_left_it(desk: Desk) -> None:
+def test_a_reply_to_a_notice_reaches_the_mailbox_of_who_left_it(desk: PeopleWorkspace) -> None:
     said = desk.inbox.says("entry", "reply", desk.notify(), "--body", "Thanks")
     assert "mailbox of backup" in said
     assert Mailbox(desk.inbox.folder).ok("dequeue", "--session", "backup")["message"]["payload"] == "Thanks"
 
 
-def test_a_reply_to_a_threads_question_wakes_its_worker(desk: Desk) -> None:
+def test_a_reply_to_a_threads_question_wakes_its_worker(desk: PeopleWorkspace) -> None:
     desk.inbox.send("Paint it", "--thread", "one")
     desk.inbox.ok("claim", "--agent", "builder", "--thread", "one")
     desk.inbox.ok("update", "--agent", "builder", "--thread", "one", "--status", "blocked", "--summary", "Which colour?", "--to", "user")
@@ -316,7 +316,7 @@ def test_a_reply_to_a_threads_question_wakes_its_worker(desk: Desk) -> None:
     assert error["hint"]
 
 
-def test_every_hop_has_a_receipt_with_its_time_and_door(desk: Desk) -> None:
+def test_every_hop_has_a_receipt_with_its_time_and_door(desk: PeopleWorkspace) -> None:
     identity = desk.inbox.ok("push", "--agent", AGENT, "--comments", "Drafted")["entry"]["id"]
     desk.inbox.ok("entry", "read", identity, "--agent", "maria")
     desk.inbox.ok("entry", "reply", identity, "--body", "Extend it")
@@ -328,7 +328,7 @@ def test_every_hop_has_a_receipt_with_its_time_and_door(desk: Desk) -> None:
     assert [step for step, _, _ in _steps(desk, identity)][3:] == ["reply_offered", "reply_seen"]
 
 
-def test_an_entry_is_shown_to_people_with_its_replies_and_receipts(desk: Desk) -> None:
+def test_an_entry_is_shown_to_people_with_its_replies_and_receipts(desk: PeopleWorkspace) -> None:
     identity = desk.inbox.ok("push", "--agent", AGENT, "--doc", "report.md", "--comments", "Drafted\n\nTwice")["entry"]["id"]
     desk.inbox.ok("entry", "reply", identity, "--body", "Extend it")
     said = desk.inbox.says("entry", "show", identity)
@@ -336,22 +336,22 @@ def test_an_entry_is_shown_to_people_with_its_replies_and_receipts(desk: Desk) -
         assert text in said, text
 
 
-def test_a_deleted_entry_is_gone_for_good_with_its_line(desk: Desk) -> None:
+def test_a_deleted_entry_is_gone_for_good_with_its_line(desk: PeopleWorkspace) -> None:
     identity, other = desk.push("One"), desk.push("Two")
-    line = desk.twin.read_text().splitlines()[0]
+    line = desk.mirror.read_text().splitlines()[0]
     assert _answer(desk.inbox, "entry", "delete", identity) == {"deleted": identity}
     assert desk.ids() == [other]
-    assert [json.loads(row)["id"] for row in desk.twin.read_text().splitlines()] == [other]
-    with desk.twin.open("a") as file:
+    assert [json.loads(row)["id"] for row in desk.mirror.read_text().splitlines()] == [other]
+    with desk.mirror.open("a") as file:
         file.write(f"{line}\n")
     assert desk.ids() == [other]
     assert desk.inbox.run("entry", "delete", identity).code == 40
     assert other in desk.inbox.says("entry", "delete", other)
 
 
-def test_what_others_append_to_the_twin_is_listed(desk: Desk) -> None:
+def test_what_others_append_to_the_mirror_is_listed(desk: PeopleWorkspace) -> None:
     desk.push("Ours")
-    with desk.twin.open("a") as file:
+    with desk.mirror.open("a") as file:
         file.write(json.dumps({"id": NOWHERE, "ts": 1715789012345, "workspaceLabel": "Elsewhere", "comments": "Theirs"}) + "\nnot JSON\n")
     assert [entry["comments"] for entry in desk.inbox.ok("entries")["entries"]] == ["Ours", "Theirs"]
     assert desk.entry(NOWHERE)["workspaceLabel"] == "Elsewhere"
@@ -360,7 +360,7 @@ def test_what_others_append_to_the_twin_is_listed(desk: Desk) -> None:
 # signing in
 
 
-def test_a_link_to_sign_in_is_printed_for_a_person(desk: Desk) -> None:
+def test_a_link_to_sign_in_is_printed_for_a_person(desk: PeopleWorkspace) -> None:
     answer = _answer(desk.inbox, "sign-in", "--person", "maria", "--url", "https://inbox.example")
     assert re.fullmatch(r"https://inbox\.example/sign-in\?token=\w+", answer["sign_in_url"])
     said = desk.inbox.says("sign-in")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.cli.people_desk import AGENT, Desk
+from tests.cli.people_workspace import AGENT, PeopleWorkspace
 from tests.cli.process import LIMIT, Inbox
 
 SERVER = {"uvicorn", "starlette", "mcp", "pydantic", "asyncio", "anyio", "markdown_it", "nh3", "pygments", "orjson", "postroom.server"}
@@ -38,7 +38,7 @@ sys.exit(code)
     ids=lambda argv: " ".join(argv[:2]),
 )
 def test_a_command_about_entries_imports_nothing_of_the_server(inbox: Inbox, argv: tuple[str, ...]) -> None:
-    entry = Desk(inbox).push()
+    entry = PeopleWorkspace(inbox).push()
     done = subprocess.run(
         [sys.executable, "-c", RUN, *(word.replace("{entry}", entry) for word in argv), "--json"],
         capture_output=True,

@@ -16,7 +16,7 @@ import pytest
 from postroom import people
 from postroom.core.errors import NotFound
 from postroom.store import open_store
-from tests.cli.people_desk import AGENT, ATTACK, FORGED, HARMFUL, Desk
+from tests.cli.people_workspace import AGENT, ATTACK, FORGED, HARMFUL, PeopleWorkspace
 from tests.cli.process import LIMIT, Inbox, Waiter
 
 TOKEN = re.compile(r"\bpr[a-z]_[0-9a-f]{16,}")
@@ -24,10 +24,10 @@ PUSHED, ASKED, NOTICE, THREAD, WORKSPACE = "{pushed}", "{asked}", "{notice}", "{
 
 
 class Attacked:
-    """A desk on which every text that a stranger may choose is the attack."""
+    """A workspace in which every text that a stranger may choose is the attack."""
 
     def __init__(self, folder: Path) -> None:
-        self.desk = Desk(Inbox(folder))
+        self.desk = PeopleWorkspace(Inbox(folder))
         inbox = self.desk.inbox
         pushed, asked, notice = self.desk.push(ATTACK), self.desk.ask(ATTACK), self.desk.notify(ATTACK)
         inbox.ok("send", "--from", "leader", "--to", "builder", "--subject", ATTACK, "--thread", "one")
@@ -39,7 +39,7 @@ class Attacked:
             inbox.ok("entry", "reply", identity, "--body", ATTACK)
         foreign = {"id": "f" * 8 + "-0000-4000-8000-000000000000", "ts": 1, "workspaceLabel": ATTACK, "comments": ATTACK}
         foreign["docs"] = [{"path": ATTACK}]
-        with self.desk.twin.open("a") as file:
+        with self.desk.mirror.open("a") as file:
             file.write(json.dumps(foreign) + "\n")
         [thread] = [entry["id"] for entry in inbox.ok("entries")["entries"] if entry.get("threadId") == "one"]
         self.ids = {PUSHED: pushed, ASKED: asked, NOTICE: notice, THREAD: thread, WORKSPACE: self.desk.workspace_id}
@@ -49,8 +49,8 @@ class Attacked:
 
 
 @pytest.fixture
-def desk(inbox: Inbox) -> Desk:
-    return Desk(inbox)
+def desk(inbox: Inbox) -> PeopleWorkspace:
+    return PeopleWorkspace(inbox)
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_an_answer_that_is_an_attack_is_told_harmlessly(attacked: Attacked) -> N
     _harmless(attacked.desk.inbox.says("entry", "show", attacked.ids[ASKED]))
 
 
-def test_a_default_that_is_an_attack_is_told_harmlessly(desk: Desk) -> None:
+def test_a_default_that_is_an_attack_is_told_harmlessly(desk: PeopleWorkspace) -> None:
     identity = desk.ask(deadline_seconds=0.001, on_silence="default", default=ATTACK)
     for argv in (("ask", "--entry", identity), ("entry", "show", identity), ("entries",)):
         _harmless(desk.inbox.says(*argv))
@@ -144,17 +144,17 @@ def test_json_carries_a_text_exactly_and_on_one_line(seen: Attacked) -> None:
     shown = seen.desk.inbox.run("entry", "show", seen.ids[PUSHED], "--json")
     assert shown.raw.count(b"\n") == 1
     assert (shown.json["entry"]["comments"], [reply["body"] for reply in shown.json["replies"]]) == (ATTACK, [ATTACK])
-    lines = [json.loads(line) for line in seen.desk.twin.read_text(encoding="utf-8").split("\n") if line]
+    lines = [json.loads(line) for line in seen.desk.mirror.read_text(encoding="utf-8").split("\n") if line]
     assert {line["comments"] for line in lines} >= {ATTACK}
 
 
-def test_names_of_files_that_steer_a_terminal_are_not_pushed(desk: Desk) -> None:
+def test_names_of_files_that_steer_a_terminal_are_not_pushed(desk: PeopleWorkspace) -> None:
     for name in ("\x1b[2J.md", "two\nlines.md", "\u202etxt.exe"):
         (desk.path / name).write_text("x")
         assert desk.refusal("push", "--agent", AGENT, "--doc", name)["exit"] == 30, name
 
 
-def test_sql_in_a_text_is_a_text(desk: Desk) -> None:
+def test_sql_in_a_text_is_a_text(desk: PeopleWorkspace) -> None:
     text = "x'; DROP TABLE entries; --"
     desk.inbox.ok("notify", "--from", text, "--text", text)
     assert [entry["from"] for entry in desk.inbox.ok("entries", "--search", "drop table")["entries"]] == [text]
@@ -163,7 +163,7 @@ def test_sql_in_a_text_is_a_text(desk: Desk) -> None:
 # tokens
 
 
-def test_a_token_is_printed_when_it_is_made_and_never_again(desk: Desk) -> None:
+def test_a_token_is_printed_when_it_is_made_and_never_again(desk: PeopleWorkspace) -> None:
     token = desk.inbox.ok("workspace", "token", desk.workspace_id)["token"]
     pushed, asked = desk.push(), desk.ask()
     for argv in (
@@ -188,7 +188,7 @@ def test_a_token_is_printed_when_it_is_made_and_never_again(desk: Desk) -> None:
     assert token not in json.dumps(desk.contents()[0])
 
 
-def test_the_store_holds_only_hashes_of_tokens(desk: Desk) -> None:
+def test_the_store_holds_only_hashes_of_tokens(desk: PeopleWorkspace) -> None:
     link = desk.inbox.ok("sign-in")["sign_in_url"]
     made = [desk.token, desk.inbox.ok("workspace", "token", desk.workspace_id)["token"], link.partition("token=")[2]]
     assert all(TOKEN.fullmatch(token) for token in made)
@@ -197,7 +197,7 @@ def test_the_store_holds_only_hashes_of_tokens(desk: Desk) -> None:
     assert [token for token in made if token.encode() in held or token.partition("_")[2].encode() in held] == []
 
 
-def test_a_new_token_voids_the_old_and_removing_voids_both(desk: Desk) -> None:
+def test_a_new_token_voids_the_old_and_removing_voids_both(desk: PeopleWorkspace) -> None:
     made = desk.inbox.ok("workspace", "token", desk.workspace_id)["token"]
     with closing(open_store(str(desk.inbox.db))) as store:
         assert people.workspace_of(store, made).workspace_id == desk.workspace_id
@@ -221,7 +221,7 @@ def _loose(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o000])
-def test_the_data_folder_and_all_in_it_are_for_their_owner_alone(desk: Desk, umask: int) -> None:
+def test_the_data_folder_and_all_in_it_are_for_their_owner_alone(desk: PeopleWorkspace, umask: int) -> None:
     before = os.umask(umask)
     try:
         desk.inbox.ok("push", "--agent", AGENT, "--comments", "x")
@@ -229,7 +229,7 @@ def test_the_data_folder_and_all_in_it_are_for_their_owner_alone(desk: Desk, uma
     finally:
         os.umask(before)
     data = desk.inbox.db.parent / "data"
-    assert (_mode(data / "inbox"), _mode(desk.twin)) == ("0o700", "0o600")
+    assert (_mode(data / "inbox"), _mode(desk.mirror)) == ("0o700", "0o600")
     assert _loose(data / "inbox") == []
     assert _mode(data) == "0o700"
 
@@ -244,15 +244,15 @@ def test_a_fresh_store_makes_no_data_folder_until_something_is_pushed(bare: Inbo
     assert (bare.folder / "data" / "inbox" / "entries.jsonl").exists()
 
 
-def test_a_data_folder_that_cannot_be_written_fails_no_verb(desk: Desk) -> None:
-    """The twin is a copy: what was accepted is in the store."""
+def test_a_data_folder_that_cannot_be_written_fails_no_verb(desk: PeopleWorkspace) -> None:
+    """The mirror is a copy: what was accepted is in the store."""
     data = desk.inbox.db.parent / "data"
     data.write_text("in the way")
     identity = desk.inbox.ok("push", "--agent", AGENT, "--comments", "x")["entry"]["id"]
     assert desk.ids() == [identity]
     data.unlink()
     second = desk.inbox.ok("push", "--agent", AGENT, "--comments", "y")["entry"]["id"]
-    assert [json.loads(line)["id"] for line in desk.twin.read_text().splitlines()] == [identity, second]
+    assert [json.loads(line)["id"] for line in desk.mirror.read_text().splitlines()] == [identity, second]
 
 
 def _ready(waiter: Waiter) -> Any:
@@ -260,7 +260,7 @@ def _ready(waiter: Waiter) -> Any:
     return json.loads(waiter.process.stdout.readline())
 
 
-def test_a_server_prints_its_tokens_once_keeps_its_files_private_and_stops_cleanly(desk: Desk) -> None:
+def test_a_server_prints_its_tokens_once_keeps_its_files_private_and_stops_cleanly(desk: PeopleWorkspace) -> None:
     waiter = desk.inbox.start("serve", "--port", "0", "--data", "kept", "--json")
     try:
         ready = _ready(waiter)
@@ -276,7 +276,7 @@ def test_a_server_prints_its_tokens_once_keeps_its_files_private_and_stops_clean
 
 
 @pytest.mark.parametrize("flags", [(), ("--data", "kept")], ids=["data beside the store", "data elsewhere"])
-def test_the_server_that_runs_is_the_one_that_addresses_name(desk: Desk, flags: tuple[str, ...]) -> None:
+def test_the_server_that_runs_is_the_one_that_addresses_name(desk: PeopleWorkspace, flags: tuple[str, ...]) -> None:
     waiter = desk.inbox.start("serve", "--port", "0", *flags, "--json")
     try:
         url = _ready(waiter)["url"]
@@ -292,7 +292,7 @@ def test_the_server_that_runs_is_the_one_that_addresses_name(desk: Desk, flags: 
 # the edge of a workspace
 
 
-def test_links_that_stay_inside_are_followed_and_those_that_lead_out_are_refused(desk: Desk) -> None:
+def test_links_that_stay_inside_are_followed_and_those_that_lead_out_are_refused(desk: PeopleWorkspace) -> None:
     secret = desk.inbox.folder / "secret.txt"
     secret.write_text("secret")
     (desk.path / "inside.md").symlink_to("report.md")
@@ -310,7 +310,7 @@ def test_links_that_stay_inside_are_followed_and_those_that_lead_out_are_refused
         assert error["exit"] == 30 or name == "loop", (name, error)
 
 
-def test_whether_a_file_outside_exists_is_not_told(desk: Desk) -> None:
+def test_whether_a_file_outside_exists_is_not_told(desk: PeopleWorkspace) -> None:
     (desk.inbox.folder / "secret.txt").write_text("secret")
     (desk.path / "up").symlink_to("..")
     told = []
@@ -320,7 +320,7 @@ def test_whether_a_file_outside_exists_is_not_told(desk: Desk) -> None:
     assert told[0] == told[1]
 
 
-def test_an_agent_pushes_only_from_its_own_workspace(desk: Desk) -> None:
+def test_an_agent_pushes_only_from_its_own_workspace(desk: PeopleWorkspace) -> None:
     other = desk.inbox.folder / "other"
     other.mkdir()
     (other / "theirs.md").write_text("x")
@@ -328,14 +328,14 @@ def test_an_agent_pushes_only_from_its_own_workspace(desk: Desk) -> None:
     assert desk.refusal("push", "--agent", AGENT, "--doc", "theirs.md")["exit"] == 40
 
 
-def test_a_file_that_cannot_be_read_is_refused_and_not_a_fault_of_ours(desk: Desk) -> None:
+def test_a_file_that_cannot_be_read_is_refused_and_not_a_fault_of_ours(desk: PeopleWorkspace) -> None:
     (desk.path / "report.md").chmod(0)
     finished = desk.inbox.run("push", "--agent", AGENT, "--doc", "report.md", "--json", unprivileged=True)
     assert finished.error[:2] in ((30, "invalid_input"), (40, "not_found")), finished
-    assert "fault of ours" not in finished.stdout
+    assert "bug in Postroom" not in finished.stdout
 
 
-def test_a_workspace_whose_folder_is_gone_says_so(desk: Desk) -> None:
+def test_a_workspace_whose_folder_is_gone_says_so(desk: PeopleWorkspace) -> None:
     desk.path.rename(desk.inbox.folder / "moved")
     finished = desk.inbox.run("push", "--agent", AGENT, "--doc", "report.md", "--json")
     assert finished.error[:2] in ((30, "invalid_input"), (40, "not_found")), finished

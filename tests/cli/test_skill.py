@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import postroom
-from postroom.cli.table import INBOX
+from postroom.cli.inbox.spec import INBOX
 from tests.cli.process import Inbox
 
 COMMANDS = INBOX.commands

@@ -36,7 +36,7 @@ HARMFUL = {*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), *"\u202a\u202b\
 HARMFUL.discard("\n")
 
 
-class Scene:
+class SharedTasks:
     """A store with a task in each state, and the result of one."""
 
     def __init__(self, inbox: Inbox, ids: dict[str, str]) -> None:
@@ -44,7 +44,7 @@ class Scene:
         self.ids = ids
 
     @classmethod
-    def of(cls, folder: Path, text: str) -> Scene:
+    def of(cls, folder: Path, text: str) -> SharedTasks:
         inbox = Inbox(folder)
         inbox.ok("init")
         with closing(open_store(str(inbox.db))) as store:
@@ -60,9 +60,9 @@ class Scene:
     def argv(self, argv: tuple[str, ...]) -> list[str]:
         return [self.ids.get(word, word) for word in argv]
 
-    def copied(self, folder: Path) -> Scene:
+    def copied(self, folder: Path) -> SharedTasks:
         shutil.copytree(self.inbox.folder, folder)
-        return Scene(Inbox(folder), self.ids)
+        return SharedTasks(Inbox(folder), self.ids)
 
     def rows(self) -> list[str]:
         with closing(sqlite3.connect(self.inbox.db)) as store:
@@ -79,7 +79,7 @@ class Scene:
         with self.unchanged():
             finished = self.inbox.run(*argv, "--json", stdin=stdin)
         code, _, _ = finished.error
-        assert "fault of ours" not in finished.stdout, finished
+        assert "bug in Postroom" not in finished.stdout, finished
         error: dict[str, Any] = finished.json["error"]
         return {**error, "exit": code}
 
@@ -92,18 +92,18 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    return Scene.of(tmp_path_factory.mktemp("plain"), "Review module X")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> SharedTasks:
+    return SharedTasks.of(tmp_path_factory.mktemp("plain"), "Review module X")
 
 
 @pytest.fixture(scope="module")
-def attacked(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> SharedTasks:
     """Every text that a stranger may choose is the attack."""
-    return Scene.of(tmp_path_factory.mktemp("attacked"), ATTACK)
+    return SharedTasks.of(tmp_path_factory.mktemp("attacked"), ATTACK)
 
 
 @pytest.fixture
-def scene(plain: Scene, tmp_path: Path) -> Scene:
+def scene(plain: SharedTasks, tmp_path: Path) -> SharedTasks:
     return plain.copied(tmp_path / "scene")
 
 
@@ -130,13 +130,13 @@ def scene(plain: Scene, tmp_path: Path) -> Scene:
         (("agent", "find"), "skill"),
     ],
 )
-def test_what_is_missing_is_named(scene: Scene, argv: tuple[str, ...], field: str) -> None:
+def test_what_is_missing_is_named(scene: SharedTasks, argv: tuple[str, ...], field: str) -> None:
     error = scene.refusal(*scene.argv(argv))
     assert (error["exit"], error["code"], error["field"]) == (30, "invalid_input", field)
     assert error["hint"]
 
 
-def test_a_card_has_to_have_a_name(scene: Scene) -> None:
+def test_a_card_has_to_have_a_name(scene: SharedTasks) -> None:
     for argv in (("agent", "register"), ("agent", "register", " "), ("agent", "register", "two\nlines")):
         assert scene.refusal(*argv)["exit"] == 30, argv
     scene.invalid("agent", "register", "ember", "--skill", "two\nlines", field="skill")
@@ -156,18 +156,18 @@ def test_a_card_has_to_have_a_name(scene: Scene) -> None:
     ],
     ids=lambda argv: argv[0],
 )
-def test_a_task_that_was_never_given_is_not_found(scene: Scene, argv: tuple[str, ...]) -> None:
+def test_a_task_that_was_never_given_is_not_found(scene: SharedTasks, argv: tuple[str, ...]) -> None:
     error = scene.refusal("task", *argv, "--task", "00000000-0000-4000-8000-000000000000")
     assert (error["exit"], error["code"]) == (40, "not_found")
     assert "00000000-0000-4000-8000-000000000000" in error["message"]
 
 
-def test_a_parent_that_was_never_given_is_not_found(scene: Scene) -> None:
+def test_a_parent_that_was_never_given_is_not_found(scene: SharedTasks) -> None:
     assert scene.refusal(*GIVE, "--parent", "nothing")["exit"] == 40
 
 
 @pytest.mark.parametrize(("name", "nearest"), [("canyn", TO), ("CANYON", TO)])
-def test_an_unknown_agent_is_refused_and_the_nearest_named(scene: Scene, name: str, nearest: str) -> None:
+def test_an_unknown_agent_is_refused_and_the_nearest_named(scene: SharedTasks, name: str, nearest: str) -> None:
     for argv in (("--from", "cinder", "--to", name), ("--from", name, "--to", "cinder")):
         error = scene.refusal("task", "submit", *argv, "--description", "x")
         assert (error["exit"], error["code"]) == (40, "not_found")
@@ -175,7 +175,7 @@ def test_an_unknown_agent_is_refused_and_the_nearest_named(scene: Scene, name: s
         assert nearest in error["hint"]
 
 
-def test_an_agent_without_a_card_cannot_be_given_a_task_nor_be_suggested(scene: Scene) -> None:
+def test_an_agent_without_a_card_cannot_be_given_a_task_nor_be_suggested(scene: SharedTasks) -> None:
     scene.inbox.ok("agent", "add", "passer-by")
     for name in ("passer-by", "passerby"):
         error = scene.refusal("task", "submit", "--from", FROM, "--to", name, "--description", "x")
@@ -193,11 +193,11 @@ def test_a_store_that_is_not_there_is_said_so_and_not_made(bare: Inbox) -> None:
 # who may do what, and when
 
 
-def test_a_task_for_oneself_is_refused(scene: Scene) -> None:
+def test_a_task_for_oneself_is_refused(scene: SharedTasks) -> None:
     assert FROM in scene.invalid("task", "submit", "--from", FROM, "--to", FROM, "--description", "x", field="target_agent")["message"]
 
 
-def test_agents_that_delegate_to_each_other_stop_at_a_depth(scene: Scene) -> None:
+def test_agents_that_delegate_to_each_other_stop_at_a_depth(scene: SharedTasks) -> None:
     parent = None
     with closing(open_store(str(scene.inbox.db))) as store:
         for source, target in [(FROM, TO), (TO, FROM)] * 4:
@@ -219,13 +219,13 @@ def test_agents_that_delegate_to_each_other_stop_at_a_depth(scene: Scene) -> Non
     ],
     ids=lambda argv: argv[0],
 )
-def test_what_has_ended_stays_as_it_ended_and_the_loser_is_told(scene: Scene, argv: tuple[str, ...]) -> None:
+def test_what_has_ended_stays_as_it_ended_and_the_loser_is_told(scene: SharedTasks, argv: tuple[str, ...]) -> None:
     error = scene.refusal("task", *argv, "--task", scene.ids[ENDED])
     assert (error["exit"], error["code"]) == (20, "conflict")
     assert "failed" in error["message"]
 
 
-def test_a_task_that_is_accepted_is_nobody_elses(scene: Scene) -> None:
+def test_a_task_that_is_accepted_is_nobody_elses(scene: SharedTasks) -> None:
     assert scene.refusal("task", "accept", "--agent", TO, "--task", scene.ids[HELD])["exit"] == 20
 
 
@@ -249,12 +249,14 @@ def test_a_task_that_is_accepted_is_nobody_elses(scene: Scene) -> None:
     ],
     ids=lambda argv: f"{argv[0]} {argv[4]} by {argv[2]}",
 )
-def test_a_task_is_answered_by_its_target_cancelled_by_its_source_and_a_result_only_read(scene: Scene, argv: tuple[str, ...]) -> None:
+def test_a_task_is_answered_by_its_target_cancelled_by_its_source_and_a_result_only_read(scene: SharedTasks, argv: tuple[str, ...]) -> None:
     error = scene.refusal("task", *scene.argv(argv))
     assert (error["exit"], error["code"]) == (30, "invalid_input")
 
 
-def test_a_thread_that_strangers_opened_under_a_tasks_name_is_not_its_answer(scene: Scene, plain: Scene, tmp_path: Path) -> None:
+def test_a_thread_that_strangers_opened_under_a_tasks_name_is_not_its_answer(
+    scene: SharedTasks, plain: SharedTasks, tmp_path: Path
+) -> None:
     pending = ("--agent", TO, "--task", scene.ids[PENDING])
     name = scene.inbox.ok("task", "open-thread", *pending)["thread_id"]
     other = plain.copied(tmp_path / "other").inbox  # the same task, without its thread
@@ -271,7 +273,7 @@ def test_a_thread_that_strangers_opened_under_a_tasks_name_is_not_its_answer(sce
 
 
 @pytest.mark.parametrize("name", NO_NAMES, ids=range(len(NO_NAMES)))
-def test_a_name_that_could_mislead_is_refused(scene: Scene, name: str) -> None:
+def test_a_name_that_could_mislead_is_refused(scene: SharedTasks, name: str) -> None:
     for argv in (
         ("task", "submit", "--from", FROM, f"--to={name}", "--description", "x"),
         ("task", "accept", f"--agent={name}", "--task", PENDING),
@@ -281,31 +283,31 @@ def test_a_name_that_could_mislead_is_refused(scene: Scene, name: str) -> None:
 
 
 @pytest.mark.parametrize("text", [b" \n\t ", b"before\0after", b"\xff\xfe", b"\xed\xa0\x80", b"x" * 100_001, b"x" * 10 * 1024 * 1024])
-def test_a_description_that_is_empty_too_long_or_no_text_is_refused(scene: Scene, text: bytes) -> None:
+def test_a_description_that_is_empty_too_long_or_no_text_is_refused(scene: SharedTasks, text: bytes) -> None:
     error = scene.refusal(*SUBMIT, "--description-file", "-", stdin=text)
     assert (error["exit"], error["code"]) == (30, "invalid_input")
     assert error["field"].replace("-", "_") in ("description", "description_file")
 
 
-def test_a_description_comes_from_one_place_that_can_be_read(scene: Scene) -> None:
+def test_a_description_comes_from_one_place_that_can_be_read(scene: SharedTasks) -> None:
     scene.invalid(*GIVE, "--description-file", "-", stdin=b"y", field="description")
     for path in ("missing.md", "."):
         scene.invalid(*SUBMIT, "--description-file", path, field="description_file")
 
 
 @pytest.mark.parametrize("text", [*NO_JSON, *NO_OBJECTS], ids=lambda text: text[:20])
-def test_a_context_that_is_no_json_object_is_refused(scene: Scene, text: str) -> None:
+def test_a_context_that_is_no_json_object_is_refused(scene: SharedTasks, text: str) -> None:
     scene.invalid(*GIVE, f"--context-json={text}", field="context")
 
 
 @pytest.mark.parametrize("text", [*NO_JSON, *NO_OBJECTS], ids=lambda text: text[:20])
-def test_artifacts_that_are_no_json_object_are_refused(scene: Scene, text: str) -> None:
+def test_artifacts_that_are_no_json_object_are_refused(scene: SharedTasks, text: str) -> None:
     argv = ("task", "complete", "--agent", TO, "--task", scene.ids[HELD], f"--artifacts-json={text}")
     scene.invalid(*argv, field="artifacts")
 
 
 @pytest.mark.parametrize("text", [*NO_OBJECTS, '{"files": 5}', '{"files": "notes.md"}'])
-def test_artifacts_to_which_no_file_can_be_added_are_refused(scene: Scene, text: str) -> None:
+def test_artifacts_to_which_no_file_can_be_added_are_refused(scene: SharedTasks, text: str) -> None:
     argv = ("task", "complete", "--agent", TO, "--task", scene.ids[HELD], f"--artifacts-json={text}", "--artifact", "notes.md")
     scene.invalid(*argv, field="artifacts")
 
@@ -319,16 +321,15 @@ def test_artifacts_to_which_no_file_can_be_added_are_refused(scene: Scene, text:
         (("task", "list"), "limit", ("0", "1.5", HUGE)),
         (("task", "accept", "--agent", TO), "lease-seconds", ("0", "nan")),
         (("task", "wait", "--task", PENDING), "timeout-seconds", ("-1", "nan")),
-        (("task", "render", "--agent", TO), "budget", ("x", "")),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_a_value_out_of_range_is_refused(scene: Scene, argv: tuple[str, ...], flag: str, values: tuple[str, ...]) -> None:
+def test_a_value_out_of_range_is_refused(scene: SharedTasks, argv: tuple[str, ...], flag: str, values: tuple[str, ...]) -> None:
     for value in values:
         scene.invalid(*scene.argv(argv), f"--{flag}={value}", field=flag.replace("-", "_"))
 
 
-def test_a_refusal_tells_people_the_same_on_one_harmless_line(scene: Scene) -> None:
+def test_a_refusal_tells_people_the_same_on_one_harmless_line(scene: SharedTasks) -> None:
     name = "canyn\u2028\x1b[2J"
     spoken = scene.inbox.run("task", "show", "--task", name)
     assert (spoken.code, spoken.stdout) == (40, "")
@@ -361,7 +362,7 @@ def test_a_refusal_tells_people_the_same_on_one_harmless_line(scene: Scene) -> N
     ],
     ids=lambda argv: " ".join(argv[:2]),
 )
-def test_no_command_lets_a_text_steer_the_terminal_or_forge_a_line(attacked: Scene, tmp_path: Path, argv: tuple[str, ...]) -> None:
+def test_no_command_lets_a_text_steer_the_terminal_or_forge_a_line(attacked: SharedTasks, tmp_path: Path, argv: tuple[str, ...]) -> None:
     scene = attacked.copied(tmp_path / "scene")
     said = scene.inbox.says(*scene.argv(argv))
     assert not HARMFUL & set(said)
@@ -369,13 +370,13 @@ def test_no_command_lets_a_text_steer_the_terminal_or_forge_a_line(attacked: Sce
     assert not [row for row in said.splitlines() if row.startswith((FORGED, "From: boss", "error:", "And 7 more."))]
 
 
-def test_json_carries_a_text_exactly(attacked: Scene) -> None:
+def test_json_carries_a_text_exactly(attacked: SharedTasks) -> None:
     task = attacked.inbox.ok("task", "show", "--task", attacked.ids[PENDING])["task"]
     assert (task["description"], task["context"]) == (ATTACK, {ATTACK: [ATTACK]})
 
 
 @pytest.mark.parametrize(("agent", "kind", "name"), [(TO, "Task", PENDING), (FROM, "Result", RESULT)])
-def test_a_description_forges_no_heading_no_fence_and_no_line_of_ours(attacked: Scene, agent: str, kind: str, name: str) -> None:
+def test_a_description_forges_no_heading_no_fence_and_no_line_of_ours(attacked: SharedTasks, agent: str, kind: str, name: str) -> None:
     with attacked.unchanged():
         answer = attacked.inbox.ok("task", "render", "--agent", agent)
         assert attacked.inbox.says("task", "render", "--agent", agent).rstrip("\n") == answer["text"].rstrip("\n")
@@ -388,7 +389,7 @@ def test_a_description_forges_no_heading_no_fence_and_no_line_of_ours(attacked: 
     assert (answer["shown"], answer["left_out"]) == ([attacked.ids[name]], 0)
 
 
-def test_a_rendering_keeps_to_its_budget_and_says_what_it_left_out(scene: Scene) -> None:
+def test_a_rendering_keeps_to_its_budget_and_says_what_it_left_out(scene: SharedTasks) -> None:
     with closing(open_store(str(scene.inbox.db))) as store:
         for number in range(3):
             Conductor(store).submit(FROM, TO, f"{number} " + "word " * 200)
@@ -404,7 +405,7 @@ def test_a_rendering_keeps_to_its_budget_and_says_what_it_left_out(scene: Scene)
     assert f"### Task {whole['shown'][0]}" in least["text"].splitlines()
 
 
-def test_a_rendering_of_nothing_is_empty(scene: Scene) -> None:
+def test_a_rendering_of_nothing_is_empty(scene: SharedTasks) -> None:
     answer = scene.inbox.ok("task", "render", "--agent", "cinder")
     assert (answer["text"], answer["shown"], answer["left_out"]) == ("", [], 0)
     assert scene.inbox.says("task", "render", "--agent", "cinder").strip() == ""

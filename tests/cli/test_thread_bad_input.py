@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.queue_process import ALICE, WARDEN, QuietOffice
+from tests.cli.queue_process import ALICE, WARDEN, QuietQueueCommands
 
 HUGE = "1" + "0" * 400
 BEYOND = ("4", "1000000", str(2**63 - 1))  # of a queue of three
@@ -38,24 +38,24 @@ GOOD = {"source": WARDEN, "type": "message", "content": "good"}
 
 
 @pytest.fixture
-def bare(tmp_path: Path) -> QuietOffice:
-    return QuietOffice(tmp_path)
+def bare(tmp_path: Path) -> QuietQueueCommands:
+    return QuietQueueCommands(tmp_path)
 
 
 @pytest.fixture(scope="module")
-def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuietOffice]:
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuietQueueCommands]:
     """One for all: none of these tests changes anything."""
-    with QuietOffice(tmp_path_factory.mktemp("office")) as made:
+    with QuietQueueCommands(tmp_path_factory.mktemp("office")) as made:
         made.init()
         made.three()
         yield made
 
 
-def _refused(office: QuietOffice, code: int, command: str, *flags: str | bytes, stdin: bytes = b"") -> str:
+def _refused(commands: QuietQueueCommands, code: int, command: str, *flags: str | bytes, stdin: bytes = b"") -> str:
     """What a refusal says that changed nothing and told no notifier."""
-    _, told = office.teller()
-    with office.unchanged():
-        error = office.refuses(code, "thread", command, "--thread", "queue", *flags, stdin=stdin, **told)
+    _, told = commands.teller()
+    with commands.unchanged():
+        error = commands.refuses(code, "thread", command, "--thread", "queue", *flags, stdin=stdin, **told)
     assert len(error["error"]) < 1000, "a refusal does not echo pages"
     assert not HARMFUL & set(error["error"] + error["suggestion"]), error
     return error["error"] + " " + error["suggestion"]
@@ -65,7 +65,7 @@ def _refused(office: QuietOffice, code: int, command: str, *flags: str | bytes, 
 
 
 @pytest.mark.parametrize("command", EVERY)
-def test_a_path_that_is_no_queue_is_refused_and_nothing_is_made(bare: QuietOffice, command: str) -> None:
+def test_a_path_that_is_no_queue_is_refused_and_nothing_is_made(bare: QuietQueueCommands, command: str) -> None:
     (bare.folder / "empty").mkdir()
     (bare.folder / "notes.txt").write_text("mine")
     (bare.folder / "dangling").symlink_to("nowhere")
@@ -76,13 +76,13 @@ def test_a_path_that_is_no_queue_is_refused_and_nothing_is_made(bare: QuietOffic
     assert bare.files() == before
 
 
-def test_a_batch_to_a_path_that_is_no_queue_is_refused_and_nothing_is_made(bare: QuietOffice) -> None:
+def test_a_batch_to_a_path_that_is_no_queue_is_refused_and_nothing_is_made(bare: QuietQueueCommands) -> None:
     bare.refuses(1, "thread", "push", "--thread", "missing", "--batch", stdin=json.dumps(GOOD).encode())
     assert bare.files() == {}
 
 
 @pytest.mark.parametrize("place", ["notes.txt", "notes.txt/below", "x" * 300, "dangling/x/y"])
-def test_init_where_no_folder_can_be_is_refused(bare: QuietOffice, place: str) -> None:
+def test_init_where_no_folder_can_be_is_refused(bare: QuietQueueCommands, place: str) -> None:
     (bare.folder / "notes.txt").write_text("mine")
     (bare.folder / "dangling").symlink_to("notes.txt")
     before = bare.files()
@@ -91,13 +91,13 @@ def test_init_where_no_folder_can_be_is_refused(bare: QuietOffice, place: str) -
 
 
 @pytest.mark.parametrize("argv", [("init",), ("init", ""), ("init", "a", "b"), ("init", "--thread", "a"), ("init", "-x")])
-def test_init_needs_one_path(bare: QuietOffice, argv: tuple[str, ...]) -> None:
+def test_init_needs_one_path(bare: QuietQueueCommands, argv: tuple[str, ...]) -> None:
     bare.refuses(2, "thread", *argv)
     assert bare.files() == {}
 
 
 @pytest.mark.parametrize("argv", [("init", b"caf\xe9"), ("peek", *ZERO, "--thread", b"caf\xe9"), ("info", "--thread", "")])
-def test_a_path_that_is_no_text_is_refused_and_not_made(bare: QuietOffice, argv: tuple[str | bytes, ...]) -> None:
+def test_a_path_that_is_no_text_is_refused_and_not_made(bare: QuietQueueCommands, argv: tuple[str | bytes, ...]) -> None:
     finished = bare.thread(*argv)
     assert finished.code in (1, 2)
     assert (finished.stdout, finished.stderr.count("\n")) == ("", 1)
@@ -108,9 +108,9 @@ def test_a_path_that_is_no_text_is_refused_and_not_made(bare: QuietOffice, argv:
 
 
 @pytest.mark.parametrize("command", EVERY)
-def test_a_queue_has_to_be_named(office: QuietOffice, command: str) -> None:
-    with office.unchanged():
-        error = office.refuses(2, "thread", command, *EVERY[command])
+def test_a_queue_has_to_be_named(commands: QuietQueueCommands, command: str) -> None:
+    with commands.unchanged():
+        error = commands.refuses(2, "thread", command, *EVERY[command])
     assert "--thread" in error["error"] + error["suggestion"]
 
 
@@ -131,8 +131,8 @@ def test_a_queue_has_to_be_named(office: QuietOffice, command: str) -> None:
         (("unsubscribe",), "consumer"),
     ],
 )
-def test_what_is_missing_is_named(office: QuietOffice, argv: tuple[str, ...], flag: str) -> None:
-    assert flag in _refused(office, 2, *argv).replace("_", "-")
+def test_what_is_missing_is_named(commands: QuietQueueCommands, argv: tuple[str, ...], flag: str) -> None:
+    assert flag in _refused(commands, 2, *argv).replace("_", "-")
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_what_is_missing_is_named(office: QuietOffice, argv: tuple[str, ...], fl
         ("unsubscribe", "--consumer", "all", "--handler", "true"),
     ],
 )
-def test_a_command_line_that_contradicts_itself_or_says_too_much_is_refused(office: QuietOffice, argv: tuple[str, ...]) -> None:
-    _refused(office, 2, *argv)
+def test_a_command_line_that_contradicts_itself_or_says_too_much_is_refused(commands: QuietQueueCommands, argv: tuple[str, ...]) -> None:
+    _refused(commands, 2, *argv)
 
 
 @pytest.mark.parametrize(
@@ -173,10 +173,10 @@ def test_a_command_line_that_contradicts_itself_or_says_too_much_is_refused(offi
         ("peek", b"--caf\xe9", "x"),
     ],
 )
-def test_an_argument_that_is_no_text_is_refused(office: QuietOffice, argv: tuple[str | bytes, ...]) -> None:
+def test_an_argument_that_is_no_text_is_refused(commands: QuietQueueCommands, argv: tuple[str | bytes, ...]) -> None:
     command, *flags = argv
     assert isinstance(command, str)
-    _refused(office, 2, command, *flags)
+    _refused(commands, 2, command, *flags)
 
 
 # types, subtypes, sources
@@ -185,19 +185,19 @@ def test_an_argument_that_is_no_text_is_refused(office: QuietOffice, argv: tuple
 @pytest.mark.parametrize(
     "kind", ["", " ", "Message", "RECORD", "message ", "messages", "toolcall", "event", "x" * 10_000, "a\nb"], ids=range(10)
 )
-def test_a_type_that_is_neither_message_nor_record_is_refused(office: QuietOffice, kind: str) -> None:
-    said = _refused(office, 2, "push", *SOURCE, f"--type={kind}", *CONTENT)
+def test_a_type_that_is_neither_message_nor_record_is_refused(commands: QuietQueueCommands, kind: str) -> None:
+    said = _refused(commands, 2, "push", *SOURCE, f"--type={kind}", *CONTENT)
     assert "message" in said
     assert "record" in said
 
 
-def test_a_message_has_no_subtype(office: QuietOffice) -> None:
-    assert "subtype" in _refused(office, 2, *MESSAGE, *CONTENT, "--subtype", "toolcall")
+def test_a_message_has_no_subtype(commands: QuietQueueCommands) -> None:
+    assert "subtype" in _refused(commands, 2, *MESSAGE, *CONTENT, "--subtype", "toolcall")
 
 
 @pytest.mark.parametrize("subtype", ["", "two\nlines", "\x1b[31m", "\u202ex", "x" * 201])
-def test_a_subtype_is_one_printable_line(office: QuietOffice, subtype: str) -> None:
-    assert "subtype" in _refused(office, 2, "push", "--source", "self", "--type", "record", f"--subtype={subtype}", *CONTENT)
+def test_a_subtype_is_one_printable_line(commands: QuietQueueCommands, subtype: str) -> None:
+    assert "subtype" in _refused(commands, 2, "push", "--source", "self", "--type", "record", f"--subtype={subtype}", *CONTENT)
 
 
 @pytest.mark.parametrize(
@@ -225,26 +225,26 @@ def test_a_subtype_is_one_printable_line(office: QuietOffice, subtype: str) -> N
     ],
     ids=range(19),
 )
-def test_a_source_is_refused_by_the_part_that_is_wrong(office: QuietOffice, source: str, part: str) -> None:
-    assert part in _refused(office, 2, "push", f"--source={source}", "--type", "message", *CONTENT)
+def test_a_source_is_refused_by_the_part_that_is_wrong(commands: QuietQueueCommands, source: str, part: str) -> None:
+    assert part in _refused(commands, 2, "push", f"--source={source}", "--type", "message", *CONTENT)
 
 
 # contents
 
 
 @pytest.mark.parametrize("content", [b"before\0after", b"\xff\xfe", b"\xed\xa0\x80"])
-def test_a_content_that_is_no_text_is_refused(office: QuietOffice, content: bytes) -> None:
-    assert "content" in _refused(office, 2, *MESSAGE, "--content-file", "-", stdin=content)
+def test_a_content_that_is_no_text_is_refused(commands: QuietQueueCommands, content: bytes) -> None:
+    assert "content" in _refused(commands, 2, *MESSAGE, "--content-file", "-", stdin=content)
 
 
-def test_a_content_of_more_than_64_mebibytes_is_refused(office: QuietOffice) -> None:
-    assert "content" in _refused(office, 2, *MESSAGE, "--content-file", "-", stdin=b"x" * (LARGEST + 1))
+def test_a_content_of_more_than_64_mebibytes_is_refused(commands: QuietQueueCommands) -> None:
+    assert "content" in _refused(commands, 2, *MESSAGE, "--content-file", "-", stdin=b"x" * (LARGEST + 1))
 
 
 @pytest.mark.parametrize("path", ["missing.txt", ".", "", "queue/events.db/x"])
-def test_a_file_that_cannot_be_read_is_refused(office: QuietOffice, path: str) -> None:
-    with office.unchanged():
-        finished = office.on_queue(*MESSAGE, f"--content-file={path}")
+def test_a_file_that_cannot_be_read_is_refused(commands: QuietQueueCommands, path: str) -> None:
+    with commands.unchanged():
+        finished = commands.on_queue(*MESSAGE, f"--content-file={path}")
     assert finished.code in (1, 2)
     assert (finished.stdout, finished.stderr.count("\n"), finished.stderr[:7]) == ("", 1, "Error: ")
 
@@ -253,11 +253,11 @@ def test_a_file_that_cannot_be_read_is_refused(office: QuietOffice, path: str) -
 
 
 @pytest.mark.parametrize("name", NO_NAMES, ids=range(len(NO_NAMES)))
-def test_a_name_that_could_mislead_is_refused(office: QuietOffice, name: str) -> None:
-    assert "consumer" in _refused(office, 2, "subscribe", f"--consumer={name}", "--handler", "true")
-    with office.unchanged():
+def test_a_name_that_could_mislead_is_refused(commands: QuietQueueCommands, name: str) -> None:
+    assert "consumer" in _refused(commands, 2, "subscribe", f"--consumer={name}", "--handler", "true")
+    with commands.unchanged():
         for command, more in (("pop", ()), ("ack", ZERO), ("unsubscribe", ())):
-            finished = office.on_queue(command, f"--consumer={name}", *more)
+            finished = commands.on_queue(command, f"--consumer={name}", *more)
             assert finished.code in (1, 2)
             assert (finished.stdout, finished.stderr.count("\n")) == ("", 1)
             assert not HARMFUL & set(finished.stderr)
@@ -269,35 +269,35 @@ def test_a_name_that_could_mislead_is_refused(office: QuietOffice, name: str) ->
 @pytest.mark.parametrize(
     ("argv", "flag", "values"),
     [
-        (("pop", "--consumer", "all"), "--last-event-id", ("-1", "1.5", "x", "", "nan", HUGE)),
-        (("ack", "--consumer", "all"), "--last-event-id", ("-1", "x", "", HUGE)),
-        (("peek",), "--last-event-id", ("-1", "1.5", "x", "", "true", HUGE)),
-        (("follow", "--timeout-seconds", "30"), "--last-event-id", ("-1", "x", "")),
-        (("subscribe", "--consumer", "new", "--handler", "true"), "--last-event-id", ("-1", "x", "")),
-        (("pop", "--consumer", "all"), "--limit", ("-1", "0", "10001", "1.5", "x", "", HUGE)),
-        (("peek", *ZERO), "--limit", ("-1", "0", "10001", "x", "")),
-        (("follow", "--timeout-seconds", "30", *ZERO), "--limit", ("-1", "0", "x", "")),
-        (("follow", *ZERO, "--limit", "1"), "--timeout-seconds", ("-1", "x", "", "nan", "inf", HUGE)),
+        (("pop", "--consumer", "all"), "--last-event-id", ("-1", "1.5", "nan", HUGE)),
+        (("ack", "--consumer", "all"), "--last-event-id", ("-1", HUGE)),
+        (("peek",), "--last-event-id", ("-1", "1.5", "true", HUGE)),
+        (("follow", "--timeout-seconds", "30"), "--last-event-id", ("-1",)),
+        (("subscribe", "--consumer", "new", "--handler", "true"), "--last-event-id", ("-1",)),
+        (("pop", "--consumer", "all"), "--limit", ("-1", "0", "10001", "1.5", HUGE)),
+        (("peek", *ZERO), "--limit", ("-1", "0", "10001")),
+        (("follow", "--timeout-seconds", "30", *ZERO), "--limit", ("-1", "0")),
+        (("follow", *ZERO, "--limit", "1"), "--timeout-seconds", ("-1", "nan", "inf", HUGE)),
     ],
 )
-def test_a_number_out_of_range_is_refused(office: QuietOffice, argv: tuple[str, ...], flag: str, values: tuple[str, ...]) -> None:
+def test_a_number_out_of_range_is_refused(commands: QuietQueueCommands, argv: tuple[str, ...], flag: str, values: tuple[str, ...]) -> None:
     for value in values:
-        assert flag[2:] in _refused(office, 2, *argv, f"{flag}={value}").replace("_", "-"), value
+        assert flag[2:] in _refused(commands, 2, *argv, f"{flag}={value}").replace("_", "-"), value
 
 
 @pytest.mark.parametrize("command", ["pop", "ack"])
 @pytest.mark.parametrize("cursor", BEYOND)
-def test_a_cursor_beyond_the_newest_event_is_refused(office: QuietOffice, command: str, cursor: str) -> None:
-    assert "3" in _refused(office, 1, command, "--consumer", "all", "--last-event-id", cursor)
+def test_a_cursor_beyond_the_newest_event_is_refused(commands: QuietQueueCommands, command: str, cursor: str) -> None:
+    assert "3" in _refused(commands, 1, command, "--consumer", "all", "--last-event-id", cursor)
 
 
-def test_a_subscription_cannot_start_beyond_the_newest_event(office: QuietOffice) -> None:
+def test_a_subscription_cannot_start_beyond_the_newest_event(commands: QuietQueueCommands) -> None:
     """It would never see what comes next."""
-    _refused(office, 1, "subscribe", "--consumer", "new", "--handler", "true", "--last-event-id", BEYOND[0])
+    _refused(commands, 1, "subscribe", "--consumer", "new", "--handler", "true", "--last-event-id", BEYOND[0])
 
 
 @pytest.mark.parametrize("command", ["pop", "ack"])
-def test_a_cursor_beyond_an_empty_queue_is_refused(bare: QuietOffice, command: str) -> None:
+def test_a_cursor_beyond_an_empty_queue_is_refused(bare: QuietQueueCommands, command: str) -> None:
     bare.init()
     bare.subscribe("all")
     _refused(bare, 1, command, "--consumer", "all", "--last-event-id", "1")
@@ -345,21 +345,21 @@ def test_a_cursor_beyond_an_empty_queue_is_refused(bare: QuietOffice, command: s
     ],
     ids=range(32),
 )
-def test_a_batch_with_a_bad_line_is_refused_by_its_number_and_nothing_is_stored(office: QuietOffice, line: bytes) -> None:
+def test_a_batch_with_a_bad_line_is_refused_by_its_number_and_nothing_is_stored(commands: QuietQueueCommands, line: bytes) -> None:
     good = json.dumps(GOOD).encode()
     given = b"\n".join([good, b"", good, line, good, b""])
-    assert "line 4" in _refused(office, 2, "push", "--batch", "--source", "self", "--type", "record", stdin=given)
+    assert "line 4" in _refused(commands, 2, "push", "--batch", "--source", "self", "--type", "record", stdin=given)
 
 
 @pytest.mark.parametrize(("lacking", "flags"), [("source", ("--type", "message")), ("type", ("--source", ALICE)), ("content", CONTENT)])
-def test_a_line_that_lacks_what_no_flag_gives_is_refused(office: QuietOffice, lacking: str, flags: tuple[str, ...]) -> None:
+def test_a_line_that_lacks_what_no_flag_gives_is_refused(commands: QuietQueueCommands, lacking: str, flags: tuple[str, ...]) -> None:
     line = {name: value for name, value in GOOD.items() if name != lacking}
-    said = _refused(office, 2, "push", "--batch", *flags, stdin=json.dumps(line).encode())
+    said = _refused(commands, 2, "push", "--batch", *flags, stdin=json.dumps(line).encode())
     assert "line 1" in said
     assert lacking in said
 
 
-def test_a_default_that_is_wrong_is_refused(office: QuietOffice) -> None:
+def test_a_default_that_is_wrong_is_refused(commands: QuietQueueCommands) -> None:
     given = json.dumps({"content": "a"}).encode()
-    assert "type" in _refused(office, 2, "push", "--batch", "--source", "self", "--type", "event", stdin=given)
-    assert "agent_id" in _refused(office, 2, "push", "--batch", "--source", "internal:dm:default:", "--type", "message", stdin=given)
+    assert "type" in _refused(commands, 2, "push", "--batch", "--source", "self", "--type", "event", stdin=given)
+    assert "agent_id" in _refused(commands, 2, "push", "--batch", "--source", "internal:dm:default:", "--type", "message", stdin=given)

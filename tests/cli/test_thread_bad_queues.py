@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.process import LIMIT, Finished, eventually
-from tests.cli.queue_process import THREAD, WARDEN, QuietOffice, acks, events
+from tests.cli.queue_process import THREAD, WARDEN, QuietQueueCommands, acks, events
 
 ZERO = ("--last-event-id", "0")
 PUSH = ("push", "--source", WARDEN, "--type", "message", "--content", "x")
@@ -28,8 +28,8 @@ DISPATCH = ("dispatch",)
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[QuietOffice]:
-    with QuietOffice(tmp_path) as made:
+def commands(tmp_path: Path) -> Iterator[QuietQueueCommands]:
+    with QuietQueueCommands(tmp_path) as made:
         made.init()
         made.three(acks(3))
         yield made
@@ -64,44 +64,46 @@ def _modes(folder: Path, of_folders: int, of_files: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("of_folders", "of_files"), [(0o555, 0o444), (0o555, 0o644), (0o755, 0o444)], ids=["all", "folders", "files"])
-def test_a_queue_that_may_not_be_written_refuses_writers_and_is_unchanged(office: QuietOffice, of_folders: int, of_files: int) -> None:
-    before = office.rows(), office.files()
-    with _modes(office.queue, of_folders, of_files):
-        ends = [(argv, office.run("thread", (*argv, "--thread", "queue"), {}, unprivileged=True)) for argv in WRITING]
+def test_a_queue_that_may_not_be_written_refuses_writers_and_is_unchanged(
+    commands: QuietQueueCommands, of_folders: int, of_files: int
+) -> None:
+    before = commands.rows(), commands.files()
+    with _modes(commands.queue, of_folders, of_files):
+        ends = [(argv, commands.run("thread", (*argv, "--thread", "queue"), {}, unprivileged=True)) for argv in WRITING]
     if of_files == 0o444:
         for argv, finished in ends:
             _clean(finished, argv)
-        assert (office.rows(), office.files()) == before
+        assert (commands.rows(), commands.files()) == before
     assert all("Traceback" not in finished.stderr for _, finished in ends)
-    assert office.push("later") > 3
-    assert [event["id"] for event in office.journal()] == [row[0] for row in office.rows()[0]]
+    assert commands.push("later") > 3
+    assert [event["id"] for event in commands.journal()] == [row[0] for row in commands.rows()[0]]
 
 
-def test_a_queue_that_may_not_be_written_is_read_or_refused(office: QuietOffice) -> None:
-    before = office.rows(), office.files()
-    with _modes(office.queue, 0o555, 0o444):
+def test_a_queue_that_may_not_be_written_is_read_or_refused(commands: QuietQueueCommands) -> None:
+    before = commands.rows(), commands.files()
+    with _modes(commands.queue, 0o555, 0o444):
         for argv in READING:
-            finished = office.run("thread", (*argv, "--thread", "queue"), {}, unprivileged=True)
+            finished = commands.run("thread", (*argv, "--thread", "queue"), {}, unprivileged=True)
             if finished.code != 0:
                 _clean(finished, argv)
             elif argv[0] != "info":
                 assert [event["id"] for event in events(finished)] == [1, 2, 3]
-    assert (office.rows(), office.files()) == before
+    assert (commands.rows(), commands.files()) == before
 
 
-def test_a_queue_that_may_not_be_entered_is_refused(office: QuietOffice) -> None:
-    with _modes(office.queue, 0, 0):
+def test_a_queue_that_may_not_be_entered_is_refused(commands: QuietQueueCommands) -> None:
+    with _modes(commands.queue, 0, 0):
         for argv in (*WRITING, *READING, DISPATCH):
-            _clean(office.run("thread", (*argv, "--thread", "queue"), {}, unprivileged=True), argv)
-    assert len(office.pop("all")) == 3
+            _clean(commands.run("thread", (*argv, "--thread", "queue"), {}, unprivileged=True), argv)
+    assert len(commands.pop("all")) == 3
 
 
 def test_init_in_a_folder_that_may_not_be_written_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
-    office = QuietOffice(tmp_path)
+    commands = QuietQueueCommands(tmp_path)
     (tmp_path / "theirs").mkdir(mode=0o555)
     for place in ("theirs", "theirs/queue", "theirs/deeper/queue"):
         argv = ("init", place)
-        _clean(office.run("thread", argv, {}, unprivileged=True), argv)
+        _clean(commands.run("thread", argv, {}, unprivileged=True), argv)
     assert list((tmp_path / "theirs").iterdir()) == []
 
 
@@ -137,36 +139,36 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_database_that_is_none_of_ours_is_refused_by_every_command_and_kept(office: QuietOffice, damage: str) -> None:
-    place = office.queue / "events.db"
-    office.rows()  # and with it all that was still in the write-ahead log
+def test_a_database_that_is_none_of_ours_is_refused_by_every_command_and_kept(commands: QuietQueueCommands, damage: str) -> None:
+    place = commands.queue / "events.db"
+    commands.rows()  # and with it all that was still in the write-ahead log
     assert not place.with_name("events.db-wal").exists()
     DAMAGES[damage](place)
-    before = place.read_bytes(), office.files()
+    before = place.read_bytes(), commands.files()
     for argv in (*WRITING, *READING, DISPATCH):
-        _clean(office.on_queue(*argv), argv)
-        office.refuses(1, "thread", *argv, "--thread", "queue")
-    _clean(office.thread("init", "queue"), ("init",))
-    assert (place.read_bytes(), office.files()) == before
+        _clean(commands.on_queue(*argv), argv)
+        commands.refuses(1, "thread", *argv, "--thread", "queue")
+    _clean(commands.thread("init", "queue"), ("init",))
+    assert (place.read_bytes(), commands.files()) == before
 
 
-def test_a_page_of_garbage_in_the_middle_is_storage_trouble_and_no_crash(office: QuietOffice) -> None:
-    office.batch(*({"source": "self", "type": "record", "content": "x" * 3000} for _ in range(60)))
-    place = office.queue / "events.db"
-    office.rows()
+def test_a_page_of_garbage_in_the_middle_is_storage_trouble_and_no_crash(commands: QuietQueueCommands) -> None:
+    commands.batch(*({"source": "self", "type": "record", "content": "x" * 3000} for _ in range(60)))
+    place = commands.queue / "events.db"
+    commands.rows()
     data = place.read_bytes()
     place.write_bytes(data[: len(data) // 2] + b"\xa5" * (len(data) // 4) + data[len(data) // 2 + len(data) // 4 :])
-    finished = office.on_queue("peek", *ZERO)
+    finished = commands.on_queue("peek", *ZERO)
     assert finished.code == 1
     assert finished.stderr.startswith("Error: ")
     assert "Traceback" not in finished.stderr
     for argv in (*WRITING, *READING):
-        assert "Traceback" not in office.on_queue(*argv).stderr
+        assert "Traceback" not in commands.on_queue(*argv).stderr
 
 
 @pytest.mark.parametrize("name", ["events.jsonl", "logs", "run"])
-def test_something_else_where_a_part_of_the_queue_belongs_is_no_crash(office: QuietOffice, name: str) -> None:
-    place = office.queue / name
+def test_something_else_where_a_part_of_the_queue_belongs_is_no_crash(commands: QuietQueueCommands, name: str) -> None:
+    place = commands.queue / name
     if place.is_dir():
         for file in place.iterdir():
             file.unlink()
@@ -176,62 +178,62 @@ def test_something_else_where_a_part_of_the_queue_belongs_is_no_crash(office: Qu
         place.unlink()
         place.mkdir()
     for argv in (*READING, DISPATCH, *WRITING):
-        finished = office.on_queue(*argv)
+        finished = commands.on_queue(*argv)
         assert finished.code in (0, 1), (argv, finished)
         assert "Traceback" not in finished.stderr, (argv, finished)
-        eventually(lambda: not any(entry["running"] for entry in office.info()["subscriptions"]))
-    assert len(events(office.on_queue("peek", *ZERO))) in (3, 4)
+        eventually(lambda: not any(entry["running"] for entry in commands.info()["subscriptions"]))
+    assert len(events(commands.on_queue("peek", *ZERO))) in (3, 4)
 
 
 # no room
 
 
-def _shell(office: QuietOffice, line: str) -> Finished:
+def _shell(commands: QuietQueueCommands, line: str) -> Finished:
     """A line of shell, in which $thread is the command."""
     line = line.replace("$thread", THREAD)
     done = subprocess.run(
-        ["bash", "-c", line], capture_output=True, cwd=office.folder, env=office.environment(), timeout=LIMIT, check=False
+        ["bash", "-c", line], capture_output=True, cwd=commands.folder, env=commands.environment(), timeout=LIMIT, check=False
     )
     return Finished(done.returncode, done.stdout, done.stderr)
 
 
-def test_where_files_may_not_grow_nothing_is_stored_and_nothing_is_broken(office: QuietOffice) -> None:
-    with office.unchanged():
+def test_where_files_may_not_grow_nothing_is_stored_and_nothing_is_broken(commands: QuietQueueCommands) -> None:
+    with commands.unchanged():
         for argv in WRITING:
-            finished = _shell(office, f"ulimit -f 0; $thread {' '.join(argv)} --thread queue")
+            finished = _shell(commands, f"ulimit -f 0; $thread {' '.join(argv)} --thread queue")
             _clean(finished, argv)
-    assert office.push("later") == 4
-    assert [event["content"] for event in office.journal()] == ["one", "two", "three", "later"]
+    assert commands.push("later") == 4
+    assert [event["content"] for event in commands.journal()] == ["one", "two", "three", "later"]
 
 
-def test_a_batch_that_does_not_fit_is_refused_whole(office: QuietOffice) -> None:
+def test_a_batch_that_does_not_fit_is_refused_whole(commands: QuietQueueCommands) -> None:
     lines = 'for i in $(seq 2000); do printf \'{"content": "%01000d"}\\n\' $i; done'
-    with office.unchanged():
-        finished = _shell(office, f"{lines} | (ulimit -f 200; $thread push --batch --thread queue --source self --type record)")
+    with commands.unchanged():
+        finished = _shell(commands, f"{lines} | (ulimit -f 200; $thread push --batch --thread queue --source self --type record)")
         _clean(finished, ("push",))
-    assert office.push("later") == 4
+    assert commands.push("later") == 4
 
 
-def test_a_journal_that_may_not_grow_is_made_right_by_the_next_push(office: QuietOffice) -> None:
+def test_a_journal_that_may_not_grow_is_made_right_by_the_next_push(commands: QuietQueueCommands) -> None:
     """The database may: what is said about the event is true, and the tracks agree again as soon as they can."""
-    office.batch(*({"source": "self", "type": "record", "content": "x" * 1000} for _ in range(300)))
-    finished = _shell(office, f"ulimit -f 250; $thread {' '.join(PUSH)} --thread queue")
+    commands.batch(*({"source": "self", "type": "record", "content": "x" * 1000} for _ in range(300)))
+    finished = _shell(commands, f"ulimit -f 250; $thread {' '.join(PUSH)} --thread queue")
     assert "Traceback" not in finished.stderr
-    stored = [str(row[0]) for row in office.rows()[0] if row[0] > 303]
+    stored = [str(row[0]) for row in commands.rows()[0] if row[0] > 303]
     assert finished.stdout.split() == stored, "an id is printed if and only if the event is stored"
-    office.push("later")
-    assert [event["id"] for event in office.journal()] == [row[0] for row in office.rows()[0]]
+    commands.push("later")
+    assert [event["id"] for event in commands.journal()] == [row[0] for row in commands.rows()[0]]
 
 
 @pytest.mark.parametrize("line", ["peek --last-event-id 0", "info", "info --json", "pop --consumer all"])
-def test_an_answer_that_cannot_be_written_is_no_success(office: QuietOffice, line: str) -> None:
-    finished = _shell(office, f"$thread {line} --thread queue > /dev/full")
+def test_an_answer_that_cannot_be_written_is_no_success(commands: QuietQueueCommands, line: str) -> None:
+    finished = _shell(commands, f"$thread {line} --thread queue > /dev/full")
     assert finished.code == 1
     assert "Traceback" not in finished.stderr
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_a_push_without_its_streams_is_stored_all_the_same(office: QuietOffice, closed: str) -> None:
-    finished = _shell(office, f"$thread {' '.join(PUSH)} --thread queue {closed}")
+def test_a_push_without_its_streams_is_stored_all_the_same(commands: QuietQueueCommands, closed: str) -> None:
+    finished = _shell(commands, f"$thread {' '.join(PUSH)} --thread queue {closed}")
     assert "Traceback" not in finished.stderr
-    assert [event["id"] for event in office.journal()] == [row[0] for row in office.rows()[0]] == [1, 2, 3, 4]
+    assert [event["id"] for event in commands.journal()] == [row[0] for row in commands.rows()[0]] == [1, 2, 3, 4]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cli.process import eventually
-from tests.cli.queue_process import COMMANDS, QuietOffice, acks, events, ids
+from tests.cli.queue_process import COMMANDS, QuietQueueCommands, acks, events, ids
 
 RECORD = ("--source", "self", "--type", "record")
 PEEK = ("peek", "--thread", "queue", "--last-event-id", "0")
@@ -142,9 +142,9 @@ BOMBS = [
 
 
 @pytest.fixture(scope="module")
-def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuietOffice]:
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuietQueueCommands]:
     """One for all: none of these tests changes anything."""
-    with QuietOffice(tmp_path_factory.mktemp("office")) as made:
+    with QuietQueueCommands(tmp_path_factory.mktemp("office")) as made:
         made.init()
         made.batch(*({"content": f'{{"n": {number}}}'} for number in range(COUNT)), more=RECORD)
         made.subscribe("all", "true", "--last-event-id", str(COUNT))
@@ -152,18 +152,18 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuietOffice]:
 
 
 @pytest.fixture
-def own(office: QuietOffice) -> Iterator[QuietOffice]:
+def own(commands: QuietQueueCommands) -> Iterator[QuietQueueCommands]:
     """The same, for a test that subscribes: whoever it adds is sent away again."""
-    yield office
+    yield commands
     for table in ("subscriptions", "consumer_progress"):
-        office.change(f"DELETE FROM {table} WHERE consumer_id <> 'all'")
+        commands.change(f"DELETE FROM {table} WHERE consumer_id <> 'all'")
 
 
-def _peak(office: QuietOffice, *argv: str) -> tuple[int, str, int]:
+def _peak(commands: QuietQueueCommands, *argv: str) -> tuple[int, str, int]:
     """How a command ended, what it said, and how many kibibytes it held at most."""
-    said = office.folder / "said"
+    said = commands.folder / "said"
     line = [sys.executable, "-c", MEASURING, str(said), *COMMANDS["thread"], *argv]
-    done = subprocess.run(line, stdout=subprocess.PIPE, cwd=office.folder, env=office.environment(), timeout=60, check=True)
+    done = subprocess.run(line, stdout=subprocess.PIPE, cwd=commands.folder, env=commands.environment(), timeout=60, check=True)
     code, most = map(int, done.stdout.split())
     text = said.read_text()
     said.unlink()
@@ -171,29 +171,29 @@ def _peak(office: QuietOffice, *argv: str) -> tuple[int, str, int]:
 
 
 @pytest.mark.parametrize("fragment", REFUSED, ids=range(len(REFUSED)))
-def test_a_fragment_that_does_more_than_choose_events_is_refused_where_it_is_given(office: QuietOffice, fragment: str) -> None:
-    with office.unchanged():
-        error = office.refuses(2, "thread", *PEEK, f"--filter={fragment}")
+def test_a_fragment_that_does_more_than_choose_events_is_refused_where_it_is_given(commands: QuietQueueCommands, fragment: str) -> None:
+    with commands.unchanged():
+        error = commands.refuses(2, "thread", *PEEK, f"--filter={fragment}")
         assert "filter" in error["error"].lower(), error
         assert len(error["error"]) < 1000, "a refusal does not echo pages"
-        subscribed = office.thread(*SUBSCRIBE, f"--filter={fragment}")
+        subscribed = commands.thread(*SUBSCRIBE, f"--filter={fragment}")
         assert (subscribed.code, subscribed.stdout, subscribed.stderr) == (2, "", f"Error: {error['error']} - {error['suggestion']}\n")
 
 
 @pytest.mark.parametrize("fragment", [*LEAVES_ITS_BRACKETS[:3], *PARAMETERS[:1], *READS_ELSEWHERE[:1], *FOR_EVER[:1], ""])
-def test_follow_refuses_what_peek_refuses(office: QuietOffice, fragment: str) -> None:
-    with office.unchanged():
-        office.refuses(2, "thread", "follow", "--thread", "queue", "--timeout-seconds", "30", f"--filter={fragment}")
+def test_follow_refuses_what_peek_refuses(commands: QuietQueueCommands, fragment: str) -> None:
+    with commands.unchanged():
+        commands.refuses(2, "thread", "follow", "--thread", "queue", "--timeout-seconds", "30", f"--filter={fragment}")
 
 
-def test_a_fragment_that_is_no_text_is_refused(office: QuietOffice) -> None:
-    with office.unchanged():
-        office.refuses(2, "thread", *PEEK, b"--filter=content = 'caf\xe9'")
-        office.refuses(2, "thread", *SUBSCRIBE, b"--filter=content = 'caf\xe9'")
+def test_a_fragment_that_is_no_text_is_refused(commands: QuietQueueCommands) -> None:
+    with commands.unchanged():
+        commands.refuses(2, "thread", *PEEK, b"--filter=content = 'caf\xe9'")
+        commands.refuses(2, "thread", *SUBSCRIBE, b"--filter=content = 'caf\xe9'")
 
 
 @pytest.mark.parametrize("fragment", ALLOWED)
-def test_the_documents_fragments_choose_among_events_and_only_after_the_cursor(own: QuietOffice, fragment: str) -> None:
+def test_the_documents_fragments_choose_among_events_and_only_after_the_cursor(own: QuietQueueCommands, fragment: str) -> None:
     last = ["--last-event-id", str(COUNT - 2)]
     expected = [COUNT - 1, COUNT] if ALLOWED[fragment] else []
     assert ids(own.on_queue("peek", *last, f"--filter={fragment}")) == expected
@@ -202,7 +202,7 @@ def test_the_documents_fragments_choose_among_events_and_only_after_the_cursor(o
 
 
 @pytest.mark.parametrize("fragment", HEAVY)
-def test_a_fragment_that_would_run_for_ever_is_stopped_and_changes_nothing(own: QuietOffice, fragment: str) -> None:
+def test_a_fragment_that_would_run_for_ever_is_stopped_and_changes_nothing(own: QuietQueueCommands, fragment: str) -> None:
     assert own.thread(*SUBSCRIBE, f"--filter={fragment}").code in (0, 1)
     own.change("INSERT OR IGNORE INTO subscriptions VALUES ('hostile', 'touch ran', ?)", fragment)
     with own.unchanged():
@@ -212,15 +212,15 @@ def test_a_fragment_that_would_run_for_ever_is_stopped_and_changes_nothing(own: 
     assert own.info()["total_events"] == COUNT
 
 
-def test_a_function_that_works_for_seconds_in_one_step_does_not_hold_up_a_reader(office: QuietOffice) -> None:
+def test_a_function_that_works_for_seconds_in_one_step_does_not_hold_up_a_reader(commands: QuietQueueCommands) -> None:
     """SQLite counts no steps within a function: seconds for each event here, hours for a longer queue."""
-    with office.unchanged():
-        finished = office.thread(*PEEK, "--filter=length(printf('%.*c', 900000000 + id, 'x')) > 0")
+    with commands.unchanged():
+        finished = commands.thread(*PEEK, "--filter=length(printf('%.*c', 900000000 + id, 'x')) > 0")
     assert finished.code in (1, 2)
     assert finished.stderr.startswith("Error: ")
 
 
-def test_a_heavy_fragment_costs_no_other_consumer_its_run(own: QuietOffice) -> None:
+def test_a_heavy_fragment_costs_no_other_consumer_its_run(own: QuietQueueCommands) -> None:
     own.change("INSERT INTO subscriptions VALUES ('hostile', 'touch ran', ?)", HEAVY[0])
     own.subscribe("reader", acks(COUNT))
     finished = own.on_queue("dispatch")
@@ -232,14 +232,14 @@ def test_a_heavy_fragment_costs_no_other_consumer_its_run(own: QuietOffice) -> N
 
 
 @pytest.mark.parametrize("fragment", BOMBS)
-def test_a_fragment_cannot_fill_the_memory(office: QuietOffice, fragment: str) -> None:
-    with office.unchanged():
-        code, said, kibibytes = _peak(office, *PEEK, f"--filter={fragment}")
+def test_a_fragment_cannot_fill_the_memory(commands: QuietQueueCommands, fragment: str) -> None:
+    with commands.unchanged():
+        code, said, kibibytes = _peak(commands, *PEEK, f"--filter={fragment}")
     assert (code, said) == (0, "") or (code in (1, 2) and said.startswith("Error: ") and said.count("\n") == 1), said
     assert kibibytes < 300 * MEBIBYTE
 
 
-def test_a_bomb_in_a_subscription_is_defused_wherever_it_is_read(own: QuietOffice) -> None:
+def test_a_bomb_in_a_subscription_is_defused_wherever_it_is_read(own: QuietQueueCommands) -> None:
     own.change("INSERT INTO subscriptions VALUES ('hostile', 'touch ran', ?)", BOMBS[0])
     with own.unchanged():
         ends = {verb: _peak(own, verb, "--thread", "queue") for verb in ("info", "dispatch")}
@@ -249,7 +249,7 @@ def test_a_bomb_in_a_subscription_is_defused_wherever_it_is_read(own: QuietOffic
 
 
 @pytest.mark.parametrize("fragment", ["json_extract(content, '$.n') > 1", "content MATCH 'x'", "abs(-9223372036854775807 - id) > 0"])
-def test_a_fragment_that_fails_on_an_event_is_a_refusal_and_no_crash(own: QuietOffice, fragment: str) -> None:
+def test_a_fragment_that_fails_on_an_event_is_a_refusal_and_no_crash(own: QuietQueueCommands, fragment: str) -> None:
     """As `json_extract` does on what is no JSON."""
     own.change("UPDATE events SET content = 'no json' WHERE id = 7")
     with own.unchanged():
@@ -260,7 +260,7 @@ def test_a_fragment_that_fails_on_an_event_is_a_refusal_and_no_crash(own: QuietO
     own.change("UPDATE events SET content = '{\"n\": 6}' WHERE id = 7")
 
 
-def test_many_wildcards_over_a_long_text_come_to_an_end(own: QuietOffice) -> None:
+def test_many_wildcards_over_a_long_text_come_to_an_end(own: QuietQueueCommands) -> None:
     pattern = "%" + "a%" * 40 + "b"
     own.change("UPDATE events SET content = ? WHERE id = 7", "a" * 200_000)
     finished = own.thread(*PEEK, f"--filter=content LIKE '{pattern}'")
@@ -269,7 +269,7 @@ def test_many_wildcards_over_a_long_text_come_to_an_end(own: QuietOffice) -> Non
 
 
 @pytest.mark.parametrize("fragment", [*STATEMENTS[2:4], *READS_ELSEWHERE[:2], *LEAVES_ITS_BRACKETS[:2], *FOR_EVER[:1], "?", ""])
-def test_a_fragment_that_got_into_the_database_by_another_way_is_confined_all_the_same(own: QuietOffice, fragment: str) -> None:
+def test_a_fragment_that_got_into_the_database_by_another_way_is_confined_all_the_same(own: QuietQueueCommands, fragment: str) -> None:
     own.change("INSERT INTO subscriptions VALUES ('hostile', 'touch ran', ?)", fragment)
     with own.unchanged():
         own.refuses(1, "thread", "pop", "--thread", "queue", "--consumer", "hostile", "--last-event-id", "3")

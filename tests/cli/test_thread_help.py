@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.queue_process import QuietOffice
+from tests.cli.queue_process import QuietQueueCommands
 
 # Every command with its flags, as its document lists them.
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -26,17 +26,17 @@ GLOBAL = ("--json", "--help")
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> QuietOffice:
+def commands(tmp_path: Path) -> QuietQueueCommands:
     """In a folder without a queue: help needs none."""
-    return QuietOffice(tmp_path)
+    return QuietQueueCommands(tmp_path)
 
 
-def _says(office: QuietOffice, *argv: str) -> str:
+def _says(commands: QuietQueueCommands, *argv: str) -> str:
     """What is printed for people, on standard output and nowhere else; nothing is made."""
-    finished = office.thread(*argv)
+    finished = commands.thread(*argv)
     assert (finished.code, finished.stderr) == (0, ""), finished
     assert finished.stdout.endswith("\n")
-    assert office.files() == {}
+    assert commands.files() == {}
     return finished.stdout
 
 
@@ -48,8 +48,8 @@ def _examples(page: str, name: str) -> list[str]:
     return [line for line in page.splitlines() if re.search(rf"\bthread {name}\b (?!help)\S", line)]
 
 
-def test_the_overview_names_every_command_and_exit_code(office: QuietOffice) -> None:
-    overview = _says(office, "--help")
+def test_the_overview_names_every_command_and_exit_code(commands: QuietQueueCommands) -> None:
+    overview = _says(commands, "--help")
     listed = set(re.findall(r"^ +(?:thread )?([a-z-]+)\b", overview, re.MULTILINE))
     assert listed >= set(COMMANDS)
     assert set(GLOBAL) <= _flags(overview)
@@ -59,66 +59,66 @@ def test_the_overview_names_every_command_and_exit_code(office: QuietOffice) -> 
 
 
 @pytest.mark.parametrize("argv", [["-h"], ["help"], ["--json", "--help"], ["help", "--help"]])
-def test_the_overview_is_the_same_however_it_is_asked_for(office: QuietOffice, argv: list[str]) -> None:
-    assert _says(office, *argv) == _says(office, "--help")
+def test_the_overview_is_the_same_however_it_is_asked_for(commands: QuietQueueCommands, argv: list[str]) -> None:
+    assert _says(commands, *argv) == _says(commands, "--help")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_page_names_every_flag(office: QuietOffice, name: str) -> None:
-    page = _says(office, name, "--help")
+def test_a_page_names_every_flag(commands: QuietQueueCommands, name: str) -> None:
+    page = _says(commands, name, "--help")
     assert _flags(page) >= set(COMMANDS[name])
     assert f"thread {name}" in page
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_page_is_the_same_however_it_is_asked_for(office: QuietOffice, name: str) -> None:
-    page = _says(office, name, "--help")
-    assert [_says(office, name, "-h"), _says(office, "--help", name), _says(office, "help", name)] == [page] * 3
+def test_a_page_is_the_same_however_it_is_asked_for(commands: QuietQueueCommands, name: str) -> None:
+    page = _says(commands, name, "--help")
+    assert [_says(commands, name, "-h"), _says(commands, "--help", name), _says(commands, "help", name)] == [page] * 3
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_verbose_page_has_all_of_the_short_one_and_examples(office: QuietOffice, name: str) -> None:
-    short, verbose = _says(office, name, "--help"), _says(office, name, "--help", "--verbose")
+def test_the_verbose_page_has_all_of_the_short_one_and_examples(commands: QuietQueueCommands, name: str) -> None:
+    short, verbose = _says(commands, name, "--help"), _says(commands, name, "--help", "--verbose")
     assert len(verbose) > len(short)
     assert _flags(verbose) >= _flags(short)
     examples = _examples(verbose, name)
     assert examples
     for example in examples:
         assert _flags(example) <= {*COMMANDS[name], *GLOBAL, "--verbose", *_flags(short)}, example
-    assert verbose == _says(office, name, "--verbose", "--help")
+    assert verbose == _says(commands, name, "--verbose", "--help")
 
 
-def test_the_verbose_overview_has_examples_and_the_short_one_is_shorter(office: QuietOffice) -> None:
-    short, verbose = _says(office, "--help"), _says(office, "--help", "--verbose")
+def test_the_verbose_overview_has_examples_and_the_short_one_is_shorter(commands: QuietQueueCommands) -> None:
+    short, verbose = _says(commands, "--help"), _says(commands, "--help", "--verbose")
     assert len(verbose) > len(short)
     assert all(name in verbose for name in COMMANDS)
     for name in ("init", "push", "subscribe"):
         assert _examples(verbose, name), name
 
 
-def test_the_pages_teach_what_the_values_may_be(office: QuietOffice) -> None:
-    page = _says(office, "push", "--help", "--verbose")
+def test_the_pages_teach_what_the_values_may_be(commands: QuietQueueCommands) -> None:
+    page = _says(commands, "push", "--help", "--verbose")
     assert all(word in page for word in ("message", "record", "external:", "internal:", "self"))
-    assert "type = 'message'" in _says(office, "subscribe", "--help", "--verbose")
+    assert "type = 'message'" in _says(commands, "subscribe", "--help", "--verbose")
 
 
-def test_pages_fit_a_terminal(office: QuietOffice) -> None:
-    pages = [_says(office, "--help"), *(_says(office, name, "--help", "--verbose") for name in COMMANDS)]
+def test_pages_fit_a_terminal(commands: QuietQueueCommands) -> None:
+    pages = [_says(commands, "--help"), *(_says(commands, name, "--help", "--verbose") for name in COMMANDS)]
     assert max(len(line) for page in pages for line in page.splitlines()) <= 130
 
 
-def test_help_wins_over_everything_else_on_the_line(office: QuietOffice) -> None:
-    assert _says(office, "push", "--type", "nonsense", "--help", "surplus") == _says(office, "push", "--help")
+def test_help_wins_over_everything_else_on_the_line(commands: QuietQueueCommands) -> None:
+    assert _says(commands, "push", "--type", "nonsense", "--help", "surplus") == _says(commands, "push", "--help")
 
 
-def test_the_version_is_that_of_the_house(office: QuietOffice) -> None:
+def test_the_version_is_that_of_the_house(commands: QuietQueueCommands) -> None:
     from postroom import __version__
 
-    assert __version__ in _says(office, "--version")
+    assert __version__ in _says(commands, "--version")
 
 
-def test_no_command_is_refused_with_a_hint(office: QuietOffice) -> None:
-    assert "thread" in office.refuses(2, "thread")["suggestion"]
+def test_no_command_is_refused_with_a_hint(commands: QuietQueueCommands) -> None:
+    assert "thread" in commands.refuses(2, "thread")["suggestion"]
 
 
 @pytest.mark.parametrize(
@@ -132,26 +132,26 @@ def test_no_command_is_refused_with_a_hint(office: QuietOffice) -> None:
         ("folow", "follow"),
     ],
 )
-def test_a_command_that_is_none_is_refused_and_the_nearest_one_named(office: QuietOffice, word: str, nearest: str) -> None:
-    error = office.refuses(2, "thread", word, "--thread", "queue")
+def test_a_command_that_is_none_is_refused_and_the_nearest_one_named(commands: QuietQueueCommands, word: str, nearest: str) -> None:
+    error = commands.refuses(2, "thread", word, "--thread", "queue")
     assert word in error["error"]
     assert re.search(rf"\b{nearest}\b", error["suggestion"])
 
 
 @pytest.mark.parametrize("word", ["zzz", "", "\x1b[31mred", "two\nlines", "x" * 10_000], ids=range(5))
-def test_a_command_like_no_other_is_refused_without_harm(office: QuietOffice, word: str) -> None:
-    error = office.refuses(2, "thread", word)
+def test_a_command_like_no_other_is_refused_without_harm(commands: QuietQueueCommands, word: str) -> None:
+    error = commands.refuses(2, "thread", word)
     assert "thread" in error["suggestion"]
     assert (error["error"] + error["suggestion"]).isprintable()
 
 
-def test_a_command_that_is_no_text_is_refused(office: QuietOffice) -> None:
-    office.refuses(2, "thread", b"caf\xe9")
+def test_a_command_that_is_no_text_is_refused(commands: QuietQueueCommands) -> None:
+    commands.refuses(2, "thread", b"caf\xe9")
 
 
-def test_help_about_no_command_is_refused(office: QuietOffice) -> None:
-    office.refuses(2, "thread", "help", "nothing")
-    assert "push" in office.refuses(2, "thread", "help", "psuh")["suggestion"]
+def test_help_about_no_command_is_refused(commands: QuietQueueCommands) -> None:
+    commands.refuses(2, "thread", "help", "nothing")
+    assert "push" in commands.refuses(2, "thread", "help", "psuh")["suggestion"]
 
 
 @pytest.mark.parametrize(
@@ -164,23 +164,25 @@ def test_help_about_no_command_is_refused(office: QuietOffice) -> None:
         (("info", "--thred", "queue"), "--thread"),
     ],
 )
-def test_a_flag_that_is_none_is_refused_and_the_nearest_one_named(office: QuietOffice, argv: tuple[str, ...], nearest: str) -> None:
-    error = office.refuses(2, "thread", *argv)
+def test_a_flag_that_is_none_is_refused_and_the_nearest_one_named(
+    commands: QuietQueueCommands, argv: tuple[str, ...], nearest: str
+) -> None:
+    error = commands.refuses(2, "thread", *argv)
     assert argv[1] in error["error"]
     assert nearest in error["suggestion"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_usage_error_exits_2_and_nothing_is_made(office: QuietOffice, name: str) -> None:
-    office.refuses(2, "thread", name, "--no-such-flag")
-    office.refuses(2, "thread", name, "a", "b", "c", "d")
+def test_a_usage_error_exits_2_and_nothing_is_made(commands: QuietQueueCommands, name: str) -> None:
+    commands.refuses(2, "thread", name, "--no-such-flag")
+    commands.refuses(2, "thread", name, "a", "b", "c", "d")
     for flag in COMMANDS[name]:
-        error = office.refuses(2, "thread", name, "--batch=yes" if flag == "--batch" else flag)
+        error = commands.refuses(2, "thread", name, "--batch=yes" if flag == "--batch" else flag)
         assert flag in error["error"] + error["suggestion"]
-    assert office.files() == {}
+    assert commands.files() == {}
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_completes_every_command(office: QuietOffice, shell: str) -> None:
-    script = _says(office, "completion", shell)
+def test_a_shell_completes_every_command(commands: QuietQueueCommands, shell: str) -> None:
+    script = _says(commands, "completion", shell)
     assert all(name in script for name in COMMANDS)

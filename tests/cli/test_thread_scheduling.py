@@ -17,29 +17,29 @@ from pathlib import Path
 import pytest
 
 from tests.cli.process import Finished, eventually
-from tests.cli.queue_process import UNSCHEDULED, BusyOffice, acking, lines, reader
+from tests.cli.queue_process import UNSCHEDULED, BusyQueueCommands, acking, lines, reader
 
 SOURCE = "external:telegram:tg-main:group:grp-123/topic-456:alice"
 PUSH = ("--source", SOURCE, "--type", "message", "--content", "hello")
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[BusyOffice]:
-    with BusyOffice(tmp_path) as made:
+def commands(tmp_path: Path) -> Iterator[BusyQueueCommands]:
+    with BusyQueueCommands(tmp_path) as made:
         made.init()
         yield made
 
 
 @pytest.fixture
-def short() -> Iterator[BusyOffice]:
-    """An office in a folder with a short path."""
+def short() -> Iterator[BusyQueueCommands]:
+    """Queue commands in a folder with a short path."""
     with tempfile.TemporaryDirectory(prefix="q", dir="/tmp") as folder:
         assert len(folder) <= 30
-        with BusyOffice(Path(folder).resolve()) as made:
+        with BusyQueueCommands(Path(folder).resolve()) as made:
             yield made
 
 
-class Recorder:
+class NotifierRecorder:
     """Another notifier: writes down what it is told, says and does as it was told by the test."""
 
     def __init__(self, folder: Path, ending: str = "exit 0") -> None:
@@ -57,8 +57,8 @@ class Recorder:
         return [call.split("\0")[:-1] for call in self._told.read_text().splitlines()] if self._told.exists() else []
 
 
-def push(office: BusyOffice, *more: str, **environment: str) -> Finished:
-    return office.under(environment, "push", *PUSH, *more)
+def push(commands: BusyQueueCommands, *more: str, **environment: str) -> Finished:
+    return commands.under(environment, "push", *PUSH, *more)
 
 
 def slug(path: Path) -> str:
@@ -69,64 +69,64 @@ def slug(path: Path) -> str:
 # another notifier
 
 
-def test_another_notifier_is_told_author_task_and_command(office: BusyOffice) -> None:
-    other = Recorder(office.folder)
-    finished = push(office, **other.environment)
+def test_another_notifier_is_told_author_task_and_command(commands: BusyQueueCommands) -> None:
+    other = NotifierRecorder(commands.folder)
+    finished = push(commands, **other.environment)
     assert (finished.code, finished.stdout, finished.stderr) == (0, "1\n", "")
-    path = office.queue.resolve()
+    path = commands.queue.resolve()
     command = f"thread dispatch --thread {path}"
     expected = ["task", "add", "--author", SOURCE, "--task-id", f"dispatch-{slug(path)}", "--command", command]
     assert other.told() == [expected]
-    assert f"] [INFO] push: task=dispatch-{slug(path)} queued\n" in office.log()
-    assert not office.home.exists()
+    assert f"] [INFO] push: task=dispatch-{slug(path)} queued\n" in commands.log()
+    assert not commands.home.exists()
 
 
-def test_another_notifier_may_be_a_shell_line(office: BusyOffice) -> None:
-    folder = office.folder / "with space"
+def test_another_notifier_may_be_a_shell_line(commands: BusyQueueCommands) -> None:
+    folder = commands.folder / "with space"
     folder.mkdir()
-    other = Recorder(folder)
+    other = NotifierRecorder(folder)
     line = f"MARK=1 {shlex.quote(str(other.script))} --first 'a b'"
-    assert push(office, THREAD_NOTIFIER=line).code == 0
+    assert push(commands, THREAD_NOTIFIER=line).code == 0
     assert other.told()[0][:4] == ["--first", "a b", "task", "add"]
 
 
-def test_a_path_that_a_shell_would_take_apart_is_quoted(office: BusyOffice) -> None:
-    office.queue = office.folder / "it's a $(touch forged) ü; queue"
-    office.init()
-    other = Recorder(office.folder)
-    assert push(office, **other.environment).code == 0
-    assert shlex.split(other.told()[0][-1]) == ["thread", "dispatch", "--thread", str(office.queue.resolve())]
+def test_a_path_that_a_shell_would_take_apart_is_quoted(commands: BusyQueueCommands) -> None:
+    commands.queue = commands.folder / "it's a $(touch forged) ü; queue"
+    commands.init()
+    other = NotifierRecorder(commands.folder)
+    assert push(commands, **other.environment).code == 0
+    assert shlex.split(other.told()[0][-1]) == ["thread", "dispatch", "--thread", str(commands.queue.resolve())]
 
 
-def test_a_queue_named_by_a_relative_path_or_a_link_is_the_same_task(office: BusyOffice) -> None:
-    other = Recorder(office.folder)
-    (office.folder / "link").symlink_to(office.queue)
-    for path in ("queue", "./link/../queue/", "link", str(office.queue)):
-        assert office.run("thread", ["push", "--thread", path, *PUSH], other.environment).code == 0
+def test_a_queue_named_by_a_relative_path_or_a_link_is_the_same_task(commands: BusyQueueCommands) -> None:
+    other = NotifierRecorder(commands.folder)
+    (commands.folder / "link").symlink_to(commands.queue)
+    for path in ("queue", "./link/../queue/", "link", str(commands.queue)):
+        assert commands.run("thread", ["push", "--thread", path, *PUSH], other.environment).code == 0
     assert len(other.told()) == 4
     assert all(call == other.told()[0] for call in other.told())
 
 
-def test_a_batch_is_one_dispatch_in_the_name_of_its_last_source(office: BusyOffice) -> None:
-    other = Recorder(office.folder)
+def test_a_batch_is_one_dispatch_in_the_name_of_its_last_source(commands: BusyQueueCommands) -> None:
+    other = NotifierRecorder(commands.folder)
     batch = [{"source": source, "type": "message", "content": "x"} for source in ("self", SOURCE, "internal:dm:default:warden")]
     stdin = "".join(json.dumps(event) + "\n" for event in batch).encode()
-    assert office.on_queue("push", "--batch", stdin=stdin, **other.environment).stdout == "1\n2\n3\n"
+    assert commands.on_queue("push", "--batch", stdin=stdin, **other.environment).stdout == "1\n2\n3\n"
     assert [call[3] for call in other.told()] == ["internal:dm:default:warden"]
 
 
-def test_an_empty_batch_schedules_nothing(office: BusyOffice) -> None:
-    other = Recorder(office.folder)
-    finished = office.on_queue("push", "--batch", "--json", stdin=b"\n\n", **other.environment)
+def test_an_empty_batch_schedules_nothing(commands: BusyQueueCommands) -> None:
+    other = NotifierRecorder(commands.folder)
+    finished = commands.on_queue("push", "--batch", "--json", stdin=b"\n\n", **other.environment)
     assert (finished.code, finished.json) == (0, {"ids": [], "count": 0, "dispatch": "none"})
     assert other.told() == []
 
 
 @pytest.mark.parametrize(("name", "whole"), [("my-project/thread", True), ("x_Y.z", True), ("ü", True), ("deep/" * 8 + "queue", False)])
-def test_the_slug_is_the_path_with_hyphens_and_a_hash_when_it_is_long(short: BusyOffice, name: str, whole: bool) -> None:
+def test_the_slug_is_the_path_with_hyphens_and_a_hash_when_it_is_long(short: BusyQueueCommands, name: str, whole: bool) -> None:
     short.queue = short.folder / name
     short.init()
-    other = Recorder(short.folder)
+    other = NotifierRecorder(short.folder)
     assert push(short, **other.environment).code == 0
     task = other.told()[0][5]
     assert task == f"dispatch-{slug(short.queue)}"
@@ -135,10 +135,10 @@ def test_the_slug_is_the_path_with_hyphens_and_a_hash_when_it_is_long(short: Bus
 
 
 @pytest.mark.parametrize(("length", "whole"), [(40, True), (41, False)])
-def test_a_slug_of_forty_characters_is_whole_and_of_one_more_is_cut(short: BusyOffice, length: int, whole: bool) -> None:
+def test_a_slug_of_forty_characters_is_whole_and_of_one_more_is_cut(short: BusyQueueCommands, length: int, whole: bool) -> None:
     short.queue = short.folder / ("q" * (length - len(str(short.folder))))
     short.init()
-    other = Recorder(short.folder)
+    other = NotifierRecorder(short.folder)
     assert push(short, **other.environment).code == 0
     text = re.sub("[^A-Za-z0-9]", "-", str(short.queue)[1:])
     assert len(text) == length
@@ -149,20 +149,22 @@ def test_a_slug_of_forty_characters_is_whole_and_of_one_more_is_cut(short: BusyO
 # what another notifier answers
 
 
-def test_what_another_notifier_says_is_kept_from_the_output(office: BusyOffice) -> None:
-    other = Recorder(office.folder, "echo said; echo problem >&2; head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2; exit 0")
-    finished = push(office, "--json", **other.environment)
+def test_what_another_notifier_says_is_kept_from_the_output(commands: BusyQueueCommands) -> None:
+    other = NotifierRecorder(
+        commands.folder, "echo said; echo problem >&2; head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2; exit 0"
+    )
+    finished = push(commands, "--json", **other.environment)
     assert (finished.code, finished.stderr, finished.json["dispatch"]) == (0, "", "queued")
     assert finished.stdout.count("\n") == 1
 
 
 @pytest.mark.parametrize("ending", ["echo 'Task Already exists' >&2; exit 1", "echo ALREADY QUEUED; exit 1"])
-def test_a_genuine_already_queued_is_success(office: BusyOffice, ending: str) -> None:
-    other = Recorder(office.folder, ending)
-    finished = push(office, **other.environment)
+def test_a_genuine_already_queued_is_success(commands: BusyQueueCommands, ending: str) -> None:
+    other = NotifierRecorder(commands.folder, ending)
+    finished = push(commands, **other.environment)
     assert (finished.code, finished.stdout, finished.stderr) == (0, "1\n", "")
-    assert push(office, "--json", **other.environment).json["dispatch"] == "already queued"
-    assert f"] [INFO] push: task=dispatch-{slug(office.queue.resolve())} already queued\n" in office.log()
+    assert push(commands, "--json", **other.environment).json["dispatch"] == "already queued"
+    assert f"] [INFO] push: task=dispatch-{slug(commands.queue.resolve())} already queued\n" in commands.log()
 
 
 FAILURES = {
@@ -176,34 +178,34 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("ending", FAILURES.values(), ids=FAILURES.keys())
-def test_anything_else_is_reported_and_the_event_is_stored_all_the_same(office: BusyOffice, ending: str) -> None:
-    _reported(office, **Recorder(office.folder, ending).environment)
+def test_anything_else_is_reported_and_the_event_is_stored_all_the_same(commands: BusyQueueCommands, ending: str) -> None:
+    _reported(commands, **NotifierRecorder(commands.folder, ending).environment)
 
 
 @pytest.mark.parametrize("line", ["no-such-notifier", "./no-such-notifier already", "'unbalanced", "exit 1; already"])
-def test_a_notifier_that_is_none_is_reported(office: BusyOffice, line: str) -> None:
-    _reported(office, THREAD_NOTIFIER=line)
+def test_a_notifier_that_is_none_is_reported(commands: BusyQueueCommands, line: str) -> None:
+    _reported(commands, THREAD_NOTIFIER=line)
 
 
-def test_a_notifier_that_hangs_is_reported_and_ended(office: BusyOffice) -> None:
-    pid = office.folder / "pid"
-    other = Recorder(office.folder, f"echo already queued; echo $$ > '{pid}'; exec sleep 600")
-    finished = push(office, **other.environment, THREAD_NOTIFIER_SECONDS="1")
+def test_a_notifier_that_hangs_is_reported_and_ended(commands: BusyQueueCommands) -> None:
+    pid = commands.folder / "pid"
+    other = NotifierRecorder(commands.folder, f"echo already queued; echo $$ > '{pid}'; exec sleep 600")
+    finished = push(commands, **other.environment, THREAD_NOTIFIER_SECONDS="1")
     assert (finished.code, finished.stdout) == (1, "1\n")
     assert "stored" in finished.stderr
-    eventually(lambda: int(pid.read_text()) not in office.processes())
+    eventually(lambda: int(pid.read_text()) not in commands.processes())
 
 
-def test_a_notifier_that_starts_its_daemon_and_ends_is_believed(office: BusyOffice) -> None:
+def test_a_notifier_that_starts_its_daemon_and_ends_is_believed(commands: BusyQueueCommands) -> None:
     """What it leaves behind has its output, and may keep that open for ever."""
     for ending, said in (("exit 0", "queued"), ("echo already queued; exit 1", "already queued")):
-        other = Recorder(office.folder, f"sleep 60 &\n{ending}")
-        finished = push(office, "--json", **other.environment, THREAD_NOTIFIER_SECONDS="2")
+        other = NotifierRecorder(commands.folder, f"sleep 60 &\n{ending}")
+        finished = push(commands, "--json", **other.environment, THREAD_NOTIFIER_SECONDS="2")
         assert (finished.code, finished.json["dispatch"]) == (0, said), finished
 
 
-def _reported(office: BusyOffice, **environment: str) -> None:
-    spoken, written = push(office, **environment), push(office, "--json", **environment)
+def _reported(commands: BusyQueueCommands, **environment: str) -> None:
+    spoken, written = push(commands, **environment), push(commands, "--json", **environment)
     assert (spoken.code, written.code) == (1, 1), (spoken, written)
     assert spoken.stdout == "1\n"
     assert (written.json["id"], written.json["content"], written.json["dispatch"]) == (2, "hello", "failed")
@@ -214,13 +216,13 @@ def _reported(office: BusyOffice, **environment: str) -> None:
         assert "thread dispatch" in text
     assert spoken.stderr.startswith("Error: ")
     assert spoken.stderr.count("\n") == written.stderr.count("\n") == 1
-    assert len(lines(office.on_queue("peek", "--last-event-id", "0").stdout)) == len(office.journal()) == 2
-    assert f"] [WARN] push: task=dispatch-{slug(office.queue.resolve())} failed: " in office.log()
+    assert len(lines(commands.on_queue("peek", "--last-event-id", "0").stdout)) == len(commands.journal()) == 2
+    assert f"] [WARN] push: task=dispatch-{slug(commands.queue.resolve())} failed: " in commands.log()
 
 
-def test_a_batch_whose_dispatch_failed_is_stored_and_says_its_ids(office: BusyOffice) -> None:
+def test_a_batch_whose_dispatch_failed_is_stored_and_says_its_ids(commands: BusyQueueCommands) -> None:
     batch = b'{"source": "self", "type": "record", "content": "x"}\n' * 2
-    finished = office.on_queue("push", "--batch", "--json", stdin=batch, THREAD_NOTIFIER="false")
+    finished = commands.on_queue("push", "--batch", "--json", stdin=batch, THREAD_NOTIFIER="false")
     assert (finished.code, finished.json) == (1, {"ids": [1, 2], "count": 2, "dispatch": "failed"})
     assert "stored" in finished.stderr
 
@@ -229,41 +231,41 @@ def test_a_batch_whose_dispatch_failed_is_stored_and_says_its_ids(office: BusyOf
 
 
 @contextmanager
-def asleep(office: BusyOffice) -> Iterator[None]:
+def asleep(commands: BusyQueueCommands) -> Iterator[None]:
     """The runner is up, and does nothing in the meantime."""
-    office.start("notifier", "start")
-    eventually(lambda: office.told("notifier", "status")["resident"] is True)
-    pid = office.runner()
+    commands.start("notifier", "start")
+    eventually(lambda: commands.told("notifier", "status")["resident"] is True)
+    pid = commands.runner()
     os.kill(pid, signal.SIGSTOP)
     yield
     os.kill(pid, signal.SIGCONT)
 
 
-def queued(office: BusyOffice) -> list[tuple[str, str]]:
-    return [(task["task_id"], task["command"]) for task in office.told("notifier", "task", "list")["tasks"]]
+def queued(commands: BusyQueueCommands) -> list[tuple[str, str]]:
+    return [(task["task_id"], task["command"]) for task in commands.told("notifier", "task", "list")["tasks"]]
 
 
-def test_the_built_in_notifier_queues_the_task_of_the_document(office: BusyOffice) -> None:
-    path = office.queue.resolve()
-    with asleep(office):
-        assert push(office, "--json").json["dispatch"] == "queued"
-        assert queued(office) == [(f"dispatch-{slug(path)}", f"thread dispatch --thread {path}")]
-    eventually(lambda: queued(office) == [])
+def test_the_built_in_notifier_queues_the_task_of_the_document(commands: BusyQueueCommands) -> None:
+    path = commands.queue.resolve()
+    with asleep(commands):
+        assert push(commands, "--json").json["dispatch"] == "queued"
+        assert queued(commands) == [(f"dispatch-{slug(path)}", f"thread dispatch --thread {path}")]
+    eventually(lambda: queued(commands) == [])
 
 
-def test_pushes_while_a_dispatch_is_queued_queue_no_other_whoever_pushes(office: BusyOffice) -> None:
-    office.subscribe("c", reader(office.folder / "seen"))
-    with asleep(office):
-        assert push(office, "--json").json["dispatch"] == "queued"
+def test_pushes_while_a_dispatch_is_queued_queue_no_other_whoever_pushes(commands: BusyQueueCommands) -> None:
+    commands.subscribe("c", reader(commands.folder / "seen"))
+    with asleep(commands):
+        assert push(commands, "--json").json["dispatch"] == "queued"
         for source in ("self", SOURCE, "internal:dm:default:warden"):
-            finished = office.on_queue("push", "--json", "--source", source, "--type", "message", "--content", "x")
+            finished = commands.on_queue("push", "--json", "--source", source, "--type", "message", "--content", "x")
             assert (finished.code, finished.json["dispatch"]) == (0, "already queued")
-        assert len(queued(office)) == 1
-    seen = office.folder / "seen"
+        assert len(queued(commands)) == 1
+    seen = commands.folder / "seen"
     eventually(lambda: seen.exists() and [event["id"] for event in lines(seen.read_text())] == [1, 2, 3, 4])
 
 
-def test_two_queues_of_one_slug_are_both_dispatched(short: BusyOffice) -> None:
+def test_two_queues_of_one_slug_are_both_dispatched(short: BusyQueueCommands) -> None:
     queues = [short.folder / "a-b", short.folder / "a_b", short.folder / "a" / "b"]
     for queue in queues:
         short.queue = queue
@@ -278,36 +280,36 @@ def test_two_queues_of_one_slug_are_both_dispatched(short: BusyOffice) -> None:
     eventually(lambda: all((queue / "ran").exists() for queue in queues))
 
 
-def test_a_home_of_the_notifier_that_is_broken_is_reported(office: BusyOffice) -> None:
-    office.subscribe("c", f"{acking(2)}; touch ran")
-    office.home.write_text("mine")
-    _reported(office)
-    assert office.home.read_text() == "mine"
-    assert office.on_queue("dispatch").stdout == "c: started\n"
-    eventually((office.queue / "ran").exists)
+def test_a_home_of_the_notifier_that_is_broken_is_reported(commands: BusyQueueCommands) -> None:
+    commands.subscribe("c", f"{acking(2)}; touch ran")
+    commands.home.write_text("mine")
+    _reported(commands)
+    assert commands.home.read_text() == "mine"
+    assert commands.on_queue("dispatch").stdout == "c: started\n"
+    eventually((commands.queue / "ran").exists)
 
 
-def test_a_push_with_nobody_subscribed_leaves_nothing_behind(office: BusyOffice) -> None:
-    assert push(office).code == 0
-    eventually(lambda: queued(office) == [])
-    office.runner_gone()
-    assert {line.split()[1] for line in office.log().splitlines()} == {"[INFO]"}
+def test_a_push_with_nobody_subscribed_leaves_nothing_behind(commands: BusyQueueCommands) -> None:
+    assert push(commands).code == 0
+    eventually(lambda: queued(commands) == [])
+    commands.runner_gone()
+    assert {line.split()[1] for line in commands.log().splitlines()} == {"[INFO]"}
 
 
-def test_the_dispatch_of_a_queue_that_was_deleted_meanwhile_creates_nothing(office: BusyOffice) -> None:
-    with asleep(office):
-        assert push(office).code == 0
-        shutil.rmtree(office.queue)
-    eventually(lambda: queued(office) == [])
-    assert not office.queue.exists()
+def test_the_dispatch_of_a_queue_that_was_deleted_meanwhile_creates_nothing(commands: BusyQueueCommands) -> None:
+    with asleep(commands):
+        assert push(commands).code == 0
+        shutil.rmtree(commands.queue)
+    eventually(lambda: queued(commands) == [])
+    assert not commands.queue.exists()
 
 
-def test_who_subscribes_to_unread_events_has_its_dispatch_scheduled_and_others_have_not(office: BusyOffice) -> None:
-    other = Recorder(office.folder)
-    office.under(other.environment, "subscribe", "--consumer", "early", "--handler", "true")
-    office.push(**UNSCHEDULED)
-    office.under(other.environment, "subscribe", "--consumer", "choosy", "--handler", "true", "--filter", "type = 'record'")
-    office.under(other.environment, "subscribe", "--consumer", "late", "--handler", "true", "--last-event-id", "1")
+def test_who_subscribes_to_unread_events_has_its_dispatch_scheduled_and_others_have_not(commands: BusyQueueCommands) -> None:
+    other = NotifierRecorder(commands.folder)
+    commands.under(other.environment, "subscribe", "--consumer", "early", "--handler", "true")
+    commands.push(**UNSCHEDULED)
+    commands.under(other.environment, "subscribe", "--consumer", "choosy", "--handler", "true", "--filter", "type = 'record'")
+    commands.under(other.environment, "subscribe", "--consumer", "late", "--handler", "true", "--last-event-id", "1")
     assert other.told() == []
-    office.under(other.environment, "subscribe", "--consumer", "new", "--handler", "true")
-    assert [call[5] for call in other.told()] == [f"dispatch-{slug(office.queue.resolve())}"]
+    commands.under(other.environment, "subscribe", "--consumer", "new", "--handler", "true")
+    assert [call[5] for call in other.told()] == [f"dispatch-{slug(commands.queue.resolve())}"]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
-from postroom.cli.mail_table import MAILBOX
-from postroom.cli.notifier_table import NOTIFIER
-from postroom.cli.table import INBOX
-from postroom.cli.thread_table import THREAD
-from tests.cli.transcript import Scene, every_scene
+from postroom.cli.inbox.spec import INBOX
+from postroom.cli.mailbox.spec import MAILBOX
+from postroom.cli.notifier.spec import NOTIFIER
+from postroom.cli.thread.spec import THREAD
+from tests.cli.abbreviation import KIND, KNOWN, abbreviate, expand
+from tests.cli.transcript import TranscriptCase, every_scene
 
 SCENES = every_scene()
 # These have tests of their own: they run for long, or say what this machine is like.
@@ -29,7 +34,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("scene", SCENES, ids=[f"{scene.file}: {scene.sentence}" for scene in SCENES])
 
 
-def test_the_transcript(scene: Scene, tmp_path: Path) -> None:
+def test_the_transcript(scene: TranscriptCase, tmp_path: Path) -> None:
     seen = "\n".join(f"{step.mark} {step.line}\n{text}" for step, text in zip(scene.steps, scene.play(tmp_path)))
     assert seen == "\n".join(f"{step.mark} {step.line}\n{step.expected}" for step in scene.steps)
 
@@ -60,3 +65,33 @@ def test_every_command_is_transcribed_in_both_forms_succeeding_and_refusing(prog
 def test_the_help_of_every_command_is_transcribed(name: str) -> None:
     lines = {step.line for scene in SCENES for step in scene.steps}
     assert f"inbox {name} --help" in lines
+
+
+def _objects() -> some.SearchStrategy[Any]:
+    """Known objects, with their fields as they are or changed, and with further fields; alone and inside one another."""
+    values = some.recursive(
+        some.none() | some.booleans() | some.integers(0, 2) | some.sampled_from((0.0, 1.0, 900.0, "", "thr_1")),
+        lambda inner: some.lists(inner, max_size=2) | some.dictionaries(some.sampled_from(("id", "thread", "x")), inner, max_size=2),
+    )
+    known = [
+        some.fixed_dictionaries({key: some.just(item) | values for key, item in fields.items()}, optional={"more": values})
+        for fields in KNOWN.values()
+    ]
+    return some.recursive(values | some.one_of(known), lambda inner: some.lists(inner, max_size=2) | some.dictionaries(some.text(), inner))
+
+
+@given(_objects())
+def test_an_abbreviated_object_can_be_written_out_again(value: Any) -> None:
+    assert json.dumps(expand(abbreviate(value))) == json.dumps(value)
+
+
+@pytest.mark.parametrize("kind", KNOWN)
+def test_an_object_that_has_a_new_field_in_its_midst_is_written_whole(kind: str) -> None:
+    first, *rest = KNOWN[kind].items()
+    assert abbreviate(KNOWN[kind]) == {KIND: kind}
+    assert KIND not in abbreviate(dict([first, ("colour", "blue"), *rest]))
+
+
+@pytest.mark.parametrize("kind", KNOWN)
+def test_every_known_object_is_in_a_transcript(kind: str) -> None:
+    assert any(f'"{KIND}": "{kind}"' in step.expected for scene in SCENES for step in scene.steps)

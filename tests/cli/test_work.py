@@ -6,10 +6,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+import postroom
+from postroom.work import reply as reply_in
+from postroom.work.messages import MAX_PAGE_MESSAGES
 from tests.cli.process import Inbox, eventually
 
 BIN = str(Path(sys.executable).parent)
@@ -67,6 +71,38 @@ def test_the_command_is_given_the_thread_as_json_and_its_ids_in_the_environment(
     assert environment["INBOX_AGENT"] == "builder"
     assert environment["INBOX_DB"] == inbox.served.get("INBOX_DB", str(inbox.db))
     assert environment["INBOX_LEASE_TOKEN"] == told["lease"]["lease_token"]
+
+
+def talk_on(inbox: Inbox, thread: str, count: int) -> None:
+    with closing(postroom.open(str(inbox.db))) as store:
+        for number in range(count):
+            reply_in(store, thread, sender="leader", summary=str(number))
+
+
+def test_the_command_is_given_its_task_however_long_the_thread_is(inbox: Inbox) -> None:
+    thread = inbox.send("Say it", "--body", "in full")
+    talk_on(inbox, thread, MAX_PAGE_MESSAGES + 1)
+    work(inbox, "cat > told")
+    told = __import__("json").loads((inbox.folder / "told").read_text())
+    summaries = [message["summary"] for message in told["messages"]]
+    assert (told["messages"][0]["body"], summaries[1], summaries[-1]) == ("in full", "1", str(MAX_PAGE_MESSAGES))
+    assert (told["more"], told["first_message"]) == (True, None)
+
+
+ASKING = """
+import os, postroom
+from postroom import work
+store, agent, thread = postroom.open(os.environ["INBOX_DB"]), "builder", os.environ["INBOX_THREAD"]
+work.update(store, thread, agent=agent, status="blocked", summary="Which?")
+for number in range(int(os.environ["MESSAGES"])):
+    work.send(store, sender=agent, thread_id=thread, kind="event", summary=str(number))
+"""
+
+
+def test_a_question_is_found_behind_more_than_a_page_of_messages(inbox: Inbox) -> None:
+    inbox.send()
+    (inbox.folder / "asking.py").write_text(ASKING)
+    assert work(inbox, f"MESSAGES={MAX_PAGE_MESSAGES} {sys.executable} asking.py")["parked"] == 1
 
 
 def test_inside_the_command_inbox_needs_no_flags(inbox: Inbox) -> None:

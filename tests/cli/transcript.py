@@ -10,8 +10,9 @@
     $ thread push --batch <<< '{…}' '{…}'               with lines on its standard input
 
 Ids, times, secrets and the folder differ from run to run: they are written thr_1, <time>, <ago>, <ahead>, <token>, <tmp>, <pid>. JSON is
-printed on one line (that is checked) and written here on several. `python -m tests.cli.transcript FILE…` writes the outputs anew: read the
-difference.
+printed on one line (that is checked) and written here on several. A thread, a message and so on is written as the fields in which it
+differs from the one in transcripts/objects.json: see `abbreviation.py`. `make transcripts` writes the outputs anew, and
+`python -m tests.cli.transcript FILE…` those of some files: read the difference.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.cli.abbreviation import abbreviate
 from tests.cli.process import Finished, Inbox
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
@@ -68,7 +70,7 @@ class Names:
         return self._short[identity]
 
 
-class Step:
+class TranscriptStep:
     """One command line and what it should print."""
 
     def __init__(self, mark: str, line: str, expected: str) -> None:
@@ -84,10 +86,10 @@ class Step:
         return split(self.line)[2]
 
 
-class Scene:
+class TranscriptCase:
     """One test: a sentence, and the steps that show it."""
 
-    def __init__(self, file: str, sentence: str, steps: list[Step]) -> None:
+    def __init__(self, file: str, sentence: str, steps: list[TranscriptStep]) -> None:
         self.file = file
         self.sentence = sentence
         self.steps = steps
@@ -97,7 +99,7 @@ class Scene:
         arranging, acting, names = inbox or Inbox(folder), inbox or Inbox(folder, cold=True), Names(folder)
         return [self._take(arranging if step.mark == "%" else acting, names, step) for step in self.steps]
 
-    def _take(self, inbox: Inbox, names: Names, step: Step) -> str:
+    def _take(self, inbox: Inbox, names: Names, step: TranscriptStep) -> str:
         deadline = time.monotonic() + PATIENCE
         while True:
             finished = _run(inbox, names.lengthen(step.line))
@@ -143,7 +145,7 @@ def _unfold(stdout: str) -> str:
         return stdout
     parsed = json.loads(stdout)
     assert stdout == json.dumps(parsed, ensure_ascii=False) + "\n", f"not one object on one line: {stdout!r}"
-    return _lay_out(parsed, "")
+    return _lay_out(abbreviate(parsed), "")
 
 
 def _lay_out(value: Any, indent: str) -> str:
@@ -159,18 +161,18 @@ def _lay_out(value: Any, indent: str) -> str:
     return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
 
 
-def scenes(file: Path) -> Iterator[Scene]:
+def scenes(file: Path) -> Iterator[TranscriptCase]:
     """The tests of a file of transcripts."""
     for part in re.split(r"^## ", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
         sentence, _, rest = part.partition("\n")
         steps = []
         for block in re.split(r"^(?=[$%~] )", rest, flags=re.MULTILINE)[1:]:
             line, _, expected = block.partition("\n")
-            steps.append(Step(line[0], line[2:], expected.rstrip("\n")))
-        yield Scene(file.stem, sentence.strip(), steps)
+            steps.append(TranscriptStep(line[0], line[2:], expected.rstrip("\n")))
+        yield TranscriptCase(file.stem, sentence.strip(), steps)
 
 
-def every_scene() -> list[Scene]:
+def every_scene() -> list[TranscriptCase]:
     return [scene for file in sorted(TRANSCRIPTS.glob("*.txt")) for scene in scenes(file)]
 
 
@@ -188,5 +190,5 @@ def rewrite(file: Path) -> None:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        rewrite(Path(name))
+    for chosen in [Path(name) for name in sys.argv[1:]] or sorted(TRANSCRIPTS.glob("*.txt")):
+        rewrite(chosen)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from postroom.store.postgres.engine import PostgresStore
 from postroom.store.sqlite.engine import SqliteStore
 from tests.conftest import Clock, fresh_file

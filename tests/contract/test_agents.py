@@ -9,9 +9,9 @@ import pytest
 from postroom import work
 from postroom.core import clock as time
 from postroom.core.errors import InvalidInput, NotFound
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.scenes import asking, ended, held, latest, sent
+from tests.contract.thread_data import asking, ended, held, latest, sent
 
 pytestmark = pytest.mark.travels("http")
 
@@ -69,7 +69,7 @@ def test_nobody_was_seen_before_they_acted(store: Store) -> None:
 )
 def test_every_write_is_a_sign_of_life(store: Store, clock: Clock, act: Callable[[Store], object]) -> None:
     act(store)
-    assert work.show_agent(store, "builder").agent.last_seen_at == time.stamp(clock.instant)
+    assert work.show_agent(store, "builder").agent.last_seen_at == time.format_stamp(clock.instant)
 
 
 @pytest.mark.parametrize("act", [work.renew, work.update, work.done, work.fail, work.release])
@@ -77,7 +77,7 @@ def test_every_write_of_a_holder_is_a_sign_of_life(store: Store, clock: Clock, a
     thread_id = held(store).thread.thread_id
     clock.advance(60)
     act(store, thread_id, agent="builder")
-    assert work.show_agent(store, "builder").agent.last_seen_at == time.stamp(clock.instant)
+    assert work.show_agent(store, "builder").agent.last_seen_at == time.format_stamp(clock.instant)
 
 
 def test_an_agent_is_shown_with_what_it_holds(store: Store) -> None:
@@ -126,8 +126,8 @@ def test_an_agent_is_alive_that_was_seen_lately_or_holds_a_lease_that_runs(store
     held(store, agent="builder", lease_seconds=900)
 
     def alive(name: str) -> bool:
-        now = time.stamp(clock.instant)
-        return work.show_agent(store, name).alive(now, time.stamp(clock.instant - 300 * time.SECOND))
+        now = time.format_stamp(clock.instant)
+        return work.show_agent(store, name).is_alive(now, time.format_stamp(clock.instant - 300 * time.MICROSECONDS_PER_SECOND))
 
     assert (alive("leader"), alive("builder"), alive("user")) == (True, True, False)
     clock.advance(300)

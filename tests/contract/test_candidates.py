@@ -8,12 +8,12 @@ from itertools import count
 import pytest
 
 from postroom import work
-from postroom.core.clock import SECOND
+from postroom.core.clock import MICROSECONDS_PER_SECOND
 from postroom.core.errors import InvalidInput, NotFound
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from postroom.work import candidates
 from tests.conftest import Clock
-from tests.contract.scenes import asking, ended, everything, held, latest, lease_of, sent, status_of
+from tests.contract.thread_data import asking, ended, everything, held, latest, lease_of, sent, status_of
 
 pytestmark = pytest.mark.travels("http")
 
@@ -59,7 +59,7 @@ def test_fetch_lists_anyones_lapsed_threads_and_says_so(store: Store, clock: Clo
     clock.advance(60)
     (candidate,) = work.fetch(store, agent="builder")
     assert (candidate.thread.thread_id, candidate.lapsed, candidate.held_by) == (thread_id, True, "other")
-    assert candidate.plain()["lapsed"] is True
+    assert candidate.to_json()["lapsed"] is True
 
 
 def test_what_waits_for_its_first_worker_is_not_lapsed(store: Store) -> None:
@@ -289,8 +289,8 @@ def test_a_lease_that_runs_out_while_somebody_looks_is_not_overlooked(connect: C
     held(connect(clock), lease_seconds=10)
     for steps in range(8):
         asked = count()
-        store = connect(lambda: clock() + (20 * SECOND if next(asked) >= steps else 0))  # noqa: B023 # used at once
-        found, due = work.outlook(store, agent="bo")
+        store = connect(lambda: clock() + (20 * MICROSECONDS_PER_SECOND if next(asked) >= steps else 0))  # noqa: B023 # used at once
+        found, due = work.next_available(store, agent="bo")
         assert found or due is not None, steps
         asked = count()
-        assert candidates.next_lapse(store, agent="bo") is not None, steps
+        assert candidates.seconds_until_takeable(store, agent="bo") is not None, steps

@@ -10,11 +10,13 @@ import pytest
 import postroom
 from postroom import work
 from postroom.core.errors import InvalidState
-from postroom.core.records import Attachment
-from postroom.store.copying import BATCH, TABLES, copy
-from postroom.store.port import Store
+from postroom.core.records.work import Attachment
+from postroom.store.copying import BATCH_ROWS, copy_store
+from postroom.store.interface import Store
+from postroom.tasks.conductor import Conductor
 from tests.conftest import ENGINES
-from tests.contract.scenes import asking
+from tests.contract.columns import columns_of
+from tests.contract.thread_data import asking
 from tests.postgres_server import Postgres
 
 
@@ -33,13 +35,17 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 def rows(store: Store) -> dict[str, list[object]]:
+    """Every row of every table, with every column that the schema has, in the order of the columns' names."""
+    tables = columns_of(store)
     with store.read() as tx:
-        return {table: sorted(tx.all(f"SELECT {', '.join(columns)} FROM {table}"), key=repr) for table, (_, columns) in TABLES.items()}
+        return {
+            table: sorted(tx.fetch_all(f"SELECT {', '.join(sorted(columns))} FROM {table}"), key=repr) for table, columns in tables.items()
+        }
 
 
 def fill(store: Store) -> str:
     with store.write() as tx:
-        tx.run(tx.sql.queue_insert, path="/queues/disk", label="Disk watch", created_at="2026-11-16T00:00:00.000000Z")
+        tx.execute(tx.sql.queue_insert, path="/queues/disk", label="Disk watch", created_at="2026-11-16T00:00:00.000000Z")
     asked = asking(store).thread.thread_id
     work.reply(store, asked, sender="user", summary="Grüße ☃", artifacts=[Attachment("a.txt"), Attachment("b.txt")])
     work.mark_read(store, asked, agent="builder", event_id=2)
@@ -51,16 +57,55 @@ def fill(store: Store) -> str:
 def test_everything_arrives(store: Store, target: Store) -> None:
     fill(store)
     told: list[tuple[str, int, int]] = []
-    counts = copy(store, target, tell=lambda *progress: told.append(progress))
+    counts = copy_store(store, target, on_progress=lambda *progress: told.append(progress))
     assert rows(target) == rows(store)
     assert counts == {table: len(found) for table, found in rows(store).items()}
     assert ("threads", 4, 4) in told
     assert counts["watched_queues"] == 1
 
 
+def test_no_column_of_any_table_is_left_out(store: Store, target: Store) -> None:
+    fill_every_column(store)
+    copy_store(store, target)
+    assert rows(target) == rows(store)
+
+
+def fill_every_column(store: Store) -> None:
+    """Three rows in each table, in which every column has a value of its own: no default, and nothing is missing."""
+    tables = columns_of(store)
+    for table in ("threads", "messages", *tables):  # others refer to these two
+        with store.write() as tx:
+            names = list(tables[table])
+            statement = f"INSERT INTO {table} ({', '.join(names)}) VALUES (:{', :'.join(names)}) ON CONFLICT DO NOTHING"
+            for number in (1001, 1002, 1003):
+                tx.execute(statement, **{name: _distinct(name, kind, number) for name, kind in tables[table].items()})
+
+
+def _distinct(column: str, kind: str, number: int) -> object:
+    """The same in each table, so that one row refers to the other."""
+    if kind in ("integer", "bigint"):
+        return number
+    return number + 0.5 if kind in ("real", "double precision") else f"{column} {number}"
+
+
+def test_the_artifacts_of_a_message_stay_in_their_order(store: Store, target: Store) -> None:
+    paths = [f"{number}.txt" for number in range(20)]
+    sent = work.send(store, sender="leader", to="builder", subject="Read these", artifacts=[Attachment(path) for path in paths])
+    copy_store(store, target)
+    (message,) = work.show(target, sent.thread.thread_id).messages
+    assert [artifact.path for artifact in message.artifacts] == paths
+
+
+def test_the_skills_of_agents_are_copied_again_without_harm(store: Store, target: Store) -> None:
+    Conductor(store).register("builder", skills=("python", "sql"))
+    copy_store(store, target)
+    copy_store(store, target)
+    assert [card.name for card in Conductor(target).find("sql")] == ["builder"]
+
+
 def test_the_copy_goes_on_where_the_source_stopped(store: Store, target: Store) -> None:
     asked = fill(store)
-    copy(store, target)
+    copy_store(store, target)
     latest = work.show(target, asked).next_event_id
     assert work.update(target, asked, agent="builder", summary="On it").next_event_id == latest + 1
     assert work.take(target, agent="other") is None
@@ -69,9 +114,9 @@ def test_the_copy_goes_on_where_the_source_stopped(store: Store, target: Store) 
 
 def test_a_copy_run_again_brings_the_target_up_to_date(store: Store, target: Store) -> None:
     asked = fill(store)
-    copy(store, target)
+    copy_store(store, target)
     work.update(store, asked, agent="builder", summary="Meanwhile")
-    copy(store, target)
+    copy_store(store, target)
     assert rows(target) == rows(store)
 
 
@@ -83,17 +128,17 @@ def test_a_copy_that_was_interrupted_can_be_run_again(store: Store, target: Stor
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        copy(store, target, tell=cut)
+        copy_store(store, target, on_progress=cut)
     assert rows(target) != rows(store)
-    copy(store, target)
+    copy_store(store, target)
     assert rows(target) == rows(store)
 
 
 def test_more_than_a_batch_arrives(store: Store, target: Store) -> None:
     asked = fill(store)
-    for _ in range(BATCH // 100 + 1):
+    for _ in range(BATCH_ROWS // 100 + 1):
         work.send(store, sender="leader", thread_id=asked, summary="More")
-    assert copy(store, target)["messages"] == len(work.show(target, asked).messages) + 3
+    assert copy_store(store, target)["messages"] == len(work.show(target, asked).messages) + 3
 
 
 def test_a_target_with_threads_of_its_own_is_left_alone(store: Store, target: Store) -> None:
@@ -101,5 +146,5 @@ def test_a_target_with_threads_of_its_own_is_left_alone(store: Store, target: St
     work.send(target, sender="leader", to="builder", subject="Mine")
     before = rows(target)
     with pytest.raises(InvalidState):
-        copy(store, target)
+        copy_store(store, target)
     assert rows(target) == before

@@ -8,10 +8,10 @@ import pytest
 
 from postroom import work
 from postroom.core.errors import InvalidInput, InvalidState
-from postroom.core.records import Event
-from postroom.store.port import Store
+from postroom.core.records.work import Event
+from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.scenes import asking, events, held, last_message, latest, sent
+from tests.contract.thread_data import asking, events, held, last_message, latest, sent
 
 Prepare = Callable[[Store], str]
 Act = Callable[[Store, str], object]

@@ -9,9 +9,9 @@ import pytest
 from postroom import work
 from postroom.core import clock as time
 from postroom.core.errors import InvalidInput, InvalidState, LeaseHeld, LeaseLost, NotFound
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.scenes import ended, everything, held, last_message, lease_of, sent, status_of, thread_of
+from tests.contract.thread_data import ended, everything, held, last_message, lease_of, sent, status_of, thread_of
 
 pytestmark = pytest.mark.travels("http")
 
@@ -30,7 +30,7 @@ each_verb = pytest.mark.parametrize("act", HOLDERS_VERBS.values(), ids=HOLDERS_V
 
 
 def seconds_left(store: Store, thread_id: str, clock: Clock) -> float:
-    return (time.instant(lease_of(store, thread_id).expires_at) - clock.instant) / time.SECOND
+    return (time.parse_stamp(lease_of(store, thread_id).expires_at) - clock.instant) / time.MICROSECONDS_PER_SECOND
 
 
 def test_a_claim_gives_the_thread_a_token_and_the_claimer_the_thread(store: Store) -> None:
@@ -346,5 +346,5 @@ def test_a_released_token_is_worth_nothing_after_the_next_claim(store: Store) ->
 
 def test_the_token_is_the_holders_and_is_not_shown_to_others(store: Store) -> None:
     claimed = held(store)
-    assert claimed.lease.lease_token not in repr(work.show(store, claimed.thread.thread_id).plain())
-    assert claimed.lease.lease_token not in repr(work.show_agent(store, "builder").plain())
+    assert claimed.lease.lease_token not in repr(work.show(store, claimed.thread.thread_id).to_json())
+    assert claimed.lease.lease_token not in repr(work.show_agent(store, "builder").to_json())

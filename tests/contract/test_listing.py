@@ -7,9 +7,9 @@ import pytest
 from postroom import work
 from postroom.core.errors import InvalidInput, NotFound
 from postroom.core.states import STATUSES
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.scenes import asking, ended, everything, held, latest, sent
+from tests.contract.thread_data import asking, ended, everything, held, latest, sent
 
 pytestmark = pytest.mark.travels("http")
 

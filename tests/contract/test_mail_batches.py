@@ -6,7 +6,7 @@ import pytest
 
 from postroom import mail
 from postroom.core.errors import DeliveryLost, InvalidInput, InvalidState
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import Clock
 
 pytestmark = pytest.mark.travels("http", "unix", "ws")

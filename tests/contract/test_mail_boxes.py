@@ -9,11 +9,11 @@ import pytest
 from postroom import mail
 from postroom.core import clock as time
 from postroom.core.errors import InvalidInput, InvalidState, NotFound, TooLarge
-from postroom.core.letters import Policy, Swept
+from postroom.core.records.mail import MailboxPolicy, SweepResult
 from postroom.mail import dead_letters
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import Clock, open_with
-from tests.contract.mail_scenes import (
+from tests.contract.mail_data import (
     BOX,
     DAY,
     LIVE,
@@ -51,7 +51,7 @@ def test_peek_shows_the_documents_summary_of_what_is_not_over(store: Store, cloc
         pending: ("cid", "pending", None),
     }
     assert found.total == 3
-    plain = next(one.plain() for one in found.messages if one.msg_id == failed)
+    plain = next(one.to_json() for one in found.messages if one.msg_id == failed)
     assert plain == {"msg_id": failed, "from": "bob", "created_at": 7, "attempt": 0, "state": "nacked", "due_at": at(clock, 5)}
 
 
@@ -128,7 +128,7 @@ def test_of_a_purged_message_the_id_and_its_history_are_left(store: Store, clock
 def test_a_dead_letter_is_the_documents_entry(store: Store, clock: Clock) -> None:
     msg_id = post(store, "rm -rf /", created_at=7)
     killed(store, clock, reason="exit 1")
-    assert [entry.plain() for entry in mail.peek_dead_letter(store, BOX)] == [
+    assert [entry.to_json() for entry in mail.peek_dead_letter(store, BOX)] == [
         {
             "msg_id": msg_id,
             "from": "ann",
@@ -137,14 +137,14 @@ def test_a_dead_letter_is_the_documents_entry(store: Store, clock: Clock) -> Non
             "created_at": 7,
             "attempt": 3,
             "reason": "max_retries exhausted: exit 1",
-            "failed_at": clock.instant // time.SECOND,
+            "failed_at": clock.instant // time.MICROSECONDS_PER_SECOND,
             "attempts": 3,
         }
     ]
 
 
 def test_dead_letters_that_are_too_many_to_show_are_asked_for_in_parts(store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dead_letters, "MOST_SHOWN", 10)
+    monkeypatch.setattr(dead_letters, "MAX_PEEK_CHARS", 10)
     three_dead(store, clock, payload="x" * 8)
     with pytest.raises(TooLarge) as refused:
         mail.peek_dead_letter(store, BOX)
@@ -164,7 +164,7 @@ def three_dead(store: Store, clock: Clock, **more: Any) -> list[str]:
 def test_dead_letters_are_shown_oldest_first(store: Store, clock: Clock) -> None:
     ids = three_dead(store, clock)
     assert dead(store) == ids
-    assert [entry.plain()["msg_id"] for entry in mail.peek_dead_letter(store, BOX, limit=2)] == ids[:2]
+    assert [entry.to_json()["msg_id"] for entry in mail.peek_dead_letter(store, BOX, limit=2)] == ids[:2]
     assert mail.peek_dead_letter(store, "other") == ()
 
 
@@ -323,7 +323,7 @@ def test_a_receipt_does_not_give_the_token_away(store: Store, clock: Clock) -> N
     assert scene.token not in repr(mail.show(store, scene.msg_id))
     assert scene.token not in repr(mail.peek(store, BOX))
     mail.nack(store, BOX, scene.msg_id, delivery_token=scene.token)
-    assert scene.token not in repr(mail.show(store, scene.msg_id).plain())
+    assert scene.token not in repr(mail.show(store, scene.msg_id).to_json())
 
 
 def test_a_receipt_of_what_never_was_is_not_found(store: Store) -> None:
@@ -351,10 +351,10 @@ def test_a_sweep_carries_out_what_is_due_in_every_mailbox_and_says_what(store: S
     post(store, to="short")
     mail.nack(store, "failed", held(store, "failed").msg_id)
     clock.advance(30)
-    assert mail.sweep(store) == Swept(retried=1, timed_out=2, dead_lettered=1, expired=1, forgotten=0)
+    assert mail.sweep(store) == SweepResult(retried=1, timed_out=2, dead_lettered=1, expired=1, forgotten=0)
     clock.advance(5)
-    assert mail.sweep(store) == Swept(retried=1, timed_out=0, dead_lettered=0, expired=0, forgotten=0)
-    assert mail.sweep(store) == Swept(retried=0, timed_out=0, dead_lettered=0, expired=0, forgotten=0)
+    assert mail.sweep(store) == SweepResult(retried=1, timed_out=0, dead_lettered=0, expired=0, forgotten=0)
+    assert mail.sweep(store) == SweepResult(retried=0, timed_out=0, dead_lettered=0, expired=0, forgotten=0)
 
 
 def test_a_sweep_forgets_what_ended_longer_ago_than_the_days_to_keep(store: Store, clock: Clock) -> None:
@@ -383,7 +383,7 @@ def test_days_that_make_no_sense_are_refused(store: Store, days: Any) -> None:
 
 
 def test_the_policy_is_the_documents_unless_set(store: Store) -> None:
-    assert mail.policy(store, "never heard of") == Policy(
+    assert mail.policy(store, "never heard of") == MailboxPolicy(
         session="never heard of", base_backoff_secs=5, max_retries=3, inflight_timeout_secs=30, ttl_secs=None
     )
     assert mail.sessions(store) == ()
@@ -455,7 +455,7 @@ def test_what_was_due_before_a_policy_changed_went_by_the_old_one(store: Store, 
     clock.advance(31)
     mail.set_policy(store, BOX, base_backoff_secs=100, max_retries=0)
     assert state_of(store, scene.msg_id) == "nacked"
-    assert mail.show(store, scene.msg_id).steps[-1].facts["retry_at"] == time.stamp(start + 35 * time.SECOND)
+    assert mail.show(store, scene.msg_id).steps[-1].facts["retry_at"] == time.format_stamp(start + 35 * time.MICROSECONDS_PER_SECOND)
 
 
 def test_what_was_forgotten_is_called_what_it_was_and_not_purged(store: Store, clock: Clock) -> None:

@@ -13,9 +13,9 @@ import pytest
 from postroom import mail
 from postroom.core import clock as time
 from postroom.core.errors import DeliveryLost, Invalid, InvalidInput, NotFound
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.mail_scenes import (
+from tests.contract.mail_data import (
     BOX,
     STATES,
     brought,
@@ -51,15 +51,15 @@ DOCUMENTS_OWN = {
 
 def test_the_documents_own_message_comes_back_to_the_letter(store: Store) -> None:
     told = mail.enqueue(store, DOCUMENTS_OWN)
-    assert told.plain() == {"msg_id": DOCUMENTS_OWN["msg_id"], "queued": True, "pending": 1}
+    assert told.to_json() == {"msg_id": DOCUMENTS_OWN["msg_id"], "queued": True, "pending": 1}
     delivered = taken(store, "aigentry-analyst-claude").message
-    assert delivered.plain() == DOCUMENTS_OWN
+    assert delivered.to_json() == DOCUMENTS_OWN
     assert (delivered.msg_id, delivered.sender, delivered.to) == (DOCUMENTS_OWN["msg_id"], DOCUMENTS_OWN["from"], DOCUMENTS_OWN["to"])
 
 
 def test_camel_case_says_the_same(store: Store) -> None:
     mail.enqueue(store, message(msgId="m:1", createdAt=1743999600, protocolVersion="1.0", attempt=0))
-    said = taken(store).message.plain()
+    said = taken(store).message.to_json()
     assert (said["msg_id"], said["created_at"], said["protocol_version"]) == ("m:1", 1743999600, "1.0")
     assert not {"msgId", "createdAt", "protocolVersion"} & set(said)
 
@@ -67,7 +67,7 @@ def test_camel_case_says_the_same(store: Store) -> None:
 @pytest.mark.parametrize(("snake", "camel", "value"), [("msg_id", "msgId", "m:1"), ("created_at", "createdAt", 7)])
 def test_a_field_in_both_spellings_may_say_one_thing(store: Store, snake: str, camel: str, value: Any) -> None:
     mail.enqueue(store, message(**{snake: value, camel: value}))
-    assert taken(store).message.plain()[snake] == value
+    assert taken(store).message.to_json()[snake] == value
 
 
 @pytest.mark.parametrize(
@@ -85,12 +85,12 @@ def test_a_field_in_both_spellings_may_not_say_two(store: Store, snake: str, cam
 def test_what_was_not_said_is_the_stores_time_and_an_id_of_sender_and_nanoseconds(store: Store, clock: Clock) -> None:
     told = mail.enqueue(store, {"from": "ann", "to": BOX, "payload": "hello"})
     assert told.msg_id == f"ann:{clock.instant * 1000}"
-    assert taken(store).message.plain() == {
+    assert taken(store).message.to_json() == {
         "msg_id": told.msg_id,
         "from": "ann",
         "to": BOX,
         "payload": "hello",
-        "created_at": clock.instant // time.SECOND,
+        "created_at": clock.instant // time.MICROSECONDS_PER_SECOND,
         "attempt": 0,
     }
 
@@ -191,23 +191,27 @@ UNKNOWN: list[dict[str, Any]] = [
 @pytest.mark.parametrize("extra", UNKNOWN, ids=lambda extra: next(iter(extra)) or "empty")
 def test_unknown_fields_come_back_wherever_the_message_does(store: Store, clock: Clock, extra: dict[str, Any]) -> None:
     msg_id = mail.enqueue(store, {**message(), **extra}).msg_id
-    whole = {**message(msg_id=msg_id, created_at=clock.instant // time.SECOND, attempt=0), **extra}
+    whole = {**message(msg_id=msg_id, created_at=clock.instant // time.MICROSECONDS_PER_SECOND, attempt=0), **extra}
     shown = mail.show(store, msg_id).message
     waited = mail.wait(store, BOX, timeout_seconds=1)
     assert shown is not None
     assert waited is not None
-    assert (shown.plain(), waited.message.plain()) == (whole, whole)
+    assert (shown.to_json(), waited.message.to_json()) == (whole, whole)
     mail.nack(store, BOX, msg_id)
     clock.advance(5)
-    assert taken(store).message.plain() == {**whole, "attempt": 1}
+    assert taken(store).message.to_json() == {**whole, "attempt": 1}
 
 
 def test_unknown_fields_come_back_with_a_dead_letter_and_cannot_pose_as_its_own(store: Store, clock: Clock) -> None:
     msg_id = post(store, priority=3, reason="forged", failed_at=1, attempts=99)
     killed(store, clock, reason="it broke")
-    entry = mail.peek_dead_letter(store, BOX)[0].plain()
+    entry = mail.peek_dead_letter(store, BOX)[0].to_json()
     assert (entry["msg_id"], entry["priority"]) == (msg_id, 3)
-    assert (entry["reason"], entry["failed_at"], entry["attempts"]) == ("max_retries exhausted: it broke", clock.instant // time.SECOND, 3)
+    assert (entry["reason"], entry["failed_at"], entry["attempts"]) == (
+        "max_retries exhausted: it broke",
+        clock.instant // time.MICROSECONDS_PER_SECOND,
+        3,
+    )
 
 
 def test_unknown_fields_have_a_bound(store: Store) -> None:
@@ -233,7 +237,7 @@ def test_unknown_fields_are_nested_only_so_deep(store: Store, wrap: Callable[[ob
     for _ in range(99):
         level = [level]
     mail.enqueue(store, message(level=level))
-    assert taken(store).message.plain()["level"] == level
+    assert taken(store).message.to_json()["level"] == level
 
 
 @pytest.mark.parametrize("value", [1j, {1, 2}, b"bytes", math.inf, -math.inf, "a\0b", "\ud800", {"a\0b": 1}, [["\udcff"]]], ids=ascii)
@@ -245,7 +249,7 @@ def test_an_unknown_field_that_is_no_json_is_refused_or_comes_back(store: Store,
     except InvalidInput:
         assert everything(store) == before
     else:
-        assert taken(store).message.plain()["odd"] == value
+        assert taken(store).message.to_json()["odd"] == value
 
 
 def test_pending_counts_what_is_pending_in_that_mailbox(store: Store) -> None:
@@ -373,7 +377,7 @@ def test_a_receiver_of_no_proper_name_gets_nothing(store: Store, receiver: str) 
 def test_a_reason_comes_back_as_it_was_given(store: Store, clock: Clock, text: str) -> None:
     post(store)
     killed(store, clock, reason=text)
-    assert mail.peek_dead_letter(store, BOX)[0].plain()["reason"] == f"max_retries exhausted: {text}"
+    assert mail.peek_dead_letter(store, BOX)[0].to_json()["reason"] == f"max_retries exhausted: {text}"
 
 
 # Once and no more

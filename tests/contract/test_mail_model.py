@@ -18,12 +18,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from postroom import mail
 from postroom.core import clock as time
 from postroom.core.errors import DeliveryLost, InvalidState, NotFound, Refusal
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import ENGINES, Clock
 from tests.contract import machines
-from tests.contract.mail_scenes import LIVE, STATES, counts, dead, message
+from tests.contract.mail_data import LIVE, STATES, counts, dead, message
 
-SECOND = time.SECOND
+SECOND = time.MICROSECONDS_PER_SECOND
 BOXES = ("red", "blue")
 SENDERS = st.sampled_from(["ann", "bob"])
 SESSIONS = st.sampled_from(BOXES)
@@ -206,7 +206,7 @@ class MailMachine(RuleBasedStateMachine):
         letter.tokens.append(delivery.delivery_token)
         letter.until = self.clock.instant + self.policies[session].timeout
         letter.steps.append("offered")
-        assert delivery.in_flight_until == time.stamp(letter.due(self.policies[session]))
+        assert delivery.in_flight_until == time.format_stamp(letter.due(self.policies[session]))
         return letter
 
     @rule(session=SESSIONS, pauses=st.tuples(PAUSES, PAUSES), token=TOKENS)
@@ -246,7 +246,7 @@ class MailMachine(RuleBasedStateMachine):
             assert told.changed == (letter.state == "in_flight")
             if told.changed:
                 letter.nack(self.clock.instant, self.policies[letter.session])
-            state, retry_at = ("nacked", time.stamp(letter.until)) if letter.state == "nacked" else (letter.ending, None)
+            state, retry_at = ("nacked", time.format_stamp(letter.until)) if letter.state == "nacked" else (letter.ending, None)
             assert (told.state, told.retry_at) == (state, retry_at)
             self.passes(0)  # with no backoff it is due already
 
@@ -261,7 +261,7 @@ class MailMachine(RuleBasedStateMachine):
             rules = self.policies[letter.session]
             letter.until = self.clock.instant + (rules.timeout if seconds is None else seconds * SECOND)
             letter.steps.append("extended")
-            assert told.in_flight_until == time.stamp(letter.due(rules))
+            assert told.in_flight_until == time.format_stamp(letter.due(rules))
 
     @precondition(lambda self: self.letters)
     @rule(which=WHICH, verb=st.sampled_from([mail.ack, mail.nack, mail.extend]), pause=PAUSES)
@@ -330,7 +330,7 @@ class MailMachine(RuleBasedStateMachine):
         assert told.forgotten == len(old)
         for letter in old:
             letter.state = "forgotten"
-        assert mail.sweep(self.store, keep_days=keep).plain() == dict.fromkeys(told.plain(), 0)
+        assert mail.sweep(self.store, keep_days=keep).to_json() == dict.fromkeys(told.to_json(), 0)
 
     @rule(pause=PAUSES)
     def look_at_every_receipt(self, pause: int) -> None:
@@ -362,7 +362,7 @@ class MailMachine(RuleBasedStateMachine):
             found = mail.peek(self.store, session)
             live, rules = self.of(session, *LIVE), self.policies[session]
             assert [(one.msg_id, one.state, one.attempt, one.due_at) for one in found.messages] == [
-                (one.msg_id, one.state, one.attempt, None if one.due(rules) >= NEVER else time.stamp(one.due(rules))) for one in live
+                (one.msg_id, one.state, one.attempt, None if one.due(rules) >= NEVER else time.format_stamp(one.due(rules))) for one in live
             ]
             assert found.total == len(live)
             corpses = dead(self.store, session)
@@ -372,6 +372,7 @@ class MailMachine(RuleBasedStateMachine):
             assert len(busy) == len(set(busy))  # of a pair at most one is on its way
 
 
+@pytest.mark.timeout(600)  # hundreds of examples: the default is too short on a loaded machine
 @pytest.mark.parametrize("name", ENGINES)
 def test_mailboxes_follow_the_model(name: str, request: pytest.FixtureRequest) -> None:
     machines.run(MailMachine, name, request)

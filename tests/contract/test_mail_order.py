@@ -11,9 +11,9 @@ import pytest
 
 from postroom import mail
 from postroom.core import clock as time
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.mail_scenes import BOX, at, drained, held, killed, message, post, state_of, steps_of, taken, waiting
+from tests.contract.mail_data import BOX, at, drained, held, killed, message, post, state_of, steps_of, taken, waiting
 
 pytestmark = pytest.mark.travels("http", "unix", "ws")
 
@@ -68,7 +68,7 @@ def test_a_date_back_does_not_overtake_others_once_its_elders_are_gone(store: St
 
 
 def test_a_date_in_the_future_counts_as_the_time_it_was_stored(store: Store, clock: Clock) -> None:
-    now = clock.instant // time.SECOND
+    now = clock.instant // time.MICROSECONDS_PER_SECOND
     post(store, "from the future", created_at=now + 1_000_000)
     clock.advance(10)
     post(store, "later", sender="bob")
@@ -149,7 +149,7 @@ def test_a_poison_message_is_bounded_by_its_retries(store: Store, clock: Clock) 
     poison = post(store, "poison")
     post(store, "good")
     killed(store, clock)
-    assert clock.instant == start + 35 * time.SECOND
+    assert clock.instant == start + 35 * time.MICROSECONDS_PER_SECOND
     assert (state_of(store, poison), drained(store)) == ("dead_letter", ["good"])
 
 
@@ -290,10 +290,10 @@ def test_what_fell_due_long_ago_happened_when_it_fell_due(store: Store, clock: C
     clock.advance(100)
     told = mail.show(store, msg_id)
     assert [(step.step, step.at) for step in told.steps] == [
-        ("stored", time.stamp(start)),
-        ("offered", time.stamp(start)),
-        ("nacked", time.stamp(start + 30 * time.SECOND)),
-        ("retried", time.stamp(start + 35 * time.SECOND)),
+        ("stored", time.format_stamp(start)),
+        ("offered", time.format_stamp(start)),
+        ("nacked", time.format_stamp(start + 30 * time.MICROSECONDS_PER_SECOND)),
+        ("retried", time.format_stamp(start + 35 * time.MICROSECONDS_PER_SECOND)),
     ]
     delivery = taken(store)
     assert (told.state, delivery.message.attempt, delivery.in_flight_until) == ("pending", 1, at(clock, 30))
@@ -317,10 +317,10 @@ def test_life_ends_in_the_middle_of_what_fell_due(store: Store, clock: Clock, tt
 
 def test_a_last_delivery_that_timed_out_long_ago_was_dead_then(store: Store, clock: Clock) -> None:
     mail.set_policy(store, BOX, max_retries=0)
-    scene, due = held(store), clock.instant + 30 * time.SECOND
+    scene, due = held(store), clock.instant + 30 * time.MICROSECONDS_PER_SECOND
     clock.advance(10_000)
-    assert mail.peek_dead_letter(store, BOX)[0].plain()["failed_at"] == due // time.SECOND
+    assert mail.peek_dead_letter(store, BOX)[0].to_json()["failed_at"] == due // time.MICROSECONDS_PER_SECOND
     assert [(step.step, step.at) for step in mail.show(store, scene.msg_id).steps[2:]] == [
-        ("nacked", time.stamp(due)),
-        ("dead_letter", time.stamp(due)),
+        ("nacked", time.format_stamp(due)),
+        ("dead_letter", time.format_stamp(due)),
     ]

@@ -10,13 +10,13 @@ import pytest
 from postroom import mail
 from postroom.core import clock as time
 from postroom.core.errors import Conflict, DeliveryLost, InvalidInput, InvalidState, NotFound
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.mail_scenes import (
+from tests.contract.mail_data import (
     BOX,
     LIVE,
     STATES,
-    Scene,
+    ArrangedMessage,
     at,
     attempt_of,
     brought,
@@ -128,14 +128,14 @@ def test_an_id_of_another_mailbox_is_not_found(store: Store, clock: Clock, act: 
 # Tokens
 
 
-def timed_out(store: Store, clock: Clock) -> Scene:
+def timed_out(store: Store, clock: Clock) -> ArrangedMessage:
     """A message whose only delivery timed out just now, and its token."""
     scene = held(store)
     clock.advance(30)
     return scene
 
 
-def taken_again(store: Store, clock: Clock, scene: Scene) -> str:
+def taken_again(store: Store, clock: Clock, scene: ArrangedMessage) -> str:
     clock.advance(5)
     delivery = taken(store)
     assert (delivery.message.msg_id, delivery.message.attempt) == (scene.msg_id, 1)
@@ -143,7 +143,7 @@ def taken_again(store: Store, clock: Clock, scene: Scene) -> str:
     return delivery.delivery_token
 
 
-AFTERWARDS: dict[str, Callable[[Store, Clock, Scene], object]] = {
+AFTERWARDS: dict[str, Callable[[Store, Clock, ArrangedMessage], object]] = {
     "nacked": lambda s, c, old: None,
     "pending": lambda s, c, old: c.advance(5),
     "in_flight": taken_again,
@@ -274,16 +274,16 @@ def test_a_message_is_retried_after_5_10_and_20_seconds_and_then_is_dead(store: 
         assert taken(store).message.attempt == attempt
         told = mail.nack(store, BOX, msg_id, f"failure {attempt}")
         assert (told.state, told.changed, told.retry_at) == ("nacked", True, at(clock, delay))
-        clock.instant += delay * time.SECOND - 1
+        clock.instant += delay * time.MICROSECONDS_PER_SECOND - 1
         assert (state_of(store, msg_id), attempt_of(store, msg_id), mail.dequeue(store, BOX)) == ("nacked", attempt, None)
         clock.instant += 1
         assert (state_of(store, msg_id), attempt_of(store, msg_id)) == ("pending", attempt + 1)
     assert taken(store).message.attempt == 3
     told = mail.nack(store, BOX, msg_id, "failure 3")
     assert (told.state, told.changed, told.retry_at) == ("dead_letter", True, None)
-    entry = mail.peek_dead_letter(store, BOX)[0].plain()
+    entry = mail.peek_dead_letter(store, BOX)[0].to_json()
     assert (entry["attempts"], entry["reason"]) == (3, "max_retries exhausted: failure 3")
-    assert entry["failed_at"] == clock.instant // time.SECOND
+    assert entry["failed_at"] == clock.instant // time.MICROSECONDS_PER_SECOND
     clock.advance(10_000)
     assert mail.dequeue(store, BOX) is None
 
@@ -291,14 +291,14 @@ def test_a_message_is_retried_after_5_10_and_20_seconds_and_then_is_dead(store: 
 def test_a_dead_letter_without_a_last_reason_says_only_why_it_is_dead(store: Store, clock: Clock) -> None:
     post(store)
     killed(store, clock, reason="")
-    assert mail.peek_dead_letter(store, BOX)[0].plain()["reason"] == "max_retries exhausted"
+    assert mail.peek_dead_letter(store, BOX)[0].to_json()["reason"] == "max_retries exhausted"
 
 
 def test_with_no_retries_the_first_nack_is_the_last(store: Store) -> None:
     mail.set_policy(store, BOX, max_retries=0)
     scene = held(store)
     assert mail.nack(store, BOX, scene.msg_id).state == "dead_letter"
-    assert mail.peek_dead_letter(store, BOX)[0].plain()["attempts"] == 0
+    assert mail.peek_dead_letter(store, BOX)[0].to_json()["attempts"] == 0
 
 
 def test_with_no_backoff_a_retry_is_due_at_once(store: Store, clock: Clock) -> None:
@@ -332,7 +332,7 @@ def test_a_delivery_lasts_30_seconds_and_then_is_nacked_by_itself(store: Store, 
     post(store)
     delivery = taken(store)
     assert delivery.in_flight_until == at(clock, 30)
-    clock.instant += 30 * time.SECOND - 1
+    clock.instant += 30 * time.MICROSECONDS_PER_SECOND - 1
     assert state_of(store, delivery.message.msg_id) == "in_flight"
     clock.instant += 1
     assert state_of(store, delivery.message.msg_id) == "nacked"
@@ -343,7 +343,7 @@ def test_a_delivery_lasts_30_seconds_and_then_is_nacked_by_itself(store: Store, 
 
 def test_an_ack_in_the_last_moment_counts_and_a_moment_later_does_not(store: Store, clock: Clock) -> None:
     in_time, late = held(store), held(store, "other")
-    clock.instant += 30 * time.SECOND - 1
+    clock.instant += 30 * time.MICROSECONDS_PER_SECOND - 1
     assert mail.ack(store, BOX, in_time.msg_id, delivery_token=in_time.token).changed
     clock.instant += 1
     with pytest.raises(InvalidState):
@@ -361,7 +361,7 @@ def test_four_deliveries_that_nobody_acknowledges_make_a_dead_letter(store: Stor
     assert scene.attempt == 3
     clock.advance(30)
     assert dead(store) == [scene.msg_id]
-    assert mail.peek_dead_letter(store, BOX)[0].plain()["reason"] == "max_retries exhausted: not acknowledged within 30 s"
+    assert mail.peek_dead_letter(store, BOX)[0].to_json()["reason"] == "max_retries exhausted: not acknowledged within 30 s"
 
 
 def test_an_extension_starts_the_time_in_flight_anew(store: Store, clock: Clock) -> None:
@@ -409,7 +409,7 @@ def test_an_extension_of_no_sensible_length_is_refused(store: Store, seconds: An
 def test_what_has_not_been_delivered_expires_when_its_time_is_over(store: Store, clock: Clock, state: str) -> None:
     mail.set_policy(store, BOX, ttl_secs=4)
     scene = brought(store, clock, state)
-    clock.instant += 4 * time.SECOND - 1
+    clock.instant += 4 * time.MICROSECONDS_PER_SECOND - 1
     assert state_of(store, scene.msg_id) == state
     clock.instant += 1
     assert state_of(store, scene.msg_id) == "expired"
@@ -443,7 +443,7 @@ def test_a_new_length_of_life_holds_for_what_is_there(store: Store, clock: Clock
     clock.advance(1)
     mail.set_policy(store, BOX, ttl_secs=3)
     assert state_of(store, scene.msg_id) == state
-    clock.instant = start + 3 * time.SECOND
+    clock.instant = start + 3 * time.MICROSECONDS_PER_SECOND
     assert state_of(store, scene.msg_id) == "expired"
 
 
@@ -477,7 +477,7 @@ def test_created_at_and_the_id_never_change(store: Store, clock: Clock) -> None:
     msg_id = post(store, created_at=1743999600)
     killed(store, clock)
     clock.advance(1000)
-    assert mail.peek_dead_letter(store, BOX)[0].plain()["created_at"] == 1743999600
+    assert mail.peek_dead_letter(store, BOX)[0].to_json()["created_at"] == 1743999600
     mail.retry_dead_letter(store, BOX)
     again = taken(store).message
     assert (again.msg_id, again.created_at, again.attempt) == (msg_id, 1743999600, 0)

@@ -15,16 +15,16 @@ import pytest
 from postroom import mail
 from postroom.core import clock as time
 from postroom.core.errors import InvalidInput
-from postroom.core.letters import Delivery
-from postroom.store.port import Store
+from postroom.core.records.mail import Delivery
+from postroom.store.interface import Store
 from tests.conftest import Clock, open_with
-from tests.contract.mail_scenes import BOX, everything, held, message, post, state_of, taken
-from tests.contract.sleeping import LONG, Sleeper
+from tests.contract.blocking_store import LONG, BlockingStore
+from tests.contract.mail_data import BOX, everything, held, message, post, state_of, taken
 
 pytestmark = pytest.mark.travels("http", "unix", "ws")
 SHORT = 0.05
 ROOT = Path(__file__).parents[2]
-Make = Callable[..., Sleeper]
+Make = Callable[..., BlockingStore]
 
 
 @pytest.fixture
@@ -36,10 +36,10 @@ def live(connect: Callable[[], Store]) -> Store:
 @pytest.fixture
 def sleeper(connect: Callable[[], Store]) -> Iterator[Make]:
     """Another connection to the same store, for whoever sleeps."""
-    opened: list[Sleeper] = []
+    opened: list[BlockingStore] = []
 
-    def make(*acts: Callable[[], object]) -> Sleeper:
-        opened.append(Sleeper(connect(), *acts))
+    def make(*acts: Callable[[], object]) -> BlockingStore:
+        opened.append(BlockingStore(connect(), *acts))
         return opened[-1]
 
     yield make
@@ -124,7 +124,7 @@ def test_a_waiter_wakes_when_the_head_before_its_message_expires(live: Store, sl
         post(long_ago, "old")
         taken(long_ago)
     post(live, "young")
-    age = (time.now() - clock.instant) / time.SECOND
+    age = (time.now() - clock.instant) / time.MICROSECONDS_PER_SECOND
     mail.set_policy(live, BOX, ttl_secs=age + 0.5)
     assert waited(sleeper()).message.payload == "young"
 
@@ -205,8 +205,8 @@ def test_a_malformed_wait_is_refused(live: Store, how: dict[str, Any]) -> None:
 WAITER = """
 import sys, postroom
 from postroom import mail
-from tests.contract.sleeping import Sleeper
-store = Sleeper(postroom.open(sys.argv[1]), lambda: print("ASLEEP", flush=True))
+from tests.contract.blocking_store import BlockingStore
+store = BlockingStore(postroom.open(sys.argv[1]), lambda: print("ASLEEP", flush=True))
 delivery = mail.wait(store, "box", timeout_seconds=float(sys.argv[2]))
 print(delivery and delivery.message.payload, flush=True)
 store.close()
@@ -265,7 +265,7 @@ def test_many_waiters_share_many_messages_and_none_comes_twice(live: Store, conn
     for number in range(30):
         mail.enqueue(live, message(str(number), sender=f"sender {number % 5}"))
     for number in range(3):
-        post(live, "stop", sender=f"stopper {number}", created_at=time.now() // time.SECOND + 10)
+        post(live, "stop", sender=f"stopper {number}", created_at=time.now() // time.MICROSECONDS_PER_SECOND + 10)
     for receiver in receivers:
         receiver.join(LONG)
     assert sorted(got, key=int) == [str(number) for number in range(30)]

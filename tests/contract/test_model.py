@@ -17,11 +17,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from postroom import work
 from postroom.core import clock as time
 from postroom.core.errors import InvalidState, LeaseHeld, LeaseLost, Refusal
-from postroom.core.states import HELD, PRIORITIES, TERMINAL
-from postroom.store.port import Store
+from postroom.core.states import HELD_STATUSES, PRIORITIES, TERMINAL_STATUSES
+from postroom.store.interface import Store
 from tests.conftest import ENGINES, Clock
 from tests.contract import machines
-from tests.contract.scenes import events
+from tests.contract.thread_data import events
 
 AGENTS = st.sampled_from(["ada", "bob", "eve"])
 SECONDS = st.sampled_from([1.0, 10.0, 900.0])
@@ -30,7 +30,7 @@ WHICH = st.integers(0, 5)
 FINISHES: dict[str, Callable[..., Any]] = {"done": work.done, "fail": work.fail, "release": work.release}
 
 
-class Line:
+class ThreadModel:
     """One thread, as the model knows it."""
 
     def __init__(self, creator: str, assigned: str, priority: str, created: int) -> None:
@@ -59,7 +59,7 @@ class LeaseMachine(RuleBasedStateMachine):
         self.folder = tempfile.mkdtemp(prefix="postroom-model-")
         self.clock = Clock()
         self.store = type(self).fresh(self.folder, self.clock)
-        self.lines: dict[str, Line] = {}
+        self.lines: dict[str, ThreadModel] = {}
         self.events = 0
 
     def teardown(self) -> None:
@@ -69,12 +69,12 @@ class LeaseMachine(RuleBasedStateMachine):
 
     # What must happen
 
-    def pick(self, which: int) -> tuple[str, Line]:
+    def pick(self, which: int) -> tuple[str, ThreadModel]:
         ids = list(self.lines)
         thread_id = ids[which % len(ids)]
         return thread_id, self.lines[thread_id]
 
-    def token(self, line: Line, choice: str) -> str | None:
+    def token(self, line: ThreadModel, choice: str) -> str | None:
         if choice == "none" or (choice == "stale" and len(line.tokens) < 2):
             return None
         return {
@@ -83,8 +83,8 @@ class LeaseMachine(RuleBasedStateMachine):
             "invented": "lse_x",
         }[choice]
 
-    def owning(self, line: Line, agent: str, token: str | None) -> type[Refusal] | None:
-        if line.status in TERMINAL or line.holder is None:
+    def owning(self, line: ThreadModel, agent: str, token: str | None) -> type[Refusal] | None:
+        if line.status in TERMINAL_STATUSES or line.holder is None:
             return InvalidState
         if line.holder != agent:
             return LeaseHeld
@@ -97,19 +97,19 @@ class LeaseMachine(RuleBasedStateMachine):
             act()
         return None
 
-    def granted(self, line: Line, agent: str, token: str, seconds: float) -> None:
+    def granted(self, line: ThreadModel, agent: str, token: str, seconds: float) -> None:
         assert token not in [old for other in self.lines.values() for old in other.tokens]
         line.status, line.assigned, line.holder = "claimed", agent, agent
         line.tokens.append(token)
-        line.length, line.expires = seconds, self.clock.instant + int(seconds * time.SECOND)
+        line.length, line.expires = seconds, self.clock.instant + int(seconds * time.MICROSECONDS_PER_SECOND)
         self.events += 1
 
-    def said(self, line: Line, kind: str, *, by: str, status: str | None = None) -> None:
+    def said(self, line: ThreadModel, kind: str, *, by: str, status: str | None = None) -> None:
         line.kinds.append(kind)
         line.status = status or line.status
         if line.holder == by:
-            line.expires = self.clock.instant + int(line.length * time.SECOND)
-        if line.status not in HELD:
+            line.expires = self.clock.instant + int(line.length * time.MICROSECONDS_PER_SECOND)
+        if line.status not in HELD_STATUSES:
             line.holder = None
         self.events += 1
 
@@ -126,7 +126,7 @@ class LeaseMachine(RuleBasedStateMachine):
     @rule(sender=AGENTS, to=AGENTS, priority=st.sampled_from(PRIORITIES))
     def send(self, sender: str, to: str, priority: str) -> None:
         thread = work.send(self.store, sender=sender, to=to, subject="Work", priority=priority).thread
-        self.lines[thread.thread_id] = Line(sender, to, priority, self.clock.instant)
+        self.lines[thread.thread_id] = ThreadModel(sender, to, priority, self.clock.instant)
         self.events += 1
 
     @precondition(lambda self: self.lines)
@@ -134,7 +134,7 @@ class LeaseMachine(RuleBasedStateMachine):
     def claim(self, which: int, agent: str, seconds: float, takeover: bool) -> None:
         thread_id, line = self.pick(which)
         refusal: type[Refusal] | None = None
-        if line.status in TERMINAL:
+        if line.status in TERMINAL_STATUSES:
             refusal = InvalidState
         elif line.holder is not None and not line.lapsed(self.clock.instant) and not (takeover and line.holder == agent):
             refusal = LeaseHeld
@@ -162,7 +162,7 @@ class LeaseMachine(RuleBasedStateMachine):
         refusal = self.owning(line, agent, given)
         if self.expect(refusal, lambda: work.renew(self.store, thread_id, agent=agent, lease_seconds=seconds, lease_token=given)):
             line.length = seconds or line.length
-            line.expires = self.clock.instant + int(line.length * time.SECOND)
+            line.expires = self.clock.instant + int(line.length * time.MICROSECONDS_PER_SECOND)
 
     @precondition(lambda self: self.lines)
     @rule(which=WHICH, agent=AGENTS, token=TOKENS, status=st.sampled_from(["in_progress", "blocked"]))
@@ -199,7 +199,7 @@ class LeaseMachine(RuleBasedStateMachine):
     @rule(which=WHICH, agent=AGENTS)
     def cancel(self, which: int, agent: str) -> None:
         thread_id, line = self.pick(which)
-        refusal = InvalidState if line.status in TERMINAL else None
+        refusal = InvalidState if line.status in TERMINAL_STATUSES else None
         if self.expect(refusal, lambda: work.cancel(self.store, thread_id, agent=agent)):
             self.said(line, "control", by=agent, status="cancelled")
 
@@ -208,14 +208,14 @@ class LeaseMachine(RuleBasedStateMachine):
     def take_back(self, which: int) -> None:
         thread_id, line = self.pick(which)
         refusal = InvalidState if line.holder is None else None
-        if self.expect(refusal, lambda: work.take_back(self.store, thread_id, person="user")):
+        if self.expect(refusal, lambda: work.revoke_lease(self.store, thread_id, person="user")):
             self.said(line, "control", by="user", status="pending")
 
     @precondition(lambda self: self.lines)
     @rule(which=WHICH, agent=AGENTS, kind=st.sampled_from(["answer", "question", "control"]))
     def reply(self, which: int, agent: str, kind: str) -> None:
         thread_id, line = self.pick(which)
-        refusal = InvalidState if line.status in TERMINAL else None
+        refusal = InvalidState if line.status in TERMINAL_STATUSES else None
         if self.expect(refusal, lambda: work.reply(self.store, thread_id, sender=agent, kind=kind, summary="So")):
             self.said(line, kind, by=agent)
 
@@ -232,11 +232,11 @@ class LeaseMachine(RuleBasedStateMachine):
             assert (shown.thread.status, shown.thread.assigned_to, shown.thread.created_by) == (line.status, line.assigned, line.creator)
             assert [message.kind for message in shown.messages] == line.kinds
             assert shown.thread.latest_message_id == shown.messages[-1].message_id
-            holder = shown.lease.agent_id if shown.lease is not None and shown.lease.held else None
+            holder = shown.lease.agent_id if shown.lease is not None and shown.lease.is_held else None
             assert holder == line.holder
             if line.holder is not None:
                 assert shown.lease is not None
-                assert (shown.lease.lease_token, shown.lease.expires_at) == (line.tokens[-1], time.stamp(line.expires))
+                assert (shown.lease.lease_token, shown.lease.expires_at) == (line.tokens[-1], time.format_stamp(line.expires))
 
     @invariant()
     def every_agent_is_offered_what_it_could_claim(self) -> None:
@@ -251,6 +251,7 @@ class LeaseMachine(RuleBasedStateMachine):
             assert len(events(self.store)) == self.events
 
 
+@pytest.mark.timeout(600)  # hundreds of examples: the default is too short on a loaded machine
 @pytest.mark.parametrize("name", ENGINES)
 def test_leases_and_statuses_follow_the_model(name: str, request: pytest.FixtureRequest) -> None:
     machines.run(LeaseMachine, name, request)

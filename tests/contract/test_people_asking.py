@@ -12,9 +12,10 @@ import postroom
 from postroom import people, work
 from postroom.core import clock as time
 from postroom.core.errors import InvalidInput, NotFound, Refusal
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.people_scenes import (
+from tests.contract.blocking_store import LONG, BlockingStore
+from tests.contract.people_data import (
     ADA,
     AGENT,
     FIRED,
@@ -31,7 +32,7 @@ from tests.contract.people_scenes import (
     happened,
     ids,
     letters,
-    office,
+    new_workspace,
     persons,
     pushed,
     question_of,
@@ -42,7 +43,6 @@ from tests.contract.people_scenes import (
     steps,
     timed,
 )
-from tests.contract.sleeping import LONG, Sleeper
 
 MOMENT = 0.01  # to look, and not to wait
 
@@ -57,7 +57,7 @@ def outcome(store: Store, entry_id: str) -> Any:
 def test_a_question_says_all_that_is_known_of_it(store: Store, clock: Clock) -> None:
     entry = people.ask(
         store, agent=AGENT, question="Ship it?", choices=["yes", "no"], deadline_seconds=60, on_silence="default", default="no"
-    ).plain()
+    ).to_json()
     assert (entry["kind"], entry["from"], entry["comments"]) == ("question", AGENT, "Ship it?")
     assert (entry["workspaceId"], entry["workspaceLabel"]) == ("", AGENT)
     assert entry["question"] == {
@@ -87,12 +87,12 @@ def test_a_question_waits_for_ever_unless_it_is_said(store: Store, clock: Clock)
 
 
 def test_a_question_of_a_workspaces_agent_is_its_workspaces(store: Store, tmp_path: Path) -> None:
-    desk = office(store, tmp_path)
+    desk = new_workspace(store, tmp_path)
     for entry in (
         people.ask(store, agent=AGENT, question="One?"),
         people.ask(store, workspace_id=desk, question="Two?", docs=["report.md"]),
     ):
-        told = entry.plain()
+        told = entry.to_json()
         assert (told["workspaceId"], told["workspaceLabel"], told["from"]) == (desk, f"The {AGENT} desk", AGENT)
     assert [doc["path"] for doc in told["docs"]] == ["report.md"]
     assert len(ids(store, workspace_id=desk)) == 2
@@ -159,7 +159,7 @@ def test_a_question_that_makes_no_sense_is_refused_and_the_field_is_named(store:
 
 
 def test_somebody_asks_by_name_or_by_workspace_and_not_by_both(store: Store, tmp_path: Path) -> None:
-    desk = office(store, tmp_path)
+    desk = new_workspace(store, tmp_path)
     asking: list[dict[str, Any]] = [{}, {"agent": AGENT, "workspace_id": desk}, {"agent": ""}, {"agent": "two\nlines"}]
     for who in asking:
         with pytest.raises(InvalidInput):
@@ -179,7 +179,7 @@ def test_choices_stand_as_they_were_given(store: Store, count: int) -> None:
 @pytest.mark.parametrize("silence", SILENCES)
 def test_nothing_happens_a_moment_before_the_deadline(store: Store, clock: Clock, silence: str) -> None:
     entry_id = timed(store, silence)
-    clock.instant += 60 * time.SECOND - 1
+    clock.instant += 60 * time.MICROSECONDS_PER_SECOND - 1
     assert (state_of(store, entry_id), question_of(store, entry_id)["to"]) == ("open", USER)
     assert happened(store, entry_id) == ["entry.created"]
     clock.instant += 1
@@ -227,7 +227,7 @@ def test_an_escalation_asks_another_and_then_waits(store: Store, clock: Clock) -
 
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS.keys())
 def test_whoever_looks_next_fires_what_is_due(store: Store, clock: Clock, tmp_path: Path, look: Callable[[Store, str], object]) -> None:
-    desk = office(store, tmp_path, "other")
+    desk = new_workspace(store, tmp_path, "other")
     asks = {silence: timed(store, silence) for silence in SILENCES}
     for _ in range(2):
         clock.advance(61)
@@ -249,7 +249,7 @@ OTHERS: dict[str, Callable[[Store, str], object]] = {
 def test_whoever_acts_on_another_entry_fires_what_is_due_too(
     store: Store, clock: Clock, tmp_path: Path, look: Callable[[Store, str], object]
 ) -> None:
-    other = pushed(store, office(store, tmp_path, "other"))
+    other = pushed(store, new_workspace(store, tmp_path, "other"))
     entry_id = timed(store)
     clock.advance(61)
     look(store, other)
@@ -260,14 +260,14 @@ def test_several_deadlines_fire_each_at_its_own_instant(store: Store, clock: Clo
     persons(store)
     several = {asked(store, deadline_seconds=seconds, on_silence="default", default="no"): at(clock, seconds) for seconds in (30, 10, 20)}
     clock.advance(100)
-    people.surface(store)
+    people.sync_questions(store)
     assert {entry_id: question_of(store, entry_id)["answeredAt"] for entry_id in several} == several
 
 
 @pytest.mark.parametrize("silence", SILENCES)
 def test_an_answer_in_time_is_the_answer_for_good(store: Store, clock: Clock, silence: str) -> None:
     entry_id = timed(store, silence)
-    clock.instant += 60 * time.SECOND - 1
+    clock.instant += 60 * time.MICROSECONDS_PER_SECOND - 1
     assert people.reply(store, entry_id, person=USER, body="Yes").reply.via == "answer"
     clock.advance(1000)
     question = question_of(store, entry_id)
@@ -303,7 +303,7 @@ def test_an_answer_may_be_a_choice_or_any_word(store: Store, clock: Clock, body:
 
 def test_an_answer_tells_its_door(store: Store) -> None:
     entry_id = asked(store)
-    people.reply(store.through("web"), entry_id, person=USER, body="Yes")
+    people.reply(store.with_door("web"), entry_id, person=USER, body="Yes")
     assert outcome(store, entry_id).door == "web"
 
 
@@ -350,7 +350,7 @@ def test_a_wait_for_nothing_there_or_for_no_sensible_time_is_refused(store: Stor
         with pytest.raises(InvalidInput):
             people.wait_answer(store, entry_id, timeout_seconds=seconds)
     with pytest.raises(Refusal):
-        outcome(store, pushed(store, office(store, tmp_path)))
+        outcome(store, pushed(store, new_workspace(store, tmp_path)))
 
 
 # Waiting: real time, and real writers meanwhile
@@ -364,16 +364,16 @@ def live(place: str) -> Iterator[Store]:
     store.close()
 
 
-Make = Callable[..., Sleeper]
+Make = Callable[..., BlockingStore]
 
 
 @pytest.fixture
 def sleeper(place: str) -> Iterator[Make]:
     """Another connection to the same store, for whoever sleeps."""
-    made: list[Sleeper] = []
+    made: list[BlockingStore] = []
 
-    def make(*acts: Callable[[], object]) -> Sleeper:
-        made.append(Sleeper(postroom.open(place), *acts))
+    def make(*acts: Callable[[], object]) -> BlockingStore:
+        made.append(BlockingStore(postroom.open(place), *acts))
         return made[-1]
 
     yield make

@@ -12,9 +12,9 @@ import pytest
 
 from postroom import people
 from postroom.core.errors import InvalidInput, NotFound, Refusal
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.people_scenes import (
+from tests.contract.people_data import (
     ADA,
     AGENT,
     KIB,
@@ -30,7 +30,7 @@ from tests.contract.people_scenes import (
     id_of,
     ids,
     inbox,
-    office,
+    new_workspace,
     persons,
     pushed,
     receipts,
@@ -49,14 +49,14 @@ BASE = {"id", "ts", "workspaceId", "workspaceLabel", "kind", "from", "door", "re
 @pytest.fixture
 def desk(store: Store, tmp_path: Path) -> str:
     """A workspace."""
-    return office(store, tmp_path)
+    return new_workspace(store, tmp_path)
 
 
 # Pushing
 
 
 def test_a_push_is_an_entry_of_its_workspace(store: Store, clock: Clock, desk: str) -> None:
-    entry = people.push(store, desk, docs=[{"path": "report.md"}], comments="Want a take?").plain()
+    entry = people.push(store, desk, docs=[{"path": "report.md"}], comments="Want a take?").to_json()
     assert set(entry) == BASE | {"docs", "comments"}
     assert UUID(entry["id"]).version == 4
     assert entry["ts"] == clock.instant // 1000
@@ -69,9 +69,9 @@ def test_a_push_is_an_entry_of_its_workspace(store: Store, clock: Clock, desk: s
 
 
 def test_what_is_absent_is_left_out(store: Store, desk: str) -> None:
-    assert set(people.push(store, desk, comments="Only words").plain()) == BASE | {"comments"}
-    assert set(people.push(store, desk, docs=["report.md"]).plain()) == BASE | {"docs"}
-    assert set(people.push(store, desk, docs=["report.md"], comments=" \n\t").plain()) == BASE | {"docs"}
+    assert set(people.push(store, desk, comments="Only words").to_json()) == BASE | {"comments"}
+    assert set(people.push(store, desk, docs=["report.md"]).to_json()) == BASE | {"docs"}
+    assert set(people.push(store, desk, docs=["report.md"], comments=" \n\t").to_json()) == BASE | {"docs"}
 
 
 def test_a_push_of_nothing_is_refused(store: Store, desk: str) -> None:
@@ -106,7 +106,7 @@ def test_an_entry_is_announced_with_what_it_is_about(store: Store, desk: str) ->
 
 
 def test_an_entry_remembers_its_door(store: Store, desk: str) -> None:
-    entry = people.push(store.through("mcp"), desk, comments="From a tool").plain()
+    entry = people.push(store.with_door("mcp"), desk, comments="From a tool").to_json()
     assert entry["door"] == "mcp"
     (stored,) = [receipt for receipt in receipts(store, entry["id"]) if receipt["step"] == "stored"]
     assert (stored["by"], stored["door"]) == (AGENT, "mcp")
@@ -117,7 +117,7 @@ def test_an_entry_remembers_its_door(store: Store, desk: str) -> None:
 
 def test_a_notice_is_in_a_section_of_its_own(store: Store, clock: Clock, desk: str) -> None:
     entry_id = pushed(store, desk)
-    notice = people.notify(store, sender="cron", text="Backed up").plain()
+    notice = people.notify(store, sender="cron", text="Backed up").to_json()
     assert (notice["kind"], notice["comments"], notice["workspaceId"], notice["workspaceLabel"]) == ("notice", "Backed up", "", "cron")
     assert (notice["from"], notice["ts"]) == ("cron", clock.instant // 1000)
     assert ids(store) == [entry_id]
@@ -126,7 +126,7 @@ def test_a_notice_is_in_a_section_of_its_own(store: Store, clock: Clock, desk: s
 
 
 def test_people_may_remind_themselves(store: Store) -> None:
-    assert people.notify(store, sender=USER, text="Water the plants").plain()["from"] == USER
+    assert people.notify(store, sender=USER, text="Water the plants").to_json()["from"] == USER
 
 
 WRONG_NOTICES = {
@@ -147,7 +147,7 @@ def test_a_notice_that_says_nothing_or_comes_from_nobody_is_refused(store: Store
 
 
 def test_a_seeded_entry_is_as_it_was_told(store: Store, clock: Clock) -> None:
-    entry = people.seed(store, comments="Seeded").plain()
+    entry = people.seed(store, comments="Seeded").to_json()
     assert (entry["workspaceId"], entry["workspaceLabel"], entry["ts"]) == ("ws-dev", "Seeded", clock.instant // 1000)
     named = "11111111-1111-4111-8111-111111111111"
     told = people.seed(
@@ -158,7 +158,7 @@ def test_a_seeded_entry_is_as_it_was_told(store: Store, clock: Clock) -> None:
         workspace_label="Macro",
         docs=[{"path": "no/such/file.md"}],
         comments="Hi",
-    ).plain()
+    ).to_json()
     assert (told["id"], told["ts"], told["workspaceId"], told["workspaceLabel"]) == (named, 1715789012345, "ws-abc123", "Macro")
     assert [doc["path"] for doc in told["docs"]] == ["no/such/file.md"]
     assert ids(store) == [entry["id"], named]
@@ -228,7 +228,7 @@ def test_an_unknown_section_is_refused(store: Store) -> None:
 
 
 def test_history_can_be_of_one_workspace(store: Store, tmp_path: Path, desk: str) -> None:
-    other = office(store, tmp_path, "micro")
+    other = new_workspace(store, tmp_path, "micro")
     mine, theirs = [pushed(store, desk), pushed(store, desk)], [pushed(store, other)]
     assert ids(store, workspace_id=desk) == mine[::-1]
     assert ids(store, workspace_id=other) == theirs
@@ -265,13 +265,13 @@ def test_pages_of_what_is_unread_say_whether_there_is_more_of_that(store: Store)
 def test_an_entry_is_read_by_somebody_at_a_time(store: Store, clock: Clock, desk: str) -> None:
     entry_id = pushed(store, desk)
     clock.advance(5)
-    entry = people.mark_read(store, entry_id, person=USER).plain()
+    entry = people.mark_read(store, entry_id, person=USER).to_json()
     assert (entry["readAt"], entry["readBy"]) == (at(clock), USER)
     assert inbox(store) == [entry]
     assert steps(store, entry_id) == ["stored", "seen"]
     seen = receipts(store, entry_id)[-1]
     assert (seen["at"], seen["by"], seen["door"]) == (at(clock), USER, "library")
-    unread = people.mark_unread(store, entry_id, person=USER).plain()
+    unread = people.mark_unread(store, entry_id, person=USER).to_json()
     assert unread["readAt"] is None
     assert not unread["readBy"]
     assert happened(store, entry_id) == ["entry.created", "entry.read", "entry.unread"]
@@ -352,7 +352,7 @@ def test_a_deleted_id_never_returns(store: Store) -> None:
 def test_a_deleted_question_of_a_thread_does_not_surface_again(store: Store) -> None:
     _, entry_id = surfaced(store)
     people.delete_entry(store, entry_id, person=USER)
-    people.surface(store)
+    people.sync_questions(store)
     assert ids(store) == []
 
 
@@ -367,7 +367,7 @@ def test_a_deleted_question_has_no_deadline_any_more(store: Store, clock: Clock,
 
 
 def test_an_agents_own_entries_are_its_own_newest_first(store: Store, clock: Clock, tmp_path: Path, desk: str) -> None:
-    other = office(store, tmp_path, "micro")
+    other = new_workspace(store, tmp_path, "micro")
     mine = []
     for number in range(4):
         clock.advance(1)

@@ -1,4 +1,4 @@
-"""The people room against a plain dictionary: entries, questions, threads, replies, silence, and a twin that others write to.
+"""The people room against a plain dictionary: entries, questions, threads, replies, silence, and a mirror that others write to.
 
 Each rule lets time pass first, so that a verb meets what is due and what nobody has folded in yet. It cannot find races; it finds
 what nobody thought of in one process.
@@ -21,12 +21,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from postroom import mail, people, work
 from postroom.core import clock as time
 from postroom.core.errors import InvalidState, NotFound
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import ENGINES, Clock
 from tests.contract import machines
-from tests.contract.people_scenes import ADA, FIRED, SILENCES, USER, blocked, id_of, inbox, office, persons, shown
+from tests.contract.people_data import ADA, FIRED, SILENCES, USER, blocked, id_of, inbox, new_workspace, persons, shown
 
-SECOND = time.SECOND
+SECOND = time.MICROSECONDS_PER_SECOND
 AGENTS = ("red", "blue")
 WORDS = ("apple", "pear", "plum")
 WHO = st.sampled_from(AGENTS)
@@ -63,7 +63,7 @@ class Item:
         """What silence does, as of the deadline."""
         if not self.open or not self.deadline or self.deadline > now:
             return
-        at, self.deadline = time.stamp(self.deadline), 0
+        at, self.deadline = time.format_stamp(self.deadline), 0
         if self.silence == "escalate":
             self.to, self.escalated, self.read = ADA, at, (None, None)
             return
@@ -71,7 +71,7 @@ class Item:
         if self.silence == "default":
             self.answer, self.choice = "no", "no" if "no" in self.choices else None
 
-    def plain(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         told: dict[str, Any] = {"id": self.entry_id, "ts": self.ts, "kind": self.kind, "workspaceLabel": self.label, "comments": self.text}
         told |= {"readAt": self.read[0], "readBy": self.read[1], "replies": len(self.replies)}
         if self.state:
@@ -100,7 +100,7 @@ class PeopleMachine(RuleBasedStateMachine):
         self.clock = Clock()
         self.store = type(self).fresh(self.folder, self.clock)
         persons(self.store)
-        self.desks = {agent: office(self.store, Path(self.folder), agent) for agent in AGENTS}
+        self.desks = {agent: new_workspace(self.store, Path(self.folder), agent) for agent in AGENTS}
         self.items: dict[str, Item] = {}
         self.gone: list[str] = []
         self.waiting: dict[str, list[tuple[str, str, str]]] = {agent: [] for agent in AGENTS}  # kind, from, body
@@ -121,7 +121,7 @@ class PeopleMachine(RuleBasedStateMachine):
             item.fire(self.clock.instant)
 
     def now(self) -> str:
-        return time.stamp(self.clock.instant)
+        return time.format_stamp(self.clock.instant)
 
     def add(self, entry_id: str, kind: str, agent: str, label: str, text: str, ts: int | None = None) -> Item:
         assert entry_id not in self.items
@@ -287,37 +287,37 @@ class PeopleMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.items) < 9)
     @rule(text=TEXTS, deleted=st.booleans(), early=st.sampled_from([0, 0, 5000, -5000]), pause=PAUSES)
-    def others_append_to_the_twin(self, text: str, deleted: bool, early: int, pause: int) -> None:
+    def others_append_to_the_mirror(self, text: str, deleted: bool, early: int, pause: int) -> None:
         self.passes(pause)
-        twin = self.twin()
+        mirror = self.mirror()
         entry_id = self.gone[-1] if deleted and self.gone else str(uuid4())
         ts = self.clock.instant // 1000 - early
         line = {"id": entry_id, "ts": ts, "comments": text, "workspaceLabel": "pear"}
-        with twin.open("ab") as file:
+        with mirror.open("ab") as file:
             file.write(json.dumps(line).encode() + b"\n")
         self.sync()
         if entry_id not in self.gone:
             self.add(entry_id, "push", "", "pear", text, ts)
 
     @rule(pause=PAUSES)
-    def look_at_the_twin(self, pause: int) -> None:
+    def look_at_the_mirror(self, pause: int) -> None:
         self.passes(pause)
-        lines = [json.loads(line) for line in self.twin().read_bytes().splitlines()]
+        lines = [json.loads(line) for line in self.mirror().read_bytes().splitlines()]
         kept = sorted(self.newest("push", "question"), key=lambda item: item.arrival)
         assert [(line["id"], line["ts"], line["comments"]) for line in lines] == [(item.entry_id, item.ts, item.text) for item in kept]
         assert [line.get("kind") for line in lines] == ["question" if item.kind == "question" else None for item in kept]
 
-    def twin(self) -> Path:
+    def mirror(self) -> Path:
         self.sync()
         return Path(self.folder, "data", "inbox", "entries.jsonl")
 
     def sync(self) -> None:
-        people.Twin(self.store, str(Path(self.folder, "data"))).sync()
+        people.EntriesMirror(self.store, str(Path(self.folder, "data"))).sync()
 
     @rule(pause=PAUSES)
     def look_at_the_notices(self, pause: int) -> None:
         self.passes(pause)
-        assert [compared(entry) for entry in inbox(self.store, section="notices")] == [item.plain() for item in self.newest("notice")]
+        assert [compared(entry) for entry in inbox(self.store, section="notices")] == [item.to_json() for item in self.newest("notice")]
 
     @rule(words=TEXTS, whole=st.booleans(), pause=PAUSES)
     def search(self, words: str, whole: bool, pause: int) -> None:
@@ -351,9 +351,10 @@ class PeopleMachine(RuleBasedStateMachine):
     @invariant()
     def the_inbox_is_the_models(self) -> None:
         if hasattr(self, "store"):
-            assert [compared(entry) for entry in inbox(self.store)] == [item.plain() for item in self.newest("push", "question")]
+            assert [compared(entry) for entry in inbox(self.store)] == [item.to_json() for item in self.newest("push", "question")]
 
 
+@pytest.mark.timeout(600)  # hundreds of examples: the default is too short on a loaded machine
 @pytest.mark.parametrize("name", ENGINES)
 def test_entries_follow_the_model(name: str, request: pytest.FixtureRequest) -> None:
     machines.run(PeopleMachine, name, request)

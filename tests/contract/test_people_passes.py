@@ -13,10 +13,10 @@ from postroom.core import clock as time
 from postroom.core.errors import InvalidInput, InvalidState, NotFound, Refusal
 from postroom.people import passes
 from postroom.store import open_store
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.people_scenes import ADA, USER, field, persons, sha256
-from tests.contract.scenes import events
+from tests.contract.people_data import ADA, USER, field, persons, sha256
+from tests.contract.thread_data import events
 from tests.faults.mail_children import everything as every_row
 
 
@@ -54,7 +54,7 @@ def test_a_link_is_no_pass_and_a_pass_is_no_link(store: Store) -> None:
 @pytest.mark.parametrize("seconds", [None, 1, 90])
 def test_a_link_works_until_its_time_is_over(store: Store, clock: Clock, seconds: int | None) -> None:
     links = [people.issue_link(store, person=USER, **({} if seconds is None else {"seconds": seconds})) for _ in range(2)]
-    clock.instant += (seconds or 3600) * time.SECOND - 1
+    clock.instant += (seconds or 3600) * time.MICROSECONDS_PER_SECOND - 1
     assert people.redeem(store, links[0]).person == USER
     clock.instant += 1
     assert refused(store, links[1])
@@ -62,7 +62,7 @@ def test_a_link_works_until_its_time_is_over(store: Store, clock: Clock, seconds
 
 def test_a_session_ends(store: Store, clock: Clock) -> None:
     session = people.redeem(store, people.issue_link(store, person=USER))
-    clock.instant = time.instant(session.expires_at) - 1
+    clock.instant = time.parse_stamp(session.expires_at) - 1
     assert people.person_of(store, session.token) == USER
     clock.instant += 1
     assert refused(store, session.token)
@@ -137,7 +137,7 @@ def test_a_workspaces_token_is_no_persons_and_a_persons_no_workspaces(store: Sto
 
 def held(store: Store, token: str) -> tuple[str, str]:
     with store.read() as tx:
-        return passes.holder(tx, token)
+        return passes.find_holder(tx, token)
 
 
 NOBODY = ("", "")

@@ -9,10 +9,10 @@ import pytest
 
 from postroom import mail, people, work
 from postroom.core.errors import InvalidInput, InvalidState, NotFound
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.mail_scenes import state_of as mail_state
-from tests.contract.people_scenes import (
+from tests.contract.mail_data import state_of as mail_state
+from tests.contract.people_data import (
     ADA,
     AGENT,
     KIB,
@@ -27,7 +27,7 @@ from tests.contract.people_scenes import (
     happened,
     id_of,
     letters,
-    office,
+    new_workspace,
     persons,
     pushed,
     receipts,
@@ -40,13 +40,13 @@ from tests.contract.people_scenes import (
     surfaced,
     timed,
 )
-from tests.contract.scenes import last_message, status_of
+from tests.contract.thread_data import last_message, status_of
 
 
 @pytest.fixture
 def desk(store: Store, tmp_path: Path) -> str:
     """A workspace."""
-    return office(store, tmp_path)
+    return new_workspace(store, tmp_path)
 
 
 # To whoever pushed
@@ -55,7 +55,7 @@ def desk(store: Store, tmp_path: Path) -> str:
 def test_a_reply_to_a_push_reaches_the_mailbox_of_its_agent_once(store: Store, clock: Clock, desk: str) -> None:
     entry_id = pushed(store, desk)
     clock.advance(5)
-    entry, reply = (told := people.reply(store, entry_id, person=USER, body="Extend it\nplease")).entry.plain(), told.reply
+    entry, reply = (told := people.reply(store, entry_id, person=USER, body="Extend it\nplease")).entry.to_json(), told.reply
     assert (reply.entry_id, reply.person, reply.body, reply.door, reply.created_at) == (
         entry_id,
         USER,
@@ -79,16 +79,16 @@ def test_replies_are_kept_in_their_order(store: Store, clock: Clock, desk: str) 
         people.reply(store, entry_id, person=person, body=body)
     detail = people.show_entry(store, entry_id)
     assert [(reply.person, reply.body) for reply in detail.replies] == [(USER, "First"), (ADA, "Second"), (USER, "Third")]
-    assert detail.entry.plain()["replies"] == 3
+    assert detail.entry.to_json()["replies"] == 3
     assert received(store) == [("reply", USER, "First"), ("reply", ADA, "Second"), ("reply", USER, "Third")]
 
 
 def test_a_reply_marks_its_entry_read_and_keeps_who_read_it_first(store: Store, clock: Clock, desk: str) -> None:
     persons(store)
     entry_id = pushed(store, desk)
-    read = people.mark_read(store, entry_id, person=ADA).plain()["readAt"]
+    read = people.mark_read(store, entry_id, person=ADA).to_json()["readAt"]
     clock.advance(5)
-    entry = people.reply(store, entry_id, person=USER, body="Good").entry.plain()
+    entry = people.reply(store, entry_id, person=USER, body="Good").entry.to_json()
     assert (entry["readAt"], entry["readBy"]) == (read, ADA)
 
 
@@ -154,7 +154,7 @@ def test_a_second_word_to_a_question_that_was_answered_goes_to_the_mailbox(store
     people.reply(store, entry_id, person=USER, body="Yes")
     again = people.reply(store, entry_id, person=ADA, body="I would not")
     assert again.reply.via == "mailbox"
-    assert (again.entry.plain()["question"]["answer"], again.entry.plain()["replies"]) == ("Yes", 2)
+    assert (again.entry.to_json()["question"]["answer"], again.entry.to_json()["replies"]) == ("Yes", 2)
     assert sorted(received(store)) == [("answer", USER, "Yes"), ("reply", ADA, "I would not")]
 
 
@@ -292,9 +292,9 @@ def test_what_another_receiver_holds_is_not_read_twice(store: Store, clock: Cloc
 def test_a_word_that_a_server_vouched_for_is_verified(store: Store, desk: str) -> None:
     entry_id = pushed(store, desk)
     people.reply(store, entry_id, person=USER, body="By hand")
-    people.reply(store.through("web"), entry_id, person=USER, body="Signed in")
-    people.reply(store.through("cli"), asked(store), person=USER, body="By hand")
-    people.reply(store.through("web"), asked(store), person=USER, body="Signed in")
+    people.reply(store.with_door("web"), entry_id, person=USER, body="Signed in")
+    people.reply(store.with_door("cli"), asked(store), person=USER, body="By hand")
+    people.reply(store.with_door("web"), asked(store), person=USER, body="Signed in")
     told = people.read_messages(store, agent=AGENT)
     assert [(one.body, one.verified) for one in told] == [("By hand", False), ("Signed in", True)] * 2
 
@@ -319,13 +319,13 @@ def test_old_messages_show_the_replies_again_and_change_nothing(store: Store, cl
 
 
 def test_every_hop_of_a_push_has_a_receipt(store: Store, clock: Clock, desk: str) -> None:
-    entry_id = id_of(people.push(store.through("mcp"), desk, comments="Look"))
+    entry_id = id_of(people.push(store.with_door("mcp"), desk, comments="Look"))
     clock.advance(1)
-    people.mark_read(store.through("web"), entry_id, person=USER)
+    people.mark_read(store.with_door("web"), entry_id, person=USER)
     clock.advance(1)
-    people.reply(store.through("web"), entry_id, person=USER, body="Good")
+    people.reply(store.with_door("web"), entry_id, person=USER, body="Good")
     clock.advance(1)
-    people.read_messages(store.through("mcp"), agent=AGENT)
+    people.read_messages(store.with_door("mcp"), agent=AGENT)
     told = {one["step"]: (one["at"], one["by"], one["door"]) for one in receipts(store, entry_id) if one["step"] != "offered"}
     assert steps(store, entry_id) == ["stored", "seen", "reply_stored", "reply_offered", "reply_seen"]
     assert told["stored"] == (at(clock, -3), AGENT, "mcp")
@@ -346,7 +346,7 @@ def test_a_reply_that_nobody_took_is_not_said_to_be_seen(store: Store, desk: str
 def test_an_answer_has_a_receipt(store: Store, clock: Clock) -> None:
     entry_id = asked(store)
     clock.advance(1)
-    people.reply(store.through("web"), entry_id, person=USER, body="Yes")
+    people.reply(store.with_door("web"), entry_id, person=USER, body="Yes")
     (answered,) = [one for one in receipts(store, entry_id) if one["step"] == "answered"]
     assert (answered["at"], answered["by"], answered["door"]) == (at(clock), USER, "web")
     assert steps(store, entry_id)[:2] == ["stored", "seen"]

@@ -9,15 +9,15 @@ import pytest
 
 from postroom import people
 from postroom.core.errors import InvalidInput, Refusal
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.people_scenes import USER, asked, field, found, id_of, ids, office, pushed, seeded, surfaced
+from tests.contract.people_data import USER, asked, field, found, id_of, ids, new_workspace, pushed, seeded, surfaced
 
 
 @pytest.fixture
 def desk(store: Store, tmp_path: Path) -> str:
     """A workspace, and in it an entry that no search here is for."""
-    desk = office(store, tmp_path, label="Macro thesis")
+    desk = new_workspace(store, tmp_path, label="Macro thesis")
     pushed(store, desk, "something else entirely")
     return desk
 
@@ -66,7 +66,7 @@ def test_every_field_is_searched(store: Store, tmp_path: Path, desk: str) -> Non
     (tmp_path / "macro" / "research").mkdir()
     (tmp_path / "macro" / "research" / "inflation-2026.md").write_text("")
     by_path = pushed(store, desk, None, docs=["research/inflation-2026.md"])
-    by_label = pushed(store, office(store, tmp_path, "micro", label="Zebra desk"), "Hello")
+    by_label = pushed(store, new_workspace(store, tmp_path, "micro", label="Zebra desk"), "Hello")
     by_question = asked(store, "Ship the quokka?")
     by_choice = asked(store, "Which?", choices=["aardvark", "badger"])
     _, by_thread = surfaced(store, "Paint the walrus?", body="All of the tusks")

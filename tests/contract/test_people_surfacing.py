@@ -11,9 +11,10 @@ import pytest
 
 import postroom
 from postroom import people, work
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.people_scenes import (
+from tests.contract.blocking_store import LONG, BlockingStore
+from tests.contract.people_data import (
     ADA,
     AGENT,
     LOOKS,
@@ -27,7 +28,7 @@ from tests.contract.people_scenes import (
     ids,
     inbox,
     letters,
-    office,
+    new_workspace,
     persons,
     pushed,
     question_of,
@@ -37,13 +38,12 @@ from tests.contract.people_scenes import (
     steps,
     surfaced,
 )
-from tests.contract.scenes import events
-from tests.contract.sleeping import LONG, Sleeper
+from tests.contract.thread_data import events
 
 
 def test_a_question_to_a_person_becomes_an_entry(store: Store) -> None:
     thread_id = blocked(store, "Which colour?", body="Red or blue.\nBoth are cheap.")
-    assert people.surface(store) == 1
+    assert people.sync_questions(store) == 1
     (entry,) = inbox(store)
     assert (entry["kind"], entry["from"], entry["threadId"]) == ("question", AGENT, thread_id)
     assert entry["comments"] == "Which colour?\n\nRed or blue.\nBoth are cheap."
@@ -64,7 +64,7 @@ def test_a_question_of_a_body_alone_is_that_body(store: Store) -> None:
 
 
 def test_the_entry_is_of_the_workspace_whose_agent_asked(store: Store, tmp_path: Path) -> None:
-    desk = office(store, tmp_path)
+    desk = new_workspace(store, tmp_path)
     _, entry_id = surfaced(store)
     entry = shown(store, entry_id)
     assert (entry["workspaceId"], entry["workspaceLabel"], entry["from"]) == (desk, f"The {AGENT} desk", AGENT)
@@ -73,9 +73,9 @@ def test_the_entry_is_of_the_workspace_whose_agent_asked(store: Store, tmp_path:
 
 def test_a_question_surfaces_once_however_often_one_looks(store: Store) -> None:
     blocked(store)
-    assert people.surface(store) == 1
+    assert people.sync_questions(store) == 1
     before = settled(store)
-    assert people.surface(store) == 0
+    assert people.sync_questions(store) == 0
     people.history(store)
     assert settled(store) == before
     assert happened(store) == ["entry.created"]
@@ -87,7 +87,7 @@ def test_questions_surface_in_their_order(store: Store, clock: Clock) -> None:
         clock.advance(1 if number % 2 else 0)
         threads.append(blocked(store, str(number)))
     clock.advance(60)
-    assert people.surface(store) == 5
+    assert people.sync_questions(store) == 5
     assert [entry["comments"] for entry in inbox(store)] == list("43210")
     assert [entry["threadId"] for entry in inbox(store)] == threads[::-1]
     assert [event.message_id for event in entry_events(store)] == ids(store)[::-1]
@@ -108,7 +108,7 @@ def test_only_questions_to_people_surface(store: Store) -> None:
     work.update(store, thread_id, agent=AGENT, summary="Half of it")  # progress, to its creator, a person
     work.send(store, sender="leader", to=USER, subject="A task for a person")
     work.done(store, thread_id, agent=AGENT, summary="All of it")
-    assert people.surface(store) == 0
+    assert people.sync_questions(store) == 0
     assert inbox(store) == inbox(store, section="notices") == []
 
 
@@ -132,7 +132,7 @@ def test_a_question_that_opens_a_thread_surfaces_too(store: Store) -> None:
 
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS.keys())
 def test_whoever_looks_folds_first(store: Store, tmp_path: Path, look: Callable[[Store, str], object]) -> None:
-    desk = office(store, tmp_path, "other")
+    desk = new_workspace(store, tmp_path, "other")
     thread_id = blocked(store)
     look(store, desk)
     created = [event for event in entry_events(store) if facts(event)["kind"] == "question" and facts(event)["agent"] == AGENT]
@@ -258,7 +258,7 @@ def test_an_end_that_came_before_anybody_looked_ends_it_all_the_same(store: Stor
 def test_an_answer_in_one_thread_closes_no_other(store: Store, tmp_path: Path) -> None:
     thread_id, entry_id = surfaced(store)
     _, other = surfaced(store, "Another?")
-    question, push = asked(store), pushed(store, office(store, tmp_path))
+    question, push = asked(store), pushed(store, new_workspace(store, tmp_path))
     work.reply(store, thread_id, sender=USER, summary="Blue")
     assert state_of(store, entry_id) == "answered"
     assert sorted(ids(store, open_only=True)) == sorted([other, question])
@@ -268,7 +268,7 @@ def test_an_answer_in_one_thread_closes_no_other(store: Store, tmp_path: Path) -
 def test_folding_writes_nothing_into_a_thread(store: Store) -> None:
     thread_id = blocked(store)
     before, told = work.show(store, thread_id).messages, len(events(store))
-    people.surface(store)
+    people.sync_questions(store)
     assert work.show(store, thread_id).messages == before
     assert len(events(store)) == told + 1
 
@@ -297,7 +297,7 @@ def live(place: str) -> Iterator[Store]:
 
 def test_a_worker_that_sleeps_is_woken_by_a_reply_to_the_entry(live: Store, place: str) -> None:
     thread_id, entry_id = surfaced(live)
-    with Sleeper(postroom.open(place), lambda: people.reply(live, entry_id, person=USER, body="Blue")) as asleep:
+    with BlockingStore(postroom.open(place), lambda: people.reply(live, entry_id, person=USER, body="Blue")) as asleep:
         woken = work.wait_reply(asleep, thread_id, agent=AGENT, timeout_seconds=LONG)
     assert woken.woke
     assert woken.message is not None
@@ -310,7 +310,7 @@ def test_who_becomes_known_as_a_person_is_shown_what_they_were_asked_before(stor
     work.cancel(store, threads[3], agent="leader")
     assert people.history(store).entries == ()
     work.add_agent(store, "bob", kind="human")
-    assert (people.welcome(store, "bob"), people.welcome(store, "bob")) == (2, 0)
+    assert (people.backfill_person(store, "bob"), people.backfill_person(store, "bob")) == (2, 0)
     assert [entry.comments for entry in people.history(store).entries] == ["Second?", "First?"]
     people.reply(store, people.history(store).entries[1].id, person="bob", body="Here I am")
     reply = work.wait_reply(store, threads[0], timeout_seconds=5)

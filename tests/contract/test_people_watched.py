@@ -13,12 +13,12 @@ import pytest
 from postroom import people, queues
 from postroom.core import clock as time
 from postroom.core.errors import InvalidInput, NoStore, NotAStore, NotFound, Refusal, Taken
-from postroom.core.watching import WatchedQueue
+from postroom.core.records.watched_queues import WatchedQueue
 from postroom.queues import notifier
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from postroom.store.sqlite import notifier_statements as sql
 from tests.conftest import Clock
-from tests.contract.people_scenes import at
+from tests.contract.people_data import at
 
 SELF = "self"
 
@@ -43,9 +43,15 @@ def pushed(folder: str, count: int) -> None:
 def ran(folder: str, command: str, *, outcome: str = "ok", status: int | None = 0, output: str = "") -> None:
     """The notifier ran this as the dispatch of a queue."""
     with notifier.open_notifier() as opened, opened.write() as tx:
-        task = notifier.task_for(folder)
-        said = {"author": "a", "attempt": 1, "started": time.stamp(0), "ended": time.stamp(time.SECOND), "seconds": 1.0}
-        tx.run(sql.RUN_INSERT, task=task, command=command, outcome=outcome, status=status, signal=None, output=output, **said)
+        task = notifier.dispatch_task_id(folder)
+        said = {
+            "author": "a",
+            "attempt": 1,
+            "started": time.format_stamp(0),
+            "ended": time.format_stamp(time.MICROSECONDS_PER_SECOND),
+            "seconds": 1.0,
+        }
+        tx.execute(sql.RUN_INSERT, task=task, command=command, outcome=outcome, status=status, signal=None, output=output, **said)
 
 
 # Which
@@ -135,7 +141,7 @@ def test_a_queue_is_reported_in_numbers(folder: str) -> None:
     report = people.report(watched(folder))
     assert (report.path, report.label, report.events, report.last_event_id, report.error) == (folder, "events", 5, 5, None)
     assert (len(report.rate), sum(report.rate), report.runs) == (24, 5, ())
-    assert [lag.plain() for lag in report.consumers] == [
+    assert [lag.to_json() for lag in report.consumers] == [
         {"id": "auditor", "lag": 5, "last_acked_id": 0, "running": False, "trouble": None},
         {"id": "cleaner", "lag": 2, "last_acked_id": 3, "running": False, "trouble": None},
     ]
@@ -158,7 +164,7 @@ def test_looking_makes_nothing(folder: str, home: Path) -> None:
 
 
 def test_the_last_runs_are_the_queues_own(folder: str) -> None:
-    command = notifier.dispatch_of(folder)[1]
+    command = notifier.dispatch_task(folder)[1]
     for number in range(12):
         ran(folder, command, output="x" * 3000 + str(number))
     ran(folder, "thread dispatch --thread /another-of-the-same-id", output="not ours")
@@ -167,7 +173,7 @@ def test_the_last_runs_are_the_queues_own(folder: str) -> None:
     assert len(runs) == 10
     assert (runs[0].outcome, runs[0].exit_code, runs[0].output) == ("failed", 1, "the latest")
     assert (runs[1].exit_code, runs[1].output[-2:], len(runs[1].output)) == (0, "11", 2000)
-    assert runs[0].plain().keys() >= {"task_id", "started_at", "ended_at", "exit_code"}
+    assert runs[0].to_json().keys() >= {"task_id", "started_at", "ended_at", "exit_code"}
 
 
 @pytest.mark.parametrize("how", ["gone", "broken", "a file", "another schema"])

@@ -9,9 +9,9 @@ import pytest
 
 from postroom import people, work
 from postroom.core.errors import Conflict, InvalidInput, NotFound, Taken
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.people_scenes import AGENT, USER, at, field, ids, inbox, letters, office, pushed, settled, sha256
+from tests.contract.people_data import AGENT, USER, at, field, ids, inbox, letters, new_workspace, pushed, settled, sha256
 from tests.faults.mail_children import everything as every_row
 
 
@@ -31,7 +31,7 @@ def test_a_workspace_is_a_folder_with_a_label_and_an_agent(store: Store, clock: 
     assert registered.token.startswith("prw_")
     assert people.show_workspace(store, workspace.workspace_id) == workspace
     assert people.list_workspaces(store) == (workspace,)
-    assert set(workspace.plain()) >= {"workspace_id", "label", "path", "agent", "created_at"}
+    assert set(workspace.to_json()) >= {"workspace_id", "label", "path", "agent", "created_at"}
 
 
 def test_a_workspaces_agent_is_named_after_its_folder_unless_it_is_said(store: Store, folder: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_folder_is_known_by_its_real_path(store: Store, folder: Path, tmp_path
 
 def test_workspaces_are_listed_by_their_labels(store: Store, tmp_path: Path) -> None:
     for name in ("beta", "gamma", "alpha"):
-        office(store, tmp_path, name, label=name.capitalize())
+        new_workspace(store, tmp_path, name, label=name.capitalize())
     assert [workspace.label for workspace in people.list_workspaces(store)] == ["Alpha", "Beta", "Gamma"]
     assert [workspace.agent for workspace in people.list_workspaces(store)] == ["alpha", "beta", "gamma"]
 
@@ -80,7 +80,7 @@ def test_a_folder_belongs_to_one_workspace_by_whatever_way_one_comes(store: Stor
 
 
 def test_an_agents_name_belongs_to_one_workspace(store: Store, folder: Path, tmp_path: Path) -> None:
-    office(store, tmp_path)
+    new_workspace(store, tmp_path)
     before = settled(store)
     with pytest.raises(Taken) as refused:
         people.add_workspace(store, str(folder), label="Another", agent=AGENT)
@@ -109,11 +109,11 @@ def test_an_agents_name_is_one_line(store: Store, folder: Path) -> None:
 
 def test_an_agent_that_is_known_may_get_a_workspace(store: Store, tmp_path: Path) -> None:
     work.add_agent(store, AGENT)
-    assert people.show_workspace(store, office(store, tmp_path)).agent == AGENT
+    assert people.show_workspace(store, new_workspace(store, tmp_path)).agent == AGENT
 
 
 def test_a_token_tells_its_workspace(store: Store, folder: Path, tmp_path: Path) -> None:
-    office(store, tmp_path)
+    new_workspace(store, tmp_path)
     registered = people.add_workspace(store, str(folder), label="Thesis")
     assert people.workspace_of(store, registered.token) == registered.workspace
 
@@ -169,7 +169,7 @@ def test_what_a_removed_workspace_had_is_free_again(store: Store, folder: Path) 
 
 
 def test_an_unknown_workspace_can_do_nothing(store: Store, tmp_path: Path) -> None:
-    removed = office(store, tmp_path)
+    removed = new_workspace(store, tmp_path)
     people.remove_workspace(store, removed)
     before = settled(store)
     for unknown in ("ws_nowhere", removed):

@@ -8,15 +8,15 @@ import pytest
 
 from postroom import work
 from postroom.core.errors import InvalidInput, InvalidState, LeaseHeld, NotFound
-from postroom.core.records import Attachment, Posted
+from postroom.core.records.work import Attachment, PostedMessage
 from postroom.core.states import STATUSES
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.scenes import asking, ended, everything, held, last_message, lease_of, sent, status_of, thread_of
+from tests.contract.thread_data import asking, ended, everything, held, last_message, lease_of, sent, status_of, thread_of
 
 pytestmark = pytest.mark.travels("http")
 
-Ending = Callable[..., Posted]
+Ending = Callable[..., PostedMessage]
 each_ending = pytest.mark.parametrize(("end", "status"), [(work.done, "done"), (work.fail, "failed")], ids=["done", "fail"])
 
 
@@ -99,7 +99,7 @@ def test_a_payload_that_is_no_json_object_is_refused(store: Store, verb: Callabl
 
 
 @pytest.mark.parametrize("verb", [work.update, work.done, work.fail])
-def test_a_report_keeps_its_body_payload_and_artifacts(store: Store, verb: Callable[..., Posted]) -> None:
+def test_a_report_keeps_its_body_payload_and_artifacts(store: Store, verb: Callable[..., PostedMessage]) -> None:
     thread_id = held(store).thread.thread_id
     said = verb(store, thread_id, agent="builder", summary="S", body="B", payload_json='{"p":1}', artifacts=[Attachment("x.log", "log")])
     kept = last_message(store, thread_id)
@@ -132,7 +132,7 @@ def test_a_thread_can_end_from_whatever_its_holder_reported(store: Store, end: E
 def test_an_ending_lets_the_lease_go(store: Store, end: Ending, status: str) -> None:
     thread_id = held(store).thread.thread_id
     end(store, thread_id, agent="builder")
-    assert not lease_of(store, thread_id).held
+    assert not lease_of(store, thread_id).is_held
     assert work.show_agent(store, "builder").holds == ()
 
 
@@ -164,7 +164,7 @@ def test_a_cancelled_worker_is_refused(store: Store) -> None:
     work.cancel(store, claimed.thread.thread_id, agent="leader")
     with pytest.raises(InvalidState):
         work.done(store, claimed.thread.thread_id, agent="builder", lease_token=claimed.lease.lease_token)
-    assert not lease_of(store, claimed.thread.thread_id).held
+    assert not lease_of(store, claimed.thread.thread_id).is_held
 
 
 @pytest.mark.parametrize("how", ["done", "failed", "cancelled"])

@@ -6,11 +6,11 @@ import pytest
 
 from postroom import work
 from postroom.core.errors import InvalidInput, InvalidState, NotFound
-from postroom.core.records import Attachment
+from postroom.core.records.work import Attachment
 from postroom.core.states import KINDS, REPLY_KINDS
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.scenes import asking, ended, everything, held, last_message, lease_of, sent, status_of
+from tests.contract.thread_data import asking, ended, everything, held, last_message, lease_of, sent, status_of
 
 pytestmark = pytest.mark.travels("http", "unix", "ws")
 

@@ -9,10 +9,10 @@ import pytest
 from postroom import mail, work
 from postroom.core import clock as time
 from postroom.core.errors import InvalidInput, NotFound
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from postroom.work import runs
 from tests.conftest import Clock
-from tests.contract.scenes import events
+from tests.contract.thread_data import events
 
 pytestmark = pytest.mark.travels("http")
 
@@ -24,7 +24,7 @@ def opened(store: Store, run_id: str = "r1", *, to: str = "builder", subject: st
 
 
 def on_the_hour(clock: Clock) -> None:
-    clock.instant -= clock.instant % (HOUR * time.SECOND)
+    clock.instant -= clock.instant % (HOUR * time.MICROSECONDS_PER_SECOND)
 
 
 # The list
@@ -39,8 +39,8 @@ def test_a_run_is_listed_in_numbers(store: Store, clock: Clock) -> None:
     work.claim(store, first, agent="builder")
     (run,) = work.list_runs(store)
     assert (run.run_id, run.threads, run.by_status, run.agents) == ("r1", 2, {"pending": 1, "claimed": 1}, ("ada", "builder"))
-    assert (run.first_at, run.last_at) == (began, time.stamp(clock.instant))
-    assert run.plain()["agents"] == ["ada", "builder"]
+    assert (run.first_at, run.last_at) == (began, time.format_stamp(clock.instant))
+    assert run.to_json()["agents"] == ["ada", "builder"]
 
 
 def test_runs_are_listed_newest_activity_first(store: Store, clock: Clock) -> None:
@@ -65,7 +65,7 @@ def test_a_list_of_no_sensible_length_is_refused(store: Store, limit: int) -> No
 
 
 def test_of_each_status_the_latest_threads_count(store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "LATEST", 2)
+    monkeypatch.setattr(runs, "MAX_THREADS_PER_STATUS", 2)
     for number in range(3):
         clock.advance(1)
         opened(store, f"r{number}")
@@ -86,8 +86,8 @@ def test_a_run_is_shown_with_its_threads_and_who_holds_them(store: Store, clock:
     assert [held.thread.thread_id for held in shown.threads] == [first, second]
     assert (shown.threads[0].lease, shown.threads[1].lease) == (claim.lease, None)
     assert (shown.run_id, shown.truncated) == ("r1", False)
-    plain = shown.plain()
-    assert plain["threads"][0] == {**claim.thread.plain(), "lease": claim.lease.public()}
+    plain = shown.to_json()
+    assert plain["threads"][0] == {**claim.thread.to_json(), "lease": claim.lease.to_json_without_token()}
     assert "lse_" not in str(plain)
 
 
@@ -95,7 +95,7 @@ def test_a_lease_that_was_given_back_is_nobodys(store: Store) -> None:
     thread_id = opened(store)
     work.claim(store, thread_id, agent="builder")
     work.release(store, thread_id, agent="builder")
-    assert work.show_run(store, "r1").plain()["threads"][0]["lease"] is None
+    assert work.show_run(store, "r1").to_json()["threads"][0]["lease"] is None
 
 
 def test_what_happened_in_a_run_is_told_oldest_first(store: Store) -> None:
@@ -143,7 +143,7 @@ def test_a_run_that_cannot_be_is_refused(store: Store) -> None:
 
 
 def test_of_a_long_run_the_latest_is_told(store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "MOST_THREADS", 2)
+    monkeypatch.setattr(runs, "MAX_THREADS", 2)
     threads = []
     for _ in range(3):
         clock.advance(1)
@@ -155,8 +155,8 @@ def test_of_a_long_run_the_latest_is_told(store: Store, clock: Clock, monkeypatc
 
 @pytest.mark.parametrize(("said", "most", "page"), [(5, 3, 2), (5, 4, 1), (7, 7, 3), (2, 5, 50)])
 def test_of_many_events_the_latest_are_told(store: Store, monkeypatch: pytest.MonkeyPatch, said: int, most: int, page: int) -> None:
-    monkeypatch.setattr(runs, "MOST_EVENTS", most)
-    monkeypatch.setattr(runs, "_PAGE", page)
+    monkeypatch.setattr(runs, "MAX_EVENTS", most)
+    monkeypatch.setattr(runs, "_EVENTS_PER_PAGE", page)
     threads = [opened(store), opened(store)]
     for number in range(said):
         work.send(store, sender="leader", thread_id=threads[number % 2], summary=str(number))
@@ -169,8 +169,8 @@ def test_of_many_events_the_latest_are_told(store: Store, monkeypatch: pytest.Mo
 # How busy everybody was
 
 
-def rhythm(store: Store, **wanted: Any) -> dict[str, Any]:
-    return work.rhythm(store, **wanted).plain()
+def histogram(store: Store, **wanted: Any) -> dict[str, Any]:
+    return work.activity_histogram(store, **wanted).to_json()
 
 
 def test_what_happened_is_counted_by_hour_and_by_who_did_it(store: Store, clock: Clock) -> None:
@@ -180,21 +180,21 @@ def test_what_happened_is_counted_by_hour_and_by_who_did_it(store: Store, clock:
     opened(store)
     work.take(store, agent="builder")
     clock.advance(HOUR - 1)
-    found = rhythm(store, hours=3)
-    assert found["start"] == time.stamp(clock.instant - (3 * HOUR - 1) * time.SECOND)
+    found = histogram(store, hours=3)
+    assert found["start"] == time.format_stamp(clock.instant - (3 * HOUR - 1) * time.MICROSECONDS_PER_SECOND)
     assert (found["step_seconds"], found["complete"]) == (3600, True)
     assert found["agents"] == {"leader": [0, 1, 1], "builder": [0, 0, 1]}
     assert (found["total"], found["sessions"]) == ([0, 1, 2], {})
     clock.advance(1)
-    assert rhythm(store, hours=3)["total"] == [1, 2, 0]
-    assert rhythm(store, hours=1)["total"] == [0]
-    assert len(rhythm(store)["total"]) == 24
+    assert histogram(store, hours=3)["total"] == [1, 2, 0]
+    assert histogram(store, hours=1)["total"] == [0]
+    assert len(histogram(store)["total"]) == 24
 
 
 def test_mail_is_counted_by_its_mailbox_too(store: Store) -> None:
     for number in range(2):
         mail.enqueue(store, {"from": "leader", "to": "analyst", "payload": str(number)})
-    found = rhythm(store, hours=1)
+    found = histogram(store, hours=1)
     assert (found["sessions"], found["total"]) == ({"analyst": [2]}, [2])
 
 
@@ -202,30 +202,30 @@ def test_what_is_older_than_the_first_hour_is_not_counted(store: Store, clock: C
     opened(store)
     clock.advance(25 * HOUR)
     opened(store)
-    found = rhythm(store)
+    found = histogram(store)
     assert (sum(found["total"]), found["complete"]) == (1, True)
 
 
 def test_what_was_too_much_to_count_is_said_to_be_incomplete(store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "MOST_EVENTS", 3)
+    monkeypatch.setattr(runs, "MAX_EVENTS", 3)
     for _ in range(4):
         opened(store)
-    assert (sum(rhythm(store)["total"]), rhythm(store)["complete"]) == (3, False)
+    assert (sum(histogram(store)["total"]), histogram(store)["complete"]) == (3, False)
     clock.advance(25 * HOUR)
-    assert (sum(rhythm(store)["total"]), rhythm(store)["complete"]) == (0, True)
+    assert (sum(histogram(store)["total"]), histogram(store)["complete"]) == (0, True)
 
 
 def test_events_of_a_clock_ahead_of_ours_fall_into_the_last_hour(store: Store, clock: Clock) -> None:
     clock.advance(3 * HOUR)
     opened(store)
     clock.advance(-3 * HOUR)
-    assert rhythm(store, hours=2)["total"] == [0, 1]
+    assert histogram(store, hours=2)["total"] == [0, 1]
 
 
 @pytest.mark.parametrize("hours", [0, -1, 169])
 def test_hours_that_cannot_be_are_refused(store: Store, hours: int) -> None:
     with pytest.raises(InvalidInput) as refused:
-        work.rhythm(store, hours=hours)
+        work.activity_histogram(store, hours=hours)
     assert refused.value.facts["field"] == "hours"
 
 
@@ -233,7 +233,7 @@ def test_events_that_make_no_sense_are_told_without_their_facts(store: Store, cl
     thread_id = opened(store)
     with store.write() as tx:
         for payload in ("not json", "[]", '{"status": 3, "to": {}}'):
-            tx.append(
+            tx.insert_event(
                 tx.sql.event_append,
                 (),
                 run_id="r1",
@@ -244,7 +244,7 @@ def test_events_that_make_no_sense_are_told_without_their_facts(store: Store, cl
                 message_id=None,
                 summary="",
                 payload_json=payload,
-                created_at=time.stamp(clock.instant),
+                created_at=time.format_stamp(clock.instant),
             )
     assert [(moment.status, moment.to) for moment in work.show_run(store, "r1").events][1:] == [(None, None)] * 3
-    assert (rhythm(store, hours=1)["total"], rhythm(store, hours=1)["sessions"]) == ([4], {})
+    assert (histogram(store, hours=1)["total"], histogram(store, hours=1)["sessions"]) == ([4], {})

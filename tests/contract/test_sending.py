@@ -6,11 +6,11 @@ import pytest
 
 from postroom import work
 from postroom.core.errors import InvalidInput, InvalidState
-from postroom.core.records import Attachment
+from postroom.core.records.work import Attachment
 from postroom.core.states import KINDS, PRIORITIES
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.scenes import asking, ended, everything, held, last_message, sent, status_of, thread_of
+from tests.contract.thread_data import asking, ended, everything, held, last_message, sent, status_of, thread_of
 
 pytestmark = pytest.mark.travels("http")
 

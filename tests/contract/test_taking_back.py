@@ -9,12 +9,12 @@ import pytest
 
 from postroom import people, work
 from postroom.core.errors import InvalidInput, InvalidState, LeaseHeld, NotFound
-from postroom.core.records import Reply
-from postroom.store.port import Store
+from postroom.core.records.work import ReplyWaitResult
+from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.people_scenes import ADA, AGENT, USER, blocked, happened, inbox, persons, question_of, state_of, steps, surfaced
-from tests.contract.scenes import asking, ended, events, everything, held, last_message, sent, status_of, thread_of
-from tests.contract.sleeping import LONG, Sleeper
+from tests.contract.blocking_store import LONG, BlockingStore
+from tests.contract.people_data import ADA, AGENT, USER, blocked, happened, inbox, persons, question_of, state_of, steps, surfaced
+from tests.contract.thread_data import asking, ended, events, everything, held, last_message, sent, status_of, thread_of
 
 pytestmark = pytest.mark.travels("http")
 
@@ -26,17 +26,17 @@ each_write = pytest.mark.parametrize(
 
 def test_a_thread_taken_back_is_pending_for_the_same_agent(store: Store) -> None:
     thread_id = held(store).thread.thread_id
-    posted = work.take_back(store, thread_id, person=USER, reason="It hangs")
+    posted = work.revoke_lease(store, thread_id, person=USER, reason="It hangs")
     assert (posted.thread.status, posted.thread.assigned_to) == ("pending", "builder")
     assert thread_of(store, thread_id) == posted.thread
     lease = work.show(store, thread_id).lease
-    assert lease is None or not lease.held
+    assert lease is None or not lease.is_held
     assert [candidate.thread.thread_id for candidate in work.fetch(store, agent="builder")] == [thread_id]
 
 
 def test_its_holder_is_told_why_by_a_control_message(store: Store) -> None:
     thread_id = held(store).thread.thread_id
-    posted = work.take_back(store, thread_id, person=USER, reason="It hangs")
+    posted = work.revoke_lease(store, thread_id, person=USER, reason="It hangs")
     said = last_message(store, thread_id)
     assert said == posted.message
     assert (said.kind, said.from_agent, said.to_agent, said.summary) == ("control", USER, "builder", "It hangs")
@@ -46,7 +46,7 @@ def test_its_holder_is_told_why_by_a_control_message(store: Store) -> None:
 def test_it_is_one_event_which_says_who_did_it(store: Store) -> None:
     thread_id = held(store).thread.thread_id
     before = len(events(store))
-    posted = work.take_back(store, thread_id, person=USER)
+    posted = work.revoke_lease(store, thread_id, person=USER)
     (event,) = events(store)[before:]
     assert (event.event_type, event.source, event.message_id) == ("thread.released", USER, posted.message.message_id)
 
@@ -54,7 +54,7 @@ def test_it_is_one_event_which_says_who_did_it(store: Store) -> None:
 @each_write
 def test_the_former_holders_next_write_is_refused(store: Store, act: Act) -> None:
     claim = held(store)
-    work.take_back(store, claim.thread.thread_id, person=USER)
+    work.revoke_lease(store, claim.thread.thread_id, person=USER)
     before = everything(store)
     for token in (None, claim.lease.lease_token):
         with pytest.raises(InvalidState) as refused:
@@ -66,7 +66,7 @@ def test_the_former_holders_next_write_is_refused(store: Store, act: Act) -> Non
 @each_write
 def test_who_takes_it_next_owns_it_alone(store: Store, act: Act) -> None:
     claim = held(store)
-    work.take_back(store, claim.thread.thread_id, person=USER)
+    work.revoke_lease(store, claim.thread.thread_id, person=USER)
     work.claim(store, claim.thread.thread_id, agent="other")
     with pytest.raises(LeaseHeld):
         act(store, claim.thread.thread_id, agent="builder", lease_token=claim.lease.lease_token)
@@ -76,14 +76,14 @@ def test_who_takes_it_next_owns_it_alone(store: Store, act: Act) -> None:
 def test_what_lapsed_is_taken_back_too(store: Store, clock: Clock) -> None:
     thread_id = held(store, lease_seconds=1).thread.thread_id
     clock.advance(2)
-    assert work.take_back(store, thread_id, person=USER).thread.status == "pending"
+    assert work.revoke_lease(store, thread_id, person=USER).thread.status == "pending"
     with pytest.raises(InvalidState):
         work.update(store, thread_id, agent="builder", summary="Still here")
 
 
 def test_a_blocked_thread_taken_back_is_offered_again(store: Store) -> None:
     thread_id = asking(store).thread.thread_id
-    work.take_back(store, thread_id, person=USER)
+    work.revoke_lease(store, thread_id, person=USER)
     taken = work.take(store, agent="builder")
     assert taken is not None
     assert taken.thread.thread_id == thread_id
@@ -96,22 +96,22 @@ def test_what_nobody_holds_is_not_taken_back(store: Store) -> None:
     before = everything(store)
     for each in (thread_id, released):
         with pytest.raises(InvalidState, match="nobody holds"):
-            work.take_back(store, each, person=USER)
+            work.revoke_lease(store, each, person=USER)
     assert everything(store) == before
 
 
 def test_taken_back_twice_is_taken_back_once(store: Store) -> None:
     thread_id = held(store).thread.thread_id
-    work.take_back(store, thread_id, person=USER)
+    work.revoke_lease(store, thread_id, person=USER)
     with pytest.raises(InvalidState):
-        work.take_back(store, thread_id, person=USER)
+        work.revoke_lease(store, thread_id, person=USER)
 
 
 @pytest.mark.parametrize("how", ["done", "failed", "cancelled"])
 def test_what_has_ended_is_not_taken_back(store: Store, how: str) -> None:
     thread_id = ended(store, how)
     with pytest.raises(InvalidState) as refused:
-        work.take_back(store, thread_id, person=USER)
+        work.revoke_lease(store, thread_id, person=USER)
     assert refused.value.facts["status"] == how
     assert status_of(store, thread_id) == how
 
@@ -121,7 +121,7 @@ def test_only_a_person_takes_back(store: Store, person: str) -> None:
     thread_id = held(store).thread.thread_id
     before = everything(store)
     with pytest.raises(InvalidInput) as refused:
-        work.take_back(store, thread_id, person=person)
+        work.revoke_lease(store, thread_id, person=person)
     assert refused.value.facts["field"] == "person"
     assert everything(store) == before
 
@@ -129,14 +129,14 @@ def test_only_a_person_takes_back(store: Store, person: str) -> None:
 @pytest.mark.needs_the_store("over the network a person speaks for no other")
 def test_another_person_may_too(store: Store) -> None:
     persons(store)
-    assert work.take_back(store, held(store).thread.thread_id, person=ADA).message.from_agent == ADA
+    assert work.revoke_lease(store, held(store).thread.thread_id, person=ADA).message.from_agent == ADA
 
 
 def test_what_is_not_there_is_not_taken_back(store: Store) -> None:
     with pytest.raises(NotFound):
-        work.take_back(store, "thr_nowhere", person=USER)
+        work.revoke_lease(store, "thr_nowhere", person=USER)
     with pytest.raises(InvalidInput):
-        work.take_back(store, held(store).thread.thread_id, person=USER, reason="a\0b")
+        work.revoke_lease(store, held(store).thread.thread_id, person=USER, reason="a\0b")
 
 
 # What was asked
@@ -144,7 +144,7 @@ def test_what_is_not_there_is_not_taken_back(store: Store) -> None:
 
 def test_the_question_of_a_thread_that_was_taken_back_has_ended(store: Store) -> None:
     thread_id, entry_id = surfaced(store)
-    work.take_back(store, thread_id, person=USER, reason="Never mind")
+    work.revoke_lease(store, thread_id, person=USER, reason="Never mind")
     question = question_of(store, entry_id)
     assert (question["state"], question["answer"], question["answeredBy"]) == ("ended", None, USER)
     assert happened(store, entry_id)[-1] == "entry.ended"
@@ -153,7 +153,7 @@ def test_the_question_of_a_thread_that_was_taken_back_has_ended(store: Store) ->
 
 def test_a_question_that_nobody_had_seen_yet_has_ended_too(store: Store) -> None:
     thread_id = blocked(store)
-    work.take_back(store, thread_id, person=USER)
+    work.revoke_lease(store, thread_id, person=USER)
     (entry,) = inbox(store)
     assert (entry["threadId"], entry["question"]["state"]) == (thread_id, "ended")
 
@@ -161,13 +161,13 @@ def test_a_question_that_nobody_had_seen_yet_has_ended_too(store: Store) -> None
 def test_an_answered_question_stays_answered_when_its_thread_is_taken_back(store: Store) -> None:
     thread_id, entry_id = surfaced(store)
     people.reply(store, entry_id, person=USER, body="Blue")
-    work.take_back(store, thread_id, person=USER)
+    work.revoke_lease(store, thread_id, person=USER)
     assert (state_of(store, entry_id), question_of(store, entry_id)["answer"]) == ("answered", "Blue")
 
 
 def test_what_the_next_holder_asks_is_open(store: Store) -> None:
     thread_id, first = surfaced(store)
-    work.take_back(store, thread_id, person=USER)
+    work.revoke_lease(store, thread_id, person=USER)
     work.claim(store, thread_id, agent=AGENT)
     work.update(store, thread_id, agent=AGENT, status="blocked", summary="Which size?", to=USER)
     states = {entry["comments"]: entry["question"]["state"] for entry in inbox(store)}
@@ -191,17 +191,17 @@ def test_who_becomes_known_as_a_person_is_not_shown_what_was_taken_back(store: S
     threads = [blocked(store, question, to="bob") for question in ("Open?", "Taken back?")]
     work.reply(store, threads[0], sender="leader", kind="control", summary="Hurry")
     work.reply(store, threads[1], sender="leader", kind="control", summary="Hurry")
-    work.take_back(store, threads[1], person=USER)
+    work.revoke_lease(store, threads[1], person=USER)
     assert people.history(store).entries == ()
     work.add_agent(store, "bob", kind="human")
-    assert people.welcome(store, "bob") == 1
+    assert people.backfill_person(store, "bob") == 1
     assert [entry["comments"] for entry in inbox(store)] == ["Open?"]
 
 
 def test_a_holder_that_waits_for_its_answer_is_woken(connect: Callable[[], Store]) -> None:
     with closing(connect()) as store:
         thread_id = asking(store).thread.thread_id
-        with Sleeper(connect(), lambda: work.take_back(store, thread_id, person=USER, reason="Stop")) as asleep:
+        with BlockingStore(connect(), lambda: work.revoke_lease(store, thread_id, person=USER, reason="Stop")) as asleep:
             woken = work.wait_reply(asleep, thread_id, timeout_seconds=LONG)
     assert woken.message is not None
     assert (woken.message.kind, woken.message.summary) == ("control", "Stop")
@@ -210,12 +210,12 @@ def test_a_holder_that_waits_for_its_answer_is_woken(connect: Callable[[], Store
 def test_a_holder_that_waits_under_its_name_is_told(connect: Callable[[], Store]) -> None:
     with closing(connect()) as store:
         thread_id = asking(store).thread.thread_id
-        with Sleeper(connect(), lambda: work.take_back(store, thread_id, person=USER)) as asleep:
+        with BlockingStore(connect(), lambda: work.revoke_lease(store, thread_id, person=USER)) as asleep:
             outcome = _outcome(lambda: work.wait_reply(asleep, thread_id, agent="builder", timeout_seconds=LONG))
     assert outcome in ("control", "invalid_state")  # the message, or that nobody holds it: whichever it finds first
 
 
-def _outcome(wait: Callable[[], Reply]) -> str:
+def _outcome(wait: Callable[[], ReplyWaitResult]) -> str:
     try:
         message = wait().message
     except InvalidState as refusal:

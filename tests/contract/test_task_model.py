@@ -17,14 +17,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from postroom.core import clock as time
 from postroom.core.errors import Conflict, InvalidInput
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from postroom.tasks import Conductor
-from postroom.tasks.conductor import State
+from postroom.tasks.conductor import TaskState
 from tests.conftest import ENGINES, Clock
 from tests.contract import machines
-from tests.contract.task_scenes import ids
+from tests.contract.task_data import ids
 
-SECOND = time.SECOND
+SECOND = time.MICROSECONDS_PER_SECOND
 NEVER = 2**62
 RANKS = ("urgent", "high", "normal", "low")
 PAIRS = st.sampled_from([("ann", "bob"), ("ann", "bob"), ("bob", "ann")])
@@ -78,7 +78,7 @@ class Task:
             self.end("failed", instant, "attempts_exhausted")
 
     def end(self, status: str, instant: int, code: str | None = None) -> None:
-        self.status, self.code, self.ended, self.until, self.token = status, code, time.stamp(instant), NEVER, None
+        self.status, self.code, self.ended, self.until, self.token = status, code, time.format_stamp(instant), NEVER, None
 
 
 class TaskMachine(RuleBasedStateMachine):
@@ -272,7 +272,7 @@ class TaskMachine(RuleBasedStateMachine):
             self.work_on(state, agent, verb)
             raise ZeroDivisionError
 
-    def work_on(self, state: State, agent: str, verb: str) -> Task | None:
+    def work_on(self, state: TaskState, agent: str, verb: str) -> Task | None:
         """The task that was ended in a checkpoint's inbox, if one was."""
         inbox = {one.task_id: one.status.value for one in state.inbox.tasks.values() if one.kind == "task"}
         assert {task_id: self.tasks[task_id].status for task_id in inbox} == inbox
@@ -312,6 +312,7 @@ class TaskMachine(RuleBasedStateMachine):
             assert {one.answers for one in found if one.kind == "result"} == self.results(agent)
 
 
+@pytest.mark.timeout(600)  # hundreds of examples: the default is too short on a loaded machine
 @pytest.mark.parametrize("name", ENGINES)
 def test_tasks_follow_the_model(name: str, request: pytest.FixtureRequest) -> None:
     machines.run(TaskMachine, name, request)

@@ -8,23 +8,23 @@ from uuid import UUID
 import pytest
 
 from postroom.core.errors import Conflict, InvalidInput, NotFound
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from postroom.tasks import Conductor
 from tests.conftest import Clock, open_with
-from tests.contract.task_scenes import (
+from tests.contract.task_data import (
     ANN,
     BOB,
     CID,
     answered,
     asked,
     at,
+    conductor_with_agents,
     everything,
     facts,
     happened,
     held,
     ids,
     lapsed,
-    office,
     result_of,
     results_of,
     steps,
@@ -75,7 +75,7 @@ def test_a_name_that_is_none_is_refused(store: Store, name: str) -> None:
 
 
 def test_the_card_of_nobody_is_not_found_and_the_nearest_name_is_suggested(store: Store) -> None:
-    conductor = office(store, "builder", "reviewer")
+    conductor = conductor_with_agents(store, "builder", "reviewer")
     with pytest.raises(NotFound) as refused:
         conductor.card("bulder")
     assert "builder" in refused.value.hint
@@ -85,7 +85,7 @@ def test_the_card_of_nobody_is_not_found_and_the_nearest_name_is_suggested(store
 
 
 def test_a_job_runs_from_its_start_to_its_end(store: Store, clock: Clock) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     job = conductor.start_job(BOB, job_id="j1")
     assert (job.job_id, job.agent, job.status, job.created_at) == ("j1", BOB, "running", at(clock))
     assert [(one.job_id, one.status) for one in conductor.jobs(BOB)] == [("j1", "running")]
@@ -95,7 +95,7 @@ def test_a_job_runs_from_its_start_to_its_end(store: Store, clock: Clock) -> Non
 
 
 def test_jobs_without_an_id_get_one_each(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     found = {conductor.start_job(agent).job_id for agent in (BOB, BOB, ANN)}
     assert len(found) == 3
     assert {job.job_id for job in conductor.jobs()} == found
@@ -103,7 +103,7 @@ def test_jobs_without_an_id_get_one_each(store: Store) -> None:
 
 @pytest.mark.parametrize("agent", [BOB, ANN])
 def test_a_job_that_runs_cannot_be_started_again_by_anyone(store: Store, agent: str) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     conductor.start_job(BOB, job_id="j1")
     before = everything(store)
     with pytest.raises(Conflict):
@@ -112,7 +112,7 @@ def test_a_job_that_runs_cannot_be_started_again_by_anyone(store: Store, agent: 
 
 
 def test_a_job_of_somebody_unknown_does_not_start_and_the_nearest_name_is_suggested(store: Store) -> None:
-    conductor = office(store, "builder")
+    conductor = conductor_with_agents(store, "builder")
     with pytest.raises(NotFound) as refused:
         conductor.start_job("buildr")
     assert "builder" in refused.value.hint
@@ -120,7 +120,7 @@ def test_a_job_of_somebody_unknown_does_not_start_and_the_nearest_name_is_sugges
 
 
 def test_a_job_never_started_is_not_found(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     for verb in (conductor.end_job, conductor.pending, conductor.begin_sheet):
         with pytest.raises(NotFound):
             verb("nowhere")
@@ -130,7 +130,7 @@ def test_a_job_never_started_is_not_found(store: Store) -> None:
 
 
 def test_a_task_is_what_was_asked(store: Store, clock: Clock) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     job = conductor.start_job(ANN).job_id
     context = {"files": ["a.py"], "ünï": {"deep": [1, 2.5, None, True]}}
     task = conductor.submit(ANN, BOB, "Look\n\n## at this", source_job_id=job, context=context, priority="high", deadline_seconds=60)
@@ -144,7 +144,7 @@ def test_a_task_is_what_was_asked(store: Store, clock: Clock) -> None:
 
 
 def test_a_task_for_an_agent_with_a_job_is_in_its_inbox_at_once(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     conductor.start_job(BOB, job_id="j1")
     task = asked(conductor)
     assert task.target_job_id == "j1"
@@ -153,7 +153,7 @@ def test_a_task_for_an_agent_with_a_job_is_in_its_inbox_at_once(store: Store) ->
 
 
 def test_of_several_jobs_the_newest_is_given_the_task(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     for job_id in ("j1", "j3", "j2"):
         conductor.start_job(BOB, job_id=job_id)
     task = asked(conductor)
@@ -163,7 +163,7 @@ def test_of_several_jobs_the_newest_is_given_the_task(store: Store) -> None:
 
 
 def test_a_task_for_an_agent_that_is_not_running_waits_until_its_job_starts(store: Store, place: str, clock: Clock) -> None:
-    task = asked(office(store))
+    task = asked(conductor_with_agents(store))
     assert task.target_job_id is None
     assert steps(store, task.task_id) == ["Submitted"]
     store.close()
@@ -179,7 +179,7 @@ def test_a_task_for_an_agent_that_is_not_running_waits_until_its_job_starts(stor
 
 
 def test_what_was_routed_stays_there_when_another_job_starts(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     conductor.start_job(BOB, job_id="j1")
     asked(conductor)
     conductor.start_job(BOB, job_id="j2")
@@ -187,7 +187,7 @@ def test_what_was_routed_stays_there_when_another_job_starts(store: Store) -> No
 
 
 def test_pending_tasks_of_a_job_that_ends_wait_for_the_next_one(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     conductor.start_job(BOB, job_id="j1")
     task = asked(conductor)
     conductor.end_job("j1")
@@ -199,7 +199,7 @@ def test_pending_tasks_of_a_job_that_ends_wait_for_the_next_one(store: Store) ->
 
 
 def test_accepted_tasks_of_a_job_that_ends_wait_too_and_the_attempt_is_counted(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     conductor.start_job(BOB, job_id="j1")
     scene, done = held(conductor), held(conductor)
     conductor.complete(done.task_id, agent=BOB)
@@ -213,7 +213,7 @@ def test_accepted_tasks_of_a_job_that_ends_wait_too_and_the_attempt_is_counted(s
 
 
 def test_jobs_that_keep_ending_exhaust_a_task_as_leases_that_run_out_do(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor)
     for _ in range(3):
         job = conductor.start_job(BOB)
@@ -225,7 +225,7 @@ def test_jobs_that_keep_ending_exhaust_a_task_as_leases_that_run_out_do(store: S
 
 
 def test_what_was_accepted_outside_any_job_is_in_the_jobs_inbox_when_its_lease_runs_out(store: Store, clock: Clock) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor)
     conductor.accept(task.task_id, agent=BOB, lease_seconds=10)
     conductor.start_job(BOB, job_id="j1")
@@ -234,7 +234,7 @@ def test_what_was_accepted_outside_any_job_is_in_the_jobs_inbox_when_its_lease_r
 
 
 def test_what_was_given_back_while_no_job_ran_waits_for_the_next(store: Store, clock: Clock) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor)
     lapsed(conductor, clock, task.task_id)
     conductor.start_job(BOB, job_id="j1")
@@ -242,7 +242,7 @@ def test_what_was_given_back_while_no_job_ran_waits_for_the_next(store: Store, c
 
 
 def test_a_result_is_in_the_inbox_of_the_job_that_asked_or_of_its_agents_next(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     conductor.start_job(ANN, job_id="a1")
     other = conductor.start_job(ANN).job_id
     here = answered(conductor, source_job_id="a1")
@@ -259,7 +259,7 @@ def test_a_result_is_in_the_inbox_of_the_job_that_asked_or_of_its_agents_next(st
 
 
 def test_pending_tasks_are_the_urgent_ones_first_and_then_the_oldest(store: Store, clock: Clock) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     conductor.start_job(BOB, job_id="j1")
     for number, priority in enumerate(["low", "normal", "urgent", "high", "normal", "urgent", "low"]):
         asked(conductor, f"{priority} {number}", priority=priority)
@@ -268,7 +268,7 @@ def test_pending_tasks_are_the_urgent_ones_first_and_then_the_oldest(store: Stor
 
 
 def test_the_order_of_arrival_outlives_a_wait_for_a_job_and_a_lease_that_ran_out(store: Store, clock: Clock) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     first = asked(conductor, "first")
     for name in ("second", "third"):
         asked(conductor, name)
@@ -279,7 +279,7 @@ def test_the_order_of_arrival_outlives_a_wait_for_a_job_and_a_lease_that_ran_out
 
 
 def test_tasks_are_listed_newest_first_by_agent_and_status(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     made = [asked(conductor), asked(conductor, target=CID), asked(conductor), asked(conductor)]
     conductor.accept(made[2].task_id, agent=BOB)
     assert ids(conductor.tasks()) == [task.task_id for task in reversed(made)]
@@ -291,7 +291,7 @@ def test_tasks_are_listed_newest_first_by_agent_and_status(store: Store) -> None
 
 @pytest.mark.parametrize("asking", [{"status": "lost"}, {"limit": 0}, {"limit": -1}])
 def test_a_listing_that_makes_no_sense_is_refused(store: Store, asking: dict[str, Any]) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     with pytest.raises(InvalidInput):
         conductor.tasks(**asking)
 
@@ -334,7 +334,7 @@ REFUSED: dict[str, tuple[tuple[str, str, Any], dict[str, Any]]] = {
 def test_a_task_that_cannot_be_asked_like_this_is_refused_and_nothing_is_kept(
     store: Store, who: tuple[str, str, Any], how: dict[str, Any]
 ) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     conductor.start_job(BOB)
     before = everything(store)
     with pytest.raises(InvalidInput) as refused:
@@ -344,7 +344,7 @@ def test_a_task_that_cannot_be_asked_like_this_is_refused_and_nothing_is_kept(
 
 
 def test_the_longest_description_and_a_big_context_are_taken(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     context = {"x": "y" * ((1 << 20) - 100)}
     task = conductor.submit(ANN, BOB, "x" * 100_000, context=context)
     assert conductor.get(task.task_id).context == context
@@ -352,7 +352,7 @@ def test_the_longest_description_and_a_big_context_are_taken(store: Store) -> No
 
 @pytest.mark.parametrize(("source", "target", "meant"), [("an", BOB, ANN), (ANN, "bobb", BOB), (ANN, "Bob", BOB)])
 def test_an_unknown_agent_is_refused_with_the_name_that_was_meant(store: Store, source: str, target: str, meant: str) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     before = everything(store)
     with pytest.raises(NotFound) as refused:
         conductor.submit(source, target, "x")
@@ -361,7 +361,7 @@ def test_an_unknown_agent_is_refused_with_the_name_that_was_meant(store: Store, 
 
 
 def test_a_task_of_a_parent_that_is_not_there_is_refused(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     before = everything(store)
     with pytest.raises(NotFound):
         conductor.submit(ANN, BOB, "x", parent="no such task")
@@ -370,14 +370,14 @@ def test_a_task_of_a_parent_that_is_not_there_is_refused(store: Store) -> None:
 
 def test_an_id_never_given_is_not_found(store: Store) -> None:
     with pytest.raises(NotFound):
-        office(store).get("00000000-0000-4000-8000-000000000000")
+        conductor_with_agents(store).get("00000000-0000-4000-8000-000000000000")
 
 
 # Depth
 
 
 def test_a_chain_of_delegation_ends_at_its_depth(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor)
     for depth in range(1, 9):
         source, target = (BOB, ANN) if depth % 2 else (ANN, BOB)
@@ -391,7 +391,7 @@ def test_a_chain_of_delegation_ends_at_its_depth(store: Store) -> None:
 
 
 def test_what_a_job_delegates_descends_from_the_newest_task_that_it_accepted(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     conductor.start_job(BOB, job_id="j1")
     assert conductor.submit(BOB, CID, "by itself", source_job_id="j1").parent is None
     first, second, third = (asked(conductor, name) for name in ("first", "second", "third"))
@@ -405,7 +405,7 @@ def test_what_a_job_delegates_descends_from_the_newest_task_that_it_accepted(sto
 
 
 def test_jobs_that_pass_a_task_to_and_fro_are_stopped_without_naming_a_parent(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     jobs = {name: conductor.start_job(name).job_id for name in (ANN, BOB)}
     task, (source, target) = asked(conductor), (BOB, ANN)
     for depth in range(1, 9):
@@ -422,7 +422,7 @@ def test_jobs_that_pass_a_task_to_and_fro_are_stopped_without_naming_a_parent(st
 
 
 def test_each_event_says_whose_task_it_is_and_how_it_stands(store: Store, clock: Clock) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     conductor.start_job(ANN, job_id="a1")
     conductor.start_job(BOB, job_id="b1")
     task = asked(conductor, source_job_id="a1")
@@ -441,7 +441,7 @@ def test_each_event_says_whose_task_it_is_and_how_it_stands(store: Store, clock:
 
 
 def test_a_result_announces_itself_to_whoever_watches(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     conductor.start_job(ANN, job_id="a1")
     task = asked(conductor)
     conductor.fail(task.task_id, "it broke", agent=BOB)

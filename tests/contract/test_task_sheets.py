@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 
 from postroom.core.errors import Conflict, InvalidInput, LeaseLost, NotFound, Refusal
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from postroom.tasks import Conductor
-from postroom.tasks.conductor import State
+from postroom.tasks.conductor import TaskState
 from tests.conftest import Clock, open_with
-from tests.contract.task_scenes import (
+from tests.contract.task_data import (
     ANN,
     BOB,
     answered,
     asked,
     at,
+    conductor_with_agents,
     everything,
     held,
     ids,
-    office,
     result_of,
     results_of,
     status_of,
@@ -41,7 +41,7 @@ def headings(text: str) -> list[str]:
 
 def at_work(store: Store, agent: str = BOB, state: dict[str, Any] | None = None) -> Conductor:
     """A conductor, with one job that runs."""
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     conductor.start_job(agent, job_id=JOB, state=state)
     return conductor
 
@@ -52,7 +52,7 @@ def saved(conductor: Conductor, job_id: str = JOB) -> dict[str, Any]:
         return dict(state.data)
 
 
-def change(conductor: Conductor, act: Callable[[State], object]) -> None:
+def change(conductor: Conductor, act: Callable[[TaskState], object]) -> None:
     """A whole checkpoint."""
     with conductor.checkpoint(JOB) as state:
         act(state)
@@ -331,7 +331,7 @@ def test_a_checkpoint_that_fails_inside_saves_neither(store: Store) -> None:
     task = asked(conductor)
     before = everything(store)
 
-    def work_and_break(state: State) -> None:
+    def work_and_break(state: TaskState) -> None:
         state.data["step"] = 2
         state.inbox.complete_task(task.task_id)
         raise ZeroDivisionError
@@ -348,7 +348,7 @@ def test_a_state_that_is_no_json_saves_neither(store: Store, value: Any) -> None
     task = asked(conductor)
     before = everything(store)
 
-    def work(state: State) -> None:
+    def work(state: TaskState) -> None:
         state.data["step"] = value
         state.inbox.complete_task(task.task_id)
 
@@ -389,7 +389,7 @@ def test_a_checkpoint_is_overtaken_also_in_what_it_did_not_touch(store: Store) -
     conductor = at_work(store, state={"step": 1})
     mine, other = asked(conductor), asked(conductor)
 
-    def work(state: State) -> None:
+    def work(state: TaskState) -> None:
         conductor.cancel(other.task_id, agent=ANN)
         state.data["step"] = 2
         state.inbox.complete_task(mine.task_id)
@@ -402,7 +402,7 @@ def test_a_checkpoint_is_overtaken_also_in_what_it_did_not_touch(store: Store) -
 def test_of_two_checkpoints_the_first_wins_and_the_second_is_told(store: Store) -> None:
     conductor = at_work(store, state={"step": 1})
 
-    def overtaken(slow: State) -> None:
+    def overtaken(slow: TaskState) -> None:
         slow.data["step"] = "slow"
         change(conductor, lambda fast: fast.data.update(step="fast"))
 

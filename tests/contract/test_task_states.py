@@ -10,10 +10,10 @@ import pytest
 
 from postroom.core import clock as time
 from postroom.core.errors import Conflict, InvalidInput, LeaseLost, NotFound, Refusal
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from postroom.tasks import Conductor
 from tests.conftest import Clock
-from tests.contract.task_scenes import (
+from tests.contract.task_data import (
     ANN,
     BOB,
     CID,
@@ -25,11 +25,11 @@ from tests.contract.task_scenes import (
     asked,
     at,
     brought,
+    conductor_with_agents,
     everything,
     held,
     ids,
     lapsed,
-    office,
     result_of,
     results_of,
     status_in,
@@ -65,7 +65,7 @@ CELLS = [pytest.param(state, verb, id=f"{verb} of {state}") for state in STATES 
 
 @pytest.mark.parametrize(("state", "verb"), CELLS)
 def test_each_verb_in_each_state_does_what_the_table_says(store: Store, clock: Clock, state: str, verb: str) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task_id = brought(conductor, clock, state).task_id
     assert status_of(conductor, task_id) == status_in(state)
     before = everything(store)
@@ -85,7 +85,7 @@ def test_each_verb_in_each_state_does_what_the_table_says(store: Store, clock: C
 @pytest.mark.parametrize("verb", ["accept", *ENDING])
 @pytest.mark.parametrize("state", ENDED)
 def test_the_first_end_wins_and_the_second_is_told_which_it_was(store: Store, clock: Clock, state: str, verb: str) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     scene = brought(conductor, clock, state)
     with pytest.raises(Conflict) as refused:
         VERBS[verb](conductor, scene.task_id)
@@ -96,7 +96,7 @@ def test_the_first_end_wins_and_the_second_is_told_which_it_was(store: Store, cl
 
 @each_verb
 def test_an_id_never_given_is_not_found(store: Store, act: Act) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     asked(conductor)
     before = everything(store)
     with pytest.raises(NotFound):
@@ -118,7 +118,7 @@ STRANGERS: dict[str, Act] = {
 @pytest.mark.parametrize("state", OPEN)
 @pytest.mark.parametrize("act", STRANGERS.values(), ids=STRANGERS.keys())
 def test_whose_task_it_is_not_cannot_move_it(store: Store, clock: Clock, act: Act, state: str) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task_id = brought(conductor, clock, state).task_id
     before = everything(store)
     with pytest.raises(InvalidInput):
@@ -130,7 +130,7 @@ def test_whose_task_it_is_not_cannot_move_it(store: Store, clock: Clock, act: Ac
 
 
 def test_a_completed_task_has_its_artifacts_and_its_times(store: Store, clock: Clock) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     scene = held(conductor)
     clock.advance(5)
     artifacts = {"review": "ünï\n## fine", "files": [{"path": "a"}, None, 1.5]}
@@ -141,7 +141,7 @@ def test_a_completed_task_has_its_artifacts_and_its_times(store: Store, clock: C
 
 
 def test_a_failed_task_has_its_reason(store: Store, clock: Clock) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor)
     told = conductor.fail(task.task_id, "it broke\nbadly", agent=BOB)
     assert (told.status, told.reason, told.artifacts, told.ended_at) == ("failed", "it broke\nbadly", None, at(clock))
@@ -149,7 +149,7 @@ def test_a_failed_task_has_its_reason(store: Store, clock: Clock) -> None:
 
 
 def test_a_cancelled_task_has_failed_with_a_code_and_the_reason(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor)
     told = conductor.cancel(task.task_id, agent=ANN, reason="not wanted")
     assert (told.status, told.reason_code) == ("failed", "cancelled")
@@ -158,7 +158,7 @@ def test_a_cancelled_task_has_failed_with_a_code_and_the_reason(store: Store) ->
 
 
 def test_a_failure_must_say_why(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor)
     with pytest.raises(InvalidInput):
         conductor.fail(task.task_id, "  ", agent=BOB)
@@ -178,7 +178,7 @@ BAD_ARTIFACTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("artifacts", BAD_ARTIFACTS.values(), ids=BAD_ARTIFACTS.keys())
 def test_artifacts_that_are_no_json_object_or_too_big_are_refused(store: Store, artifacts: Any) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     scene = held(conductor)
     before = everything(store)
     with pytest.raises(InvalidInput) as refused:
@@ -191,10 +191,10 @@ def test_artifacts_that_are_no_json_object_or_too_big_are_refused(store: Store, 
 
 
 def test_a_lease_that_runs_out_gives_the_task_back_and_counts_the_attempt(store: Store, clock: Clock) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     conductor.start_job(BOB, job_id="j1")
     scene = held(conductor, lease_seconds=60)
-    clock.instant += 60 * time.SECOND - 1
+    clock.instant += 60 * time.MICROSECONDS_PER_SECOND - 1
     assert (status_of(conductor, scene.task_id), ids(conductor.pending("j1"))) == ("accepted", [])
     clock.instant += 1
     told = conductor.get(scene.task_id)
@@ -204,7 +204,7 @@ def test_a_lease_that_runs_out_gives_the_task_back_and_counts_the_attempt(store:
 
 
 def test_a_lease_lasts_900_seconds_unless_asked_otherwise(store: Store, clock: Clock) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor)
     conductor.accept(task.task_id, agent=BOB)
     clock.advance(899)
@@ -214,7 +214,7 @@ def test_a_lease_lasts_900_seconds_unless_asked_otherwise(store: Store, clock: C
 
 
 def test_the_third_lease_that_runs_out_is_the_last_and_the_source_is_told(store: Store, clock: Clock) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor)
     for attempt in range(3):
         assert conductor.accept(task.task_id, agent=BOB, lease_seconds=10).task.attempt == attempt
@@ -234,7 +234,7 @@ AFTERWARDS = ["accepted again", "lapsed again", "completed by another"]
 @pytest.mark.parametrize("state", AFTERWARDS)
 @pytest.mark.parametrize("verb", ["complete", "fail"])
 def test_who_was_replaced_cannot_speak_for_the_task(store: Store, clock: Clock, verb: str, state: str) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor)
     old = lapsed(conductor, clock, task.task_id)
     new = conductor.accept(task.task_id, agent=BOB, lease_seconds=60).lease_token
@@ -251,7 +251,7 @@ def test_who_was_replaced_cannot_speak_for_the_task(store: Store, clock: Clock, 
 
 
 def test_who_is_late_and_was_not_replaced_may_still_bring_the_result(store: Store, clock: Clock) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor)
     token = lapsed(conductor, clock, task.task_id)
     assert status_of(conductor, task.task_id) == "pending"
@@ -262,7 +262,7 @@ def test_who_is_late_and_was_not_replaced_may_still_bring_the_result(store: Stor
 @pytest.mark.parametrize("token", ["", "invented"])
 @pytest.mark.parametrize("state", OPEN)
 def test_a_token_that_was_never_given_out_is_refused(store: Store, clock: Clock, state: str, token: str) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     scene = brought(conductor, clock, state)
     with pytest.raises(LeaseLost):
         conductor.complete(scene.task_id, agent=BOB, lease_token=token)
@@ -270,7 +270,7 @@ def test_a_token_that_was_never_given_out_is_refused(store: Store, clock: Clock,
 
 
 def test_two_accepts_have_two_tokens_and_the_second_counts(store: Store, clock: Clock) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor)
     tokens = [lapsed(conductor, clock, task.task_id), conductor.accept(task.task_id, agent=BOB).lease_token]
     assert len(set(tokens)) == 2
@@ -279,7 +279,7 @@ def test_two_accepts_have_two_tokens_and_the_second_counts(store: Store, clock: 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "soon"])
 def test_a_lease_of_no_sensible_length_is_refused(store: Store, seconds: Any) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor)
     with pytest.raises(InvalidInput):
         conductor.accept(task.task_id, agent=BOB, lease_seconds=seconds)
@@ -291,15 +291,15 @@ def test_a_lease_of_no_sensible_length_is_refused(store: Store, seconds: Any) ->
 
 @pytest.mark.parametrize("state", ["pending", "accepted", "returned", "routed"])
 def test_a_deadline_that_passes_fails_the_task_as_of_then(store: Store, clock: Clock, state: str) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     if state == "routed":
         conductor.start_job(BOB)
     task = asked(conductor, deadline_seconds=60)
     if state in ("accepted", "returned"):
         conductor.accept(task.task_id, agent=BOB, lease_seconds=900 if state == "accepted" else 10)
-    clock.instant += 60 * time.SECOND - 1
+    clock.instant += 60 * time.MICROSECONDS_PER_SECOND - 1
     assert status_of(conductor, task.task_id) == status_in("pending" if state == "routed" else state)
-    clock.instant += 1 + 1000 * time.SECOND
+    clock.instant += 1 + 1000 * time.MICROSECONDS_PER_SECOND
     told = conductor.get(task.task_id)
     assert (told.status, told.reason_code, told.ended_at) == ("failed", "deadline", task.deadline)
     assert result_of(conductor, task.task_id).reason_code == "deadline"
@@ -307,7 +307,7 @@ def test_a_deadline_that_passes_fails_the_task_as_of_then(store: Store, clock: C
 
 
 def test_what_falls_due_falls_due_in_its_order_however_late_one_looks(store: Store, clock: Clock) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     late, early = (asked(conductor, deadline_seconds=seconds) for seconds in (25, 5))
     for task in (late, early):
         conductor.accept(task.task_id, agent=BOB, lease_seconds=10)
@@ -318,7 +318,7 @@ def test_what_falls_due_falls_due_in_its_order_however_late_one_looks(store: Sto
 
 @pytest.mark.parametrize("ending", ["completed", "failed", "cancelled"])
 def test_a_deadline_has_nothing_to_say_of_what_has_ended(store: Store, clock: Clock, ending: str) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor, deadline_seconds=5)
     VERBS[{"completed": "complete", "failed": "fail", "cancelled": "cancel"}[ending]](conductor, task.task_id)
     before = everything(store)
@@ -328,7 +328,7 @@ def test_a_deadline_has_nothing_to_say_of_what_has_ended(store: Store, clock: Cl
 
 @pytest.mark.parametrize("verb", ["accept", *ENDING])
 def test_whoever_comes_after_the_deadline_is_told_so(store: Store, clock: Clock, verb: str) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor, deadline_seconds=5)
     clock.advance(5)
     with pytest.raises(Conflict):
@@ -341,7 +341,7 @@ def test_whoever_comes_after_the_deadline_is_told_so(store: Store, clock: Clock,
 
 @pytest.mark.parametrize("state", ENDED)
 def test_every_end_comes_home_once_as_a_result(store: Store, clock: Clock, state: str) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     conductor.start_job(ANN, job_id="a1")
     task = conductor.get(brought(conductor, clock, state).task_id)
     clock.advance(1_000_000)
@@ -355,7 +355,7 @@ def test_every_end_comes_home_once_as_a_result(store: Store, clock: Clock, state
 
 
 def test_a_result_is_acknowledged_by_whom_it_is_for(store: Store, clock: Clock) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     conductor.start_job(ANN, job_id="a1")
     result = answered(conductor)
     told = conductor.acknowledge(result.task_id, agent=ANN)
@@ -367,7 +367,7 @@ def test_a_result_is_acknowledged_by_whom_it_is_for(store: Store, clock: Clock) 
 
 @pytest.mark.parametrize("agent", [BOB, CID])
 def test_a_result_is_not_acknowledged_by_others(store: Store, agent: str) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     result = answered(conductor)
     before = everything(store)
     with pytest.raises(InvalidInput):
@@ -379,7 +379,7 @@ def test_a_result_is_not_acknowledged_by_others(store: Store, agent: str) -> Non
 @pytest.mark.parametrize("agent", [ANN, BOB])
 @pytest.mark.parametrize("verb", ["complete", "fail", "cancel"])
 def test_a_result_is_never_answered_by_anyone(store: Store, verb: str, agent: str, seen: bool) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     result = answered(conductor)
     if seen:
         conductor.acknowledge(result.task_id, agent=ANN)
@@ -395,7 +395,7 @@ def test_a_result_is_never_answered_by_anyone(store: Store, verb: str, agent: st
 
 
 def test_a_result_acknowledged_twice_is_acknowledged_once(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     result = answered(conductor)
     conductor.acknowledge(result.task_id, agent=ANN)
     before = everything(store)
@@ -404,14 +404,14 @@ def test_a_result_acknowledged_twice_is_acknowledged_once(store: Store) -> None:
 
 
 def test_a_result_waits_for_ever(store: Store, clock: Clock) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     result = answered(conductor, deadline_seconds=60)
     clock.advance(100_000_000)
     assert status_of(conductor, result.task_id) == "pending"
 
 
 def test_a_result_does_not_count_as_a_task_that_its_job_accepted(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     conductor.start_job(ANN, job_id="a1")
     for _ in range(10):  # asking again and again is no cycle
         task = asked(conductor, source_job_id="a1")
@@ -421,7 +421,7 @@ def test_a_result_does_not_count_as_a_task_that_its_job_accepted(store: Store) -
 
 
 def test_a_chain_of_two_brings_each_result_to_whom_it_belongs(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     jobs = {name: conductor.start_job(name).job_id for name in (ANN, BOB, CID)}
     outer = asked(conductor, source_job_id=jobs[ANN])
     conductor.begin_sheet(jobs[BOB])

@@ -10,12 +10,12 @@ import pytest
 import postroom
 from postroom import work
 from postroom.core.errors import Conflict, InvalidInput, NotFound
-from postroom.core.records import Attachment
-from postroom.store.port import Store
+from postroom.core.records.work import Attachment
+from postroom.store.interface import Store
 from postroom.tasks import Conductor
 from tests.conftest import Clock
-from tests.contract.sleeping import LONG, Sleeper
-from tests.contract.task_scenes import (
+from tests.contract.blocking_store import LONG, BlockingStore
+from tests.contract.task_data import (
     ANN,
     BOB,
     CID,
@@ -24,9 +24,9 @@ from tests.contract.task_scenes import (
     answered,
     asked,
     brought,
+    conductor_with_agents,
     everything,
     ids,
-    office,
     result_of,
     results_of,
     status_of,
@@ -45,7 +45,7 @@ each_end = pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
 
 def opened(store: Store, description: str = "Review module X\nand all of its tests") -> tuple[Conductor, str, str]:
     """A task with a thread, which its target has claimed."""
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor, description)
     thread_id = conductor.open_thread(task.task_id, agent=BOB)
     work.claim(store, thread_id, agent=BOB)
@@ -56,20 +56,20 @@ def opened(store: Store, description: str = "Review module X\nand all of its tes
 
 
 def test_a_thread_is_opened_from_who_asked_to_who_is_asked(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor, "Review module X\nand all of its tests")
     thread_id = conductor.open_thread(task.task_id, agent=BOB)
     thread = work.show(store, thread_id).thread
     assert (thread.created_by, thread.assigned_to, thread.subject, thread.status) == (ANN, BOB, "Review module X", "pending")
     assert conductor.get(task.task_id).thread_id == thread_id
-    assert "and all of its tests" in json.dumps(work.show(store, thread_id).plain())
+    assert "and all of its tests" in json.dumps(work.show(store, thread_id).to_json())
     claimed = work.take(store, agent=BOB)
     assert claimed is not None
     assert claimed.thread.thread_id == thread_id
 
 
 def test_a_task_has_one_thread_however_often_it_is_opened(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor)
     thread_id = conductor.open_thread(task.task_id, agent=BOB)
     try:
@@ -158,7 +158,7 @@ def test_settling_again_changes_nothing(store: Store) -> None:
 def test_a_thread_that_ends_after_its_task_changes_nothing(
     store: Store, clock: Clock, how: str, end: Callable[[Store, str], object]
 ) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor, deadline_seconds=60)
     thread_id = conductor.open_thread(task.task_id, agent=BOB)
     work.claim(store, thread_id, agent=BOB, lease_seconds=1000)
@@ -178,7 +178,7 @@ def test_a_thread_that_ends_after_its_task_changes_nothing(
 
 @pytest.mark.parametrize(("moment", "status"), [(10, "completed"), (100, "failed")])
 def test_of_a_thread_and_a_deadline_the_earlier_wins_however_late_one_looks(store: Store, clock: Clock, moment: int, status: str) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor, deadline_seconds=60)
     thread_id = conductor.open_thread(task.task_id, agent=BOB)
     work.claim(store, thread_id, agent=BOB)
@@ -199,7 +199,7 @@ def test_a_thread_that_only_makes_progress_leaves_its_task_open(store: Store) ->
 
 @pytest.mark.parametrize("how", ["the sheet ends", "the sheet dies", "the job ends", "much time passes"])
 def test_a_task_that_a_thread_works_on_is_given_to_nobody_else(store: Store, clock: Clock, how: str) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     conductor.start_job(BOB, job_id="b1")
     task = asked(conductor)
     sheet = conductor.begin_sheet("b1", lease_seconds=60)
@@ -220,7 +220,7 @@ def test_a_task_that_a_thread_works_on_is_given_to_nobody_else(store: Store, clo
 
 
 def test_threads_that_belong_to_no_task_are_let_be(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor)
     stranger = work.send(store, sender=ANN, to=BOB, subject="Something else", task_id=task.task_id).thread.thread_id
     work.claim(store, stranger, agent=BOB)
@@ -231,7 +231,7 @@ def test_threads_that_belong_to_no_task_are_let_be(store: Store) -> None:
 
 @pytest.mark.parametrize("agent", [ANN, CID])
 def test_a_thread_is_opened_only_by_who_is_asked(store: Store, agent: str) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor)
     with pytest.raises(InvalidInput):
         conductor.open_thread(task.task_id, agent=agent)
@@ -240,7 +240,7 @@ def test_a_thread_is_opened_only_by_who_is_asked(store: Store, agent: str) -> No
 
 @pytest.mark.parametrize("state", ENDED)
 def test_a_task_that_has_ended_opens_no_thread(store: Store, clock: Clock, state: str) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task_id = brought(conductor, clock, state).task_id
     with pytest.raises(Conflict):
         conductor.open_thread(task_id, agent=BOB)
@@ -248,7 +248,7 @@ def test_a_task_that_has_ended_opens_no_thread(store: Store, clock: Clock, state
 
 
 def test_neither_a_result_nor_an_unknown_id_opens_a_thread(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     with pytest.raises(InvalidInput):
         conductor.open_thread(answered(conductor).task_id, agent=ANN)
     with pytest.raises(NotFound):
@@ -277,16 +277,16 @@ def live(place: str) -> Iterator[Store]:
     store.close()
 
 
-Make = Callable[..., Sleeper]
+Make = Callable[..., BlockingStore]
 
 
 @pytest.fixture
 def sleeper(place: str) -> Iterator[Make]:
     """Another connection to the same store, for whoever sleeps."""
-    made: list[Sleeper] = []
+    made: list[BlockingStore] = []
 
-    def make(*acts: Callable[[], object]) -> Sleeper:
-        made.append(Sleeper(postroom.open(place), *acts))
+    def make(*acts: Callable[[], object]) -> BlockingStore:
+        made.append(BlockingStore(postroom.open(place), *acts))
         return made[-1]
 
     yield make
@@ -296,19 +296,19 @@ def sleeper(place: str) -> Iterator[Make]:
 
 @pytest.mark.parametrize("state", ENDED)
 def test_a_wait_for_what_has_ended_is_over_at_once(store: Store, clock: Clock, state: str) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task_id = brought(conductor, clock, state).task_id
     assert conductor.wait(task_id, timeout_seconds=LONG) == conductor.get(task_id)
 
 
 def test_a_wait_ends_with_its_time_whatever_state_the_task_is_in(store: Store, clock: Clock) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     for state in OPEN:
         assert conductor.wait(brought(conductor, clock, state).task_id, timeout_seconds=0.01) is None
 
 
 def test_a_waiter_is_woken_when_its_task_ends(live: Store, sleeper: Make) -> None:
-    conductor = office(live)
+    conductor = conductor_with_agents(live)
     task = asked(conductor)
     asleep = sleeper(lambda: conductor.complete(task.task_id, agent=BOB, artifacts={"x": 1}))
     told = Conductor(asleep).wait(task.task_id, timeout_seconds=LONG)
@@ -317,7 +317,7 @@ def test_a_waiter_is_woken_when_its_task_ends(live: Store, sleeper: Make) -> Non
 
 
 def test_a_waiter_sleeps_on_when_another_task_ends(live: Store, sleeper: Make) -> None:
-    conductor = office(live)
+    conductor = conductor_with_agents(live)
     task, other = asked(conductor), asked(conductor)
     asleep = sleeper(lambda: conductor.complete(other.task_id, agent=BOB))
     assert Conductor(asleep).wait(task.task_id, timeout_seconds=0.3) is None
@@ -333,7 +333,7 @@ def test_a_waiter_is_woken_when_the_thread_of_its_task_ends(live: Store, sleeper
 
 
 def test_a_waiter_wakes_by_itself_at_the_deadline(live: Store, sleeper: Make) -> None:
-    task = asked(office(live), deadline_seconds=0.2)
+    task = asked(conductor_with_agents(live), deadline_seconds=0.2)
     asleep = sleeper()
     told = Conductor(asleep).wait(task.task_id, timeout_seconds=LONG)
     assert told is not None
@@ -342,7 +342,7 @@ def test_a_waiter_wakes_by_itself_at_the_deadline(live: Store, sleeper: Make) ->
 
 
 def test_a_waiter_wakes_by_itself_when_the_last_lease_runs_out(live: Store, sleeper: Make) -> None:
-    conductor, asleep = office(live), sleeper()
+    conductor, asleep = conductor_with_agents(live), sleeper()
     task = asked(conductor)
     for _ in range(2):
         job = conductor.start_job(BOB)
@@ -356,7 +356,7 @@ def test_a_waiter_wakes_by_itself_when_the_last_lease_runs_out(live: Store, slee
 
 
 def test_a_wait_for_nothing_there_or_for_no_sensible_time_is_refused(store: Store) -> None:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     task = asked(conductor)
     with pytest.raises(NotFound):
         conductor.wait("00000000-0000-4000-8000-000000000000")

@@ -8,9 +8,9 @@ import pytest
 
 from postroom import work
 from postroom.core.errors import InvalidInput
-from postroom.core.records import Attachment
-from postroom.store.port import Store
-from tests.contract.scenes import asking, everything, held, last_message, sent, thread_of
+from postroom.core.records.work import Attachment
+from postroom.store.interface import Store
+from tests.contract.thread_data import asking, everything, held, last_message, sent, thread_of
 
 TEXTS = {
     "emoji": "👩🏽‍💻 builds 🏗️ and 🇪🇺",
@@ -65,7 +65,9 @@ def test_five_megabytes_pass_whole(store: Store, character: str) -> None:
     thread_id = work.send(store, sender="leader", to="builder", subject="S", body=body).thread.thread_id
     work.claim(store, thread_id, agent="builder")
     work.done(store, thread_id, agent="builder", body=body)
-    assert [message.body == body for message in work.show(store, thread_id).messages] == [True, True]
+    shown = work.show(store, thread_id)
+    assert shown.first_message is not None
+    assert [message.body == body for message in (shown.first_message, *shown.messages)] == [True, True]
 
 
 def test_a_long_summary_and_a_large_payload_pass_whole(store: Store) -> None:

@@ -13,9 +13,9 @@ import pytest
 import postroom
 from postroom import mail, work
 from postroom.core.errors import WrongVersion
-from postroom.store.migrations import scripts
-from postroom.store.sqlite.engine import APPLICATION
-from postroom.store.sqlite.schema import split
+from postroom.store.migrations import read_scripts
+from postroom.store.sqlite.engine import APPLICATION_ID
+from postroom.store.sqlite.schema import split_statements
 from tests.postgres_server import Postgres
 
 THREAD = (
@@ -27,11 +27,11 @@ THREAD = (
 @pytest.fixture
 def first_version(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
     """A store as version 1 made it, with a thread in it."""
-    script = dict(scripts(engine))[1]
+    script = dict(read_scripts(engine))[1]
     if engine == "sqlite":
         with closing(sqlite3.connect(tmp_path / "old.db", isolation_level=None)) as file:
             file.execute("PRAGMA journal_mode=WAL")
-            for statement in (*split(script), f"PRAGMA application_id={APPLICATION}", "PRAGMA user_version=1", THREAD):
+            for statement in (*split_statements(script), f"PRAGMA application_id={APPLICATION_ID}", "PRAGMA user_version=1", THREAD):
                 file.execute(statement)
         yield str(tmp_path / "old.db")
         return

@@ -11,14 +11,14 @@ import pytest
 
 from postroom import work
 from postroom.core.errors import InvalidInput, InvalidState, LeaseHeld, LeaseLost, NotFound
-from postroom.store.port import Store
-from tests.contract.scenes import asking, ended, everything, held, latest, lease_of, sent, status_of
-from tests.contract.sleeping import LONG, Sleeper, eventually
+from postroom.store.interface import Store
+from tests.contract.blocking_store import LONG, BlockingStore, eventually
+from tests.contract.thread_data import asking, ended, everything, held, latest, lease_of, sent, status_of
 
 pytestmark = pytest.mark.travels("http", "unix", "ws")
 SHORT = 0.05
 ROOT = Path(__file__).parents[2]
-Make = Callable[..., Sleeper]
+Make = Callable[..., BlockingStore]
 
 
 @pytest.fixture
@@ -30,10 +30,10 @@ def live(connect: Callable[[], Store]) -> Store:
 @pytest.fixture
 def sleeper(connect: Callable[[], Store]) -> Iterator[Make]:
     """Another connection to the same store, for whoever sleeps."""
-    opened: list[Sleeper] = []
+    opened: list[BlockingStore] = []
 
-    def make(*acts: Callable[[], object]) -> Sleeper:
-        opened.append(Sleeper(connect(), *acts))
+    def make(*acts: Callable[[], object]) -> BlockingStore:
+        opened.append(BlockingStore(connect(), *acts))
         return opened[-1]
 
     yield make
@@ -243,8 +243,8 @@ def test_a_wait_for_what_is_not_there_is_refused(live: Store) -> None:
 WAITER = """
 import sys, postroom
 from postroom import work
-from tests.contract.sleeping import Sleeper
-store = Sleeper(postroom.open(sys.argv[1]), lambda: print("ASLEEP", flush=True))
+from tests.contract.blocking_store import BlockingStore
+store = BlockingStore(postroom.open(sys.argv[1]), lambda: print("ASLEEP", flush=True))
 print(eval(sys.argv[2]), flush=True)
 store.close()
 """

@@ -8,16 +8,16 @@ import pytest
 
 from postroom import work
 from postroom.core.errors import InvalidInput
-from postroom.core.records import Activity
-from postroom.store.port import Store
-from tests.contract.scenes import asking, ended, events, held, latest, sent
-from tests.contract.sleeping import LONG, Sleeper
+from postroom.core.records.work import WatchResult
+from postroom.store.interface import Store
+from tests.contract.blocking_store import LONG, BlockingStore
+from tests.contract.thread_data import asking, ended, events, held, latest, sent
 
 pytestmark = pytest.mark.travels("http", "unix", "ws")
 SHORT = 0.05
 
 
-def seen(activity: Activity) -> list[str]:
+def seen(activity: WatchResult) -> list[str]:
     return [event.event_type for event in activity.events]
 
 
@@ -28,7 +28,7 @@ def test_without_a_cursor_a_watch_starts_now(store: Store) -> None:
 
 
 def test_a_watch_wakes_for_what_happens_meanwhile(store: Store, connect: Callable[[], Store]) -> None:
-    with Sleeper(connect(), lambda: sent(store)) as sleeper:
+    with BlockingStore(connect(), lambda: sent(store)) as sleeper:
         activity = work.watch(sleeper, timeout_seconds=LONG)
     assert (activity.woke, seen(activity), activity.next_event_id) == (True, ["thread.created"], latest(store))
     assert list(activity.events) == events(store)

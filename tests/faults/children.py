@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.cli import warm
+from tests.cli import fork_client
 
 ROOT = Path(__file__).parents[2]
 LONG = 60.0
@@ -22,14 +22,14 @@ def say(*words):
 """
 
 
-class Child:
+class BarrierProcess:
     """A Python program that says READY when it stands at the barrier."""
 
     def __init__(self, program: str, *arguments: object) -> None:
         listens, tells = os.pipe()
         hears, says = os.pipe()
         self.stdin, self.stdout = open(tells, "w"), open(hears)  # noqa: SIM115 # closed with the child
-        self.process = warm.python(PREAMBLE + program, *map(str, arguments), cwd=ROOT, stdin=listens, stdout=says)
+        self.process = fork_client.python(PREAMBLE + program, *map(str, arguments), cwd=ROOT, stdin=listens, stdout=says)
         os.close(listens)
         os.close(says)
 

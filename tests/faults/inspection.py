@@ -9,10 +9,10 @@ from contextlib import closing
 
 from psycopg.errors import LockNotAvailable
 
-from postroom.store.postgres.address import parse
-from postroom.store.postgres.driver import connect
-from postroom.store.sqlite import turnstile
-from tests.contract.sleeping import eventually
+from postroom.store.postgres.connection_url import parse_url
+from postroom.store.postgres.driver import open_connection
+from postroom.store.sqlite import writer_queue
+from tests.contract.blocking_store import eventually
 
 TABLES = ("threads", "messages", "leases", "artifacts", "events", "agents", "reads", "sqlite_sequence")
 
@@ -37,7 +37,7 @@ def assert_no_lock(place: str) -> None:
 
 
 def _server_is_free(place: str) -> bool:
-    with closing(connect(parse(place))) as connection:
+    with closing(open_connection(parse_url(place))) as connection:
         try:
             connection.execute("BEGIN")
             connection.execute("SELECT 1 FROM threads FOR UPDATE NOWAIT")
@@ -52,7 +52,7 @@ def _server_is_free(place: str) -> bool:
 def assert_no_ticket(place: str) -> None:
     file = os.open(place + ".lock", os.O_RDWR | os.O_CREAT)
     try:
-        turnstile._lock(file, fcntl.F_WRLCK, 0, 0)  # to the end of the file, and beyond
+        writer_queue._set_lock(file, fcntl.F_WRLCK, 0, 0)  # to the end of the file, and beyond
     finally:
         os.close(file)
 
@@ -83,7 +83,7 @@ CONTRADICTIONS = {
 def assert_sound(place: str) -> None:
     """The file is intact, and what it says does not contradict itself."""
     if "://" in place:
-        with closing(connect(parse(place))) as server:
+        with closing(open_connection(parse_url(place))) as server:
             rows = {what: server.execute(query).fetchone() for what, query in CONTRADICTIONS.items()}
         assert {what: row[0] for what, row in rows.items() if row} == dict.fromkeys(CONTRADICTIONS, 0)
         return

@@ -22,13 +22,13 @@ from typing import Any
 import postroom
 from postroom import mail
 from postroom.core.errors import DeliveryLost, InvalidState
-from postroom.core.letters import Delivery
-from postroom.store.port import Store
-from postroom.store.postgres.address import parse
-from postroom.store.postgres.driver import connect
-from tests.contract.sleeping import Sleeper
+from postroom.core.records.mail import Delivery
+from postroom.store.interface import Store
+from postroom.store.postgres.connection_url import parse_url
+from postroom.store.postgres.driver import open_connection
+from tests.contract.blocking_store import BlockingStore
 from tests.faults import inspection
-from tests.faults.children import LONG, Child
+from tests.faults.children import LONG, BarrierProcess
 
 BOX = "box"
 KILLED = -signal.SIGKILL
@@ -37,7 +37,7 @@ AT_MOST = 40  # pending messages that an endless producer lets pile up
 Say = Callable[..., None]
 
 
-class Nursery(Child):
+class MailProcesses(BarrierProcess):
     """The test's end of it."""
 
     PROGRAM = "from tests.faults import mail_children\nmail_children.nursery(*sys.argv[1:])"
@@ -160,7 +160,7 @@ CONTRADICTIONS = {
 def assert_sound(place: str) -> None:
     """The file is intact, and what it says of mail does not contradict itself."""
     if "://" in place:
-        with closing(connect(parse(place))) as server:
+        with closing(open_connection(parse_url(place))) as server:
             rows = {what: server.execute(query).fetchone() for what, query in CONTRADICTIONS.items()}
         found = {what: row[0] for what, row in rows.items() if row}
     else:
@@ -175,7 +175,7 @@ def everything(place: str) -> dict[str, list[tuple[object, ...]]]:
     """Every row of every table."""
     if "://" not in place:
         return inspection.dump(place)
-    with closing(connect(parse(place))) as server:
+    with closing(open_connection(parse_url(place))) as server:
         names = server.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()").fetchall()
         return {name: sorted(server.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for (name,) in names}
 
@@ -249,7 +249,7 @@ def endless_consumer(place: str, say: Say, name: str) -> None:
 
 def waiter(place: str, say: Say, name: str) -> None:
     """Says when it goes to sleep; takes one, and ends."""
-    with Sleeper(postroom.open(place), lambda: say("asleep", name)) as store:
+    with BlockingStore(postroom.open(place), lambda: say("asleep", name)) as store:
         got = mail.wait(store, BOX, timeout_seconds=LONG, receiver=name)
         say("got", "nothing" if got is None else got.message.msg_id, name)
         if got is not None:

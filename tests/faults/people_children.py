@@ -15,10 +15,10 @@ from typing import Any
 import postroom
 from postroom import people
 from postroom.core.errors import NotFound
-from postroom.store.port import Store
-from tests.contract.people_scenes import USER, Plain, id_of, inbox
+from postroom.store.interface import Store
+from tests.contract.people_data import USER, Plain, id_of, inbox
 from tests.faults import mail_children
-from tests.faults.children import Child
+from tests.faults.children import BarrierProcess
 from tests.faults.mail_children import Say
 
 # Each line that it is told is a Python expression to be run at once; it says what came of it.
@@ -37,48 +37,48 @@ for line in sys.stdin:
 
 
 @contextmanager
-def racers(place: str, names: list[str]) -> Iterator[list[Child]]:
+def racers(place: str, names: list[str]) -> Iterator[list[BarrierProcess]]:
     with ExitStack() as stack:
-        children = [stack.enter_context(Child(RACER, place, name)) for name in names]
+        children = [stack.enter_context(BarrierProcess(RACER, place, name)) for name in names]
         for child in children:
             child.ready()
         yield children
 
 
-class Nursery(mail_children.Nursery):
+class PeopleProcesses(mail_children.MailProcesses):
     """The test's end of it."""
 
     PROGRAM = "from tests.faults import people_children\npeople_children.nursery(*sys.argv[1:])"
 
 
-# Looking at a twin
+# Looking at a mirror
 
 
-def twin_of(store: Store) -> Path:
-    assert store.data is not None
-    return Path(store.data) / "inbox" / "entries.jsonl"
+def mirror_of(store: Store) -> Path:
+    assert store.data_folder is not None
+    return Path(store.data_folder) / "inbox" / "entries.jsonl"
 
 
 def lines(store: Store) -> list[bytes]:
     """Its lines, whole."""
-    content = twin_of(store).read_bytes()
+    content = mirror_of(store).read_bytes()
     assert content == b"" or content.endswith(b"\n")
     return content.split(b"\n")[:-1]
 
 
 def as_line(entry: Plain) -> Plain:
-    """The twin's line of an entry."""
+    """The mirror's line of an entry."""
     line: Plain = {name: entry[name] for name in ("id", "ts", "workspaceId", "workspaceLabel", "docs", "comments") if name in entry}
     return {**line, "kind": "question"} if entry["kind"] == "question" else line
 
 
 def sync(store: Store) -> None:
-    assert store.data is not None
-    people.Twin(store, store.data).sync()
+    assert store.data_folder is not None
+    people.EntriesMirror(store, store.data_folder).sync()
 
 
 def assert_exact(store: Store, **wanted: Any) -> None:
-    """The twin tells what the inbox does: one line an entry, and nothing else."""
+    """The mirror tells what the inbox does: one line an entry, and nothing else."""
     entries = inbox(store, **wanted)
     told = {entry["id"]: as_line(entry) for entry in entries}
     theirs = {entry["id"] for entry in entries if entry["door"] == "file"}  # lines of others stay, without what defaults to empty

@@ -10,10 +10,10 @@ import pytest
 
 from postroom import work
 from postroom.core.errors import StoreTrouble
-from postroom.core.records import Attachment
+from postroom.core.records.work import Attachment
 from postroom.store.sqlite.engine import SqliteStore
 from tests.conftest import Clock
-from tests.contract.scenes import asking, held, latest, sent
+from tests.contract.thread_data import asking, held, latest, sent
 from tests.faults.inspection import assert_no_lock, assert_sound, dump
 
 
@@ -44,7 +44,7 @@ INTERRUPTIONS = {
 }
 
 
-class Cutting:
+class FailingConnection:
     """A real connection of which the nth statement fails."""
 
     def __init__(self, connection: Any, nth: int, how: How) -> None:
@@ -116,7 +116,7 @@ WRITES: dict[str, tuple[Prepare, Act]] = {
     "done_and_take": (two, lambda s, t: work.done_and_take(s, t, agent="builder", summary="S")),
     "fail": (holding, lambda s, t: work.fail(s, t, agent="builder", summary="S", artifacts=FILES)),
     "cancel": (holding, lambda s, t: work.cancel(s, t, agent="leader", reason="S", artifacts=FILES)),
-    "take_back": (question, lambda s, t: work.take_back(s, t, person="user", reason="S")),
+    "revoke_lease": (question, lambda s, t: work.revoke_lease(s, t, person="user", reason="S")),
     "mark_read": (pending, lambda s, t: work.mark_read(s, t, agent="builder", event_id=1)),
     "add_agent": (pending, lambda s, t: work.add_agent(s, "ada", kind="human")),
 }
@@ -128,7 +128,7 @@ READS: dict[str, tuple[Prepare, Act]] = {
     "list_threads of a run": (question, lambda s, t: work.list_threads(s, run_id="")),
     "list_runs": (question, lambda s, t: work.list_runs(s)),
     "show_run": (question, lambda s, t: work.show_run(s, "")),
-    "rhythm": (question, lambda s, t: work.rhythm(s)),
+    "activity_histogram": (question, lambda s, t: work.activity_histogram(s)),
     "fetch": (lapsed, lambda s, t: work.fetch(s, agent="builder")),
     "fetch unread": (question, lambda s, t: work.fetch(s, agent="leader", unread=True)),
     "list_agents": (question, lambda s, t: work.list_agents(s)),
@@ -144,11 +144,11 @@ READS: dict[str, tuple[Prepare, Act]] = {
 def cut_everywhere(store: SqliteStore, clock: Clock, prepare: Prepare, act: Act, how: How) -> list[str]:
     """The statements that were cut, each in turn, until the verb came through."""
     thread_id = prepare(store, clock)
-    before = dump(store.place)
+    before = dump(store.location)
     real = store.connection
     statements: list[str] = []
     for nth in range(1, 100):
-        cutting = Cutting(real, nth, how)
+        cutting = FailingConnection(real, nth, how)
         store.connection = cutting  # type: ignore[assignment]
         raised = failure(lambda: act(store, thread_id))
         store.connection = real
@@ -157,8 +157,8 @@ def cut_everywhere(store: SqliteStore, clock: Clock, prepare: Prepare, act: Act,
             return statements
         assert isinstance(raised, how.expected), f"{raised!r} came of a failing {cutting.cut}"
         assert not real.in_transaction, f"a transaction is left open by a failing {cutting.cut}"
-        assert dump(store.place) == before, cutting.cut
-        assert_no_lock(store.place)
+        assert dump(store.location) == before, cutting.cut
+        assert_no_lock(store.location)
         statements.append(cutting.cut)
     raise AssertionError("the verb never came through")
 
@@ -185,7 +185,7 @@ def test_a_write_of_which_any_statement_fails_has_not_happened(
         statements = cut_everywhere(store, clock, prepare, act, how)
         assert {"BEGIN IMMEDIATE", "COMMIT"} <= set(statements)
         assert len(statements) >= 4
-        assert_sound(store.place)
+        assert_sound(store.location)
         assert sent(store)
 
 
@@ -209,7 +209,7 @@ def test_a_verb_that_a_signal_interrupts_anywhere_leaves_nothing_behind(cuttable
 
 
 def test_a_commit_that_fails_is_refused_and_can_be_tried_again(cuttable: SqliteStore) -> None:
-    class NoCommit(Cutting):
+    class NoCommit(FailingConnection):
         def execute(self, statement: str, *binds: object) -> Any:
             if statement == "COMMIT":
                 raise sqlite3.OperationalError("disk I/O error")
@@ -222,19 +222,19 @@ def test_a_commit_that_fails_is_refused_and_can_be_tried_again(cuttable: SqliteS
             sent(store)
         store.connection = real
         assert latest(store) == before
-        assert_no_lock(store.place)
+        assert_no_lock(store.location)
         assert sent(store)
 
 
 def test_a_failure_of_the_callers_own_inside_a_transaction_undoes_it(cuttable: SqliteStore) -> None:
     def write_and_fail() -> None:
         with cuttable.write() as tx:
-            tx.run(tx.sql.agent_put, name="ada", kind="human", now="2026")
+            tx.execute(tx.sql.agent_put, name="ada", kind="human", now="2026")
             raise ZeroDivisionError
 
     with cuttable as store:
-        before = dump(store.place)
+        before = dump(store.location)
         with pytest.raises(ZeroDivisionError):
             write_and_fail()
-        assert dump(store.place) == before
-        assert_no_lock(store.place)
+        assert dump(store.location) == before
+        assert_no_lock(store.location)

@@ -17,8 +17,8 @@ import pytest
 import postroom
 from postroom import work
 from postroom.core.errors import NoStore, NotAStore, Refusal, StoreFull, StoreReadOnly, StoreTrouble, WrongVersion
-from tests.contract.scenes import sent
-from tests.faults.children import PREAMBLE, ROOT, Child
+from tests.contract.thread_data import sent
+from tests.faults.children import PREAMBLE, ROOT, BarrierProcess
 from tests.faults.inspection import assert_no_lock, assert_sound, dump
 
 
@@ -32,7 +32,7 @@ def place(sqlite_place: str) -> str:
 LIMITED = """
 import resource
 store = postroom.open(sys.argv[1])
-import postroom.store.sqlite.faults
+import postroom.store.sqlite.errors
 soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), hard))
 sent = []
@@ -49,7 +49,7 @@ say(work.send(store, sender="leader", to="builder", subject="Room again").thread
 
 @pytest.mark.parametrize("limit", [150_000, 400_000, 1_500_000])
 def test_a_store_whose_files_may_not_grow_refuses_changes_nothing_and_works_again_with_room(place: str, limit: int) -> None:
-    with Child(LIMITED, place, limit) as child:
+    with BarrierProcess(LIMITED, place, limit) as child:
         refused, accepted, kept = child.line().split()
         assert (refused, kept) == ("True", "True")
         assert int(accepted) > 0
@@ -97,7 +97,7 @@ def test_a_full_disk_is_named_and_works_again_with_room(tmp_path: Path) -> None:
 
 # As somebody who owns nothing here. What a verb imports late is imported first: that user may not read our sources.
 AS_ANOTHER = """
-import postroom.store.sqlite.faults, postroom.store.sqlite.schema, postroom.store.sqlite.bell, json, ctypes
+import postroom.store.sqlite.errors, postroom.store.sqlite.schema, postroom.store.sqlite.file_watcher, json, ctypes
 for name in work.__all__:
     getattr(work, name)
 if os.getuid() == 0:
@@ -114,7 +114,7 @@ except Exception as error:
 
 
 def as_another(expression: str) -> str:
-    with Child(AS_ANOTHER, expression) as child:
+    with BarrierProcess(AS_ANOTHER, expression) as child:
         return child.line()
 
 
@@ -279,7 +279,7 @@ for line in sys.stdin:
 
 def test_init_by_many_at_once_makes_one_store(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        children = [stack.enter_context(Child(MAKER)).ready() for _ in range(6)]
+        children = [stack.enter_context(BarrierProcess(MAKER)).ready() for _ in range(6)]
         for number in range(20):
             place = str(tmp_path / f"new {number}" / "coord.db")
             for child in children:

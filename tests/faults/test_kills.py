@@ -7,7 +7,7 @@ import threading
 
 import postroom
 from postroom import work
-from tests.faults.children import Child
+from tests.faults.children import BarrierProcess
 from tests.faults.inspection import assert_no_lock, assert_sound
 
 # Says what it did only after the verb has returned: accepted is kept.
@@ -15,7 +15,7 @@ WRITER = """
 store = postroom.open(sys.argv[1])
 me = sys.argv[2]
 import itertools
-from postroom.core.records import Attachment
+from postroom.core.records.work import Attachment
 say("READY")
 for size in itertools.cycle([3000, 500_000]):  # many pages to write: many moments to die at
     thread = work.send(store, sender="leader", to=me, subject="Build", body="x" * size, artifacts=[Attachment("a")]).thread.thread_id
@@ -34,7 +34,7 @@ KILLS, AT_ONCE = 40, 4
 def kill_some(place: str, moments: random.Random) -> list[str]:
     """Start some writers, kill each at a moment of its own; all that they said was accepted."""
     said: list[str] = []
-    children = [Child(WRITER, place, f"worker-{number}") for number in range(AT_ONCE)]
+    children = [BarrierProcess(WRITER, place, f"worker-{number}") for number in range(AT_ONCE)]
     for child in children:
         child.ready()
     for child in children:
@@ -80,7 +80,7 @@ sys.stdin.read()
 """
     store = postroom.open(place)
     thread_id = work.send(store, sender="leader", to="dead", subject="Build").thread.thread_id
-    with Child(program, place).ready() as child:
+    with BarrierProcess(program, place).ready() as child:
         child.kill()
         claimed = work.wait_take(store, agent="heir", timeout_seconds=30)
     assert claimed is not None
@@ -92,11 +92,11 @@ def test_a_writer_that_is_killed_inside_its_transaction_leaves_no_trace(place: s
     program = """
 store = postroom.open(sys.argv[1])
 with store.write() as tx:
-    tx.run(tx.sql.agent_put, name="ghost", kind="human", now="2026")
+    tx.execute(tx.sql.agent_put, name="ghost", kind="human", now="2026")
     say("READY")
     sys.stdin.read()
 """
-    with Child(program, place).ready() as child:
+    with BarrierProcess(program, place).ready() as child:
         child.kill()
         assert_no_lock(place)
         store = postroom.open(place)

@@ -8,12 +8,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from postroom.core.errors import StoreAway
+from postroom.core.errors import StoreUnreachable
 from postroom.store.copying import TABLES
 from postroom.store.postgres.engine import PostgresStore
 from tests.conftest import Clock
-from tests.contract.scenes import sent
-from tests.contract.sleeping import eventually
+from tests.contract.blocking_store import eventually
+from tests.contract.thread_data import sent
 from tests.faults.inspection import assert_no_lock
 from tests.faults.test_cuts import WRITES, Act, Prepare, failure
 
@@ -55,7 +55,9 @@ def place(postgres_place: str) -> str:
 
 
 def dump(watcher: psycopg.Connection[Any], schema: str) -> dict[str, list[Any]]:
-    return {table: sorted(watcher.execute(f"SELECT * FROM {schema}.{table}").fetchall(), key=repr) for table in TABLES}
+    return {
+        table: sorted(watcher.execute(f"SELECT * FROM {schema}.{table}").fetchall(), key=repr) for table in (each.name for each in TABLES)
+    }
 
 
 @pytest.mark.parametrize(("prepare", "act"), VERBS.values(), ids=VERBS.keys())
@@ -72,7 +74,7 @@ def test_a_write_that_loses_its_connection_has_not_happened(
             if losing.lost is None:
                 assert raised is None
                 break
-            assert isinstance(raised, StoreAway), f"{raised!r} came of a connection lost before {losing.lost}"
+            assert isinstance(raised, StoreUnreachable), f"{raised!r} came of a connection lost before {losing.lost}"
             assert dump(watcher, store.address.schema) == before, losing.lost
             store.reconnect()
         assert nth >= 4

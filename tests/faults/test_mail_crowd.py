@@ -11,9 +11,9 @@ import pytest
 
 import postroom
 from postroom import mail
-from postroom.core.letters import Receipt, SessionCounts
+from postroom.core.records.mail import MailboxCounts, MailReceipt
 from tests.faults.inspection import assert_no_lock
-from tests.faults.mail_children import BOX, Nursery, assert_sound
+from tests.faults.mail_children import BOX, MailProcesses, assert_sound
 
 LONGER_THAN_THE_TEST = 3600
 EVERYBODY = "everybody"  # a sender's name that all producers use, beside their own
@@ -28,7 +28,7 @@ def rounds(engine: str) -> int:
 def crowd(place: str, folder: Path, *, each: int, rounds: int, nacks: float = 0) -> list[list[str]]:
     """Let as many producers as consumers at one mailbox; all that they said, in order."""
     closed = folder / "closed"
-    with Nursery(place, folder) as nursery:
+    with MailProcesses(place, folder) as nursery:
         consumers = [nursery.start("consumer", f"consumer-{number}", closed, nacks) for number in range(each)]
         producers = [nursery.start("producer", f"p{number}", f"p{number}-a,{EVERYBODY},p{number}-b", rounds) for number in range(each)]
         ended = [nursery.bury(child) for child in producers]
@@ -58,18 +58,18 @@ def by_line(ids: Iterable[str]) -> dict[tuple[str, str], list[str]]:
     return dict(lines)
 
 
-def receipts(place: str, ids: Iterable[str]) -> dict[str, Receipt]:
+def receipts(place: str, ids: Iterable[str]) -> dict[str, MailReceipt]:
     with closing(postroom.open(place)) as store:
         return {msg_id: mail.show(store, msg_id) for msg_id in ids}
 
 
-def counts(place: str) -> SessionCounts:
+def counts(place: str) -> MailboxCounts:
     with closing(postroom.open(place)) as store:
         (found,) = mail.sessions(store)
     return found
 
 
-def times(receipt: Receipt, step: str) -> list[str]:
+def times(receipt: MailReceipt, step: str) -> list[str]:
     return [made.at for made in receipt.steps if made.step == step]
 
 
@@ -89,7 +89,7 @@ def test_sixteen_producers_and_sixteen_consumers_lose_nothing_and_get_nothing_tw
     assert {tuple(step.step for step in receipt.steps) for receipt in found.values()} == {("stored", "offered", "acked")}
     assert {msg_id: receipt.steps[1].facts["receiver"] for msg_id, receipt in found.items()} == got
     assert by_line(sorted(ids, key=lambda msg_id: times(found[msg_id], "acked"))) == expected
-    assert counts(place) == SessionCounts(BOX, 0, 0, 0, len(ids), 0, 0)
+    assert counts(place) == MailboxCounts(BOX, 0, 0, 0, len(ids), 0, 0)
     assert_sound(place)
     assert_no_lock(place)
 
@@ -113,9 +113,9 @@ def test_a_crowd_that_often_nacks_delivers_each_again_before_the_next_of_its_pai
     states = Counter(state for state, _ in ended.values())
     assert states["acked"] > 0
     assert states["dead_letter"] > 0
-    assert counts(place) == SessionCounts(BOX, 0, 0, 0, states["acked"], states["dead_letter"], 0)
+    assert counts(place) == MailboxCounts(BOX, 0, 0, 0, states["acked"], states["dead_letter"], 0)
     with closing(postroom.open(place)) as store:
-        dead = {entry.plain()["msg_id"] for entry in mail.peek_dead_letter(store, BOX, limit=1000)}
+        dead = {entry.to_json()["msg_id"] for entry in mail.peek_dead_letter(store, BOX, limit=1000)}
     assert dead == {msg_id for msg_id, (state, _) in ended.items() if state == "dead_letter"}
     assert_sound(place)
     assert_no_lock(place)

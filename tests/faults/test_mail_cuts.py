@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from postroom import mail
-from postroom.core.errors import StoreAway
-from postroom.store.port import Store
+from postroom.core.errors import StoreUnreachable
+from postroom.store.interface import Store
 from postroom.store.postgres.engine import PostgresStore
 from postroom.store.sqlite.engine import SqliteStore
 from tests.conftest import Clock
@@ -202,7 +202,7 @@ def test_a_write_that_loses_its_connection_has_not_happened(
             if losing.lost is None:
                 assert raised is None
                 break
-            assert isinstance(raised, StoreAway), f"{raised!r} came of a connection lost before {losing.lost}"
+            assert isinstance(raised, StoreUnreachable), f"{raised!r} came of a connection lost before {losing.lost}"
             assert everything(postgres_place) == before, losing.lost
             store.reconnect()
         assert nth >= 3

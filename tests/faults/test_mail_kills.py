@@ -14,12 +14,12 @@ import pytest
 import postroom
 from postroom import mail
 from postroom.core.errors import NotFound
-from postroom.core.letters import Receipt
-from postroom.store.port import Store
+from postroom.core.records.mail import MailReceipt
+from postroom.store.interface import Store
 from tests.conftest import Clock, open_with
-from tests.contract.sleeping import eventually
+from tests.contract.blocking_store import eventually
 from tests.faults.inspection import assert_no_lock
-from tests.faults.mail_children import BOX, KILLED, VERBS, Nursery, assert_sound, everything, message
+from tests.faults.mail_children import BOX, KILLED, VERBS, MailProcesses, assert_sound, everything, message
 
 ALIVE = ("pending", "in_flight", "nacked")
 KILLS = {"sqlite": 50, "postgres": 40}  # of each seed
@@ -29,7 +29,7 @@ SEEDS = (1, 2, 3, 4, 5, 6)
 class Pool:
     """Three producers and three consumers that never end; whoever is killed is replaced."""
 
-    def __init__(self, nursery: Nursery, seed: int) -> None:
+    def __init__(self, nursery: MailProcesses, seed: int) -> None:
         self._nursery = nursery
         self._moments = random.Random(seed)
         self._names = (f"{number}" for number in count())
@@ -56,7 +56,7 @@ class Pool:
 
 def killed(place: str, folder: Path, *, kills: int, seed: int) -> list[list[str]]:
     """Kill that many at random, and then all; what they said."""
-    with Nursery(place, folder) as nursery:
+    with MailProcesses(place, folder) as nursery:
         pool = Pool(nursery, seed)
         assert eventually(lambda: bool(nursery.said("acked") and nursery.said("nacked")))  # all is in full swing
         for _ in range(kills):
@@ -145,7 +145,7 @@ def assert_in_order(taken: list[str]) -> None:
         assert places == sorted(places)
 
 
-def out_of_order(found: dict[str, Receipt]) -> list[tuple[str, str]]:
+def out_of_order(found: dict[str, MailReceipt]) -> list[tuple[str, str]]:
     """Messages that were offered before they were done with the one before them of the same sender. They come as they were sent."""
     pairs: dict[str, dict[tuple[int, int], list[str]]] = defaultdict(dict)
     for msg_id, receipt in found.items():
@@ -172,7 +172,7 @@ def prepared(place: str, verb: str) -> str:
 def test_a_process_killed_before_any_statement_of_a_verb_has_changed_nothing(place: str, tmp_path: Path, verb: str) -> None:
     msg_id = prepared(place, verb)
     before = everything(place)
-    with Nursery(place, tmp_path) as nursery:
+    with MailProcesses(place, tmp_path) as nursery:
         for nth in range(1, 100):
             code = nursery.bury(nursery.start("victim", verb, msg_id, nth))
             if code == 0:
@@ -189,7 +189,7 @@ def test_a_process_killed_before_any_statement_of_a_verb_has_changed_nothing(pla
 def test_a_process_killed_as_soon_as_a_verb_has_returned_has_done_it(place: str, tmp_path: Path, verb: str) -> None:
     msg_id = prepared(place, verb)
     before = everything(place)
-    with Nursery(place, tmp_path) as nursery:
+    with MailProcesses(place, tmp_path) as nursery:
         assert nursery.bury(nursery.start("victim", verb, msg_id, 0)) == KILLED
     assert everything(place) != before
     with closing(postroom.open(place)) as store:

@@ -11,12 +11,12 @@ import psycopg
 import pytest
 
 from postroom import mail
-from postroom.core.errors import DeliveryLost, InvalidState, StoreAway
-from postroom.core.letters import Delivery
-from postroom.store.port import Store
+from postroom.core.errors import DeliveryLost, InvalidState, StoreUnreachable
+from postroom.core.records.mail import Delivery
+from postroom.store.interface import Store
 from postroom.store.postgres.engine import PostgresStore
 from tests.conftest import Clock
-from tests.contract.sleeping import LONG, Sleeper, eventually
+from tests.contract.blocking_store import LONG, BlockingStore, eventually
 from tests.faults.inspection import assert_no_lock
 from tests.faults.mail_children import BOX, AtCommit, message
 from tests.faults.test_postgres import in_background, waiting_for_a_lock
@@ -137,7 +137,7 @@ def test_of_two_that_enqueue_one_id_at_once_one_is_queued_and_the_other_is_told_
 
 def test_an_id_whose_first_sender_lost_its_connection_is_queued_by_the_second(stage: Stage) -> None:
     first, second = stage.raced(enqueue("same"), enqueue("same"), lose=True)
-    assert isinstance(first, StoreAway)
+    assert isinstance(first, StoreUnreachable)
     assert (second.queued, second.pending) == (True, 1)
     assert mail.enqueue(stage.first, message("same")).queued is False
     assert steps(stage.first, "same") == ["stored"]
@@ -170,7 +170,7 @@ def test_two_that_dequeue_two_pairs_at_once_get_one_each(stage: Stage) -> None:
 def test_nothing_there_is_never_said_because_a_race_was_lost_to_one_that_failed(stage: Stage) -> None:
     enqueue("only")(stage.first)
     first, second = stage.raced(dequeue, dequeue, lose=True)
-    assert isinstance(first, StoreAway)
+    assert isinstance(first, StoreUnreachable)
     assert second is not None
     assert (second.message.msg_id, second.message.attempt) == ("only", 0)
     assert steps(stage.second, "only") == ["stored", "offered"]
@@ -312,7 +312,7 @@ def test_six_that_send_the_first_message_of_a_mailbox_at_once_are_all_heard(stag
     acks = [other() for other in others]
     assert all(ack.queued for ack in acks)
     if lose:
-        assert isinstance(came[0], StoreAway)
+        assert isinstance(came[0], StoreUnreachable)
     else:
         acks.append(came[0])
     assert sorted(ack.pending for ack in acks) == list(range(1, len(acks) + 1))
@@ -381,7 +381,7 @@ def test_threads_that_ack_nack_and_sweep_one_message_leave_it_in_one_state(store
 def test_threads_that_wait_on_one_store_are_given_one_message_each(store: Store) -> None:
     asleep = [threading.Event() for _ in range(4)]
     waiters = [
-        in_background(lambda event=event: mail.wait(Sleeper(store, event.set), BOX, timeout_seconds=LONG))  # type: ignore[misc]
+        in_background(lambda event=event: mail.wait(BlockingStore(store, event.set), BOX, timeout_seconds=LONG))  # type: ignore[misc]
         for event in asleep
     ]
     assert all(event.wait(LONG) for event in asleep)

@@ -12,11 +12,11 @@ import pytest
 
 import postroom
 from postroom import mail
-from postroom.core.letters import SessionCounts
-from postroom.store.port import Store
-from tests.contract.sleeping import eventually
+from postroom.core.records.mail import MailboxCounts
+from postroom.store.interface import Store
+from tests.contract.blocking_store import eventually
 from tests.faults.inspection import assert_no_lock
-from tests.faults.mail_children import BOX, KILLED, Nursery, assert_sound, message
+from tests.faults.mail_children import BOX, KILLED, MailProcesses, assert_sound, message
 
 WAITERS = 20
 
@@ -30,15 +30,15 @@ def opened(place: str) -> Iterator[Store]:
 
 
 @pytest.fixture
-def nursery(place: str, tmp_path: Path) -> Iterator[Nursery]:
-    with Nursery(place, tmp_path) as started:
+def nursery(place: str, tmp_path: Path) -> Iterator[MailProcesses]:
+    with MailProcesses(place, tmp_path) as started:
         yield started
         assert started.said("failed") == []
     assert_no_lock(place)
     assert_sound(place)
 
 
-def sleeping(nursery: Nursery, number: int) -> list[int]:
+def sleeping(nursery: MailProcesses, number: int) -> list[int]:
     """That many waiters, all of them asleep."""
     before = len(nursery.said("asleep"))
     children = [nursery.start("waiter", f"waiter-{before + nth}") for nth in range(number)]
@@ -46,13 +46,13 @@ def sleeping(nursery: Nursery, number: int) -> list[int]:
     return children
 
 
-def got(nursery: Nursery) -> list[str]:
+def got(nursery: MailProcesses) -> list[str]:
     return [line[1] for line in nursery.said("got")]
 
 
 @pytest.mark.parametrize("senders", [1, WAITERS], ids=["one sender", "many senders"])
 def test_of_twenty_waiters_one_gets_the_message_and_each_of_the_others_one_of_the_next(
-    opened: Store, nursery: Nursery, senders: int
+    opened: Store, nursery: MailProcesses, senders: int
 ) -> None:
     waiters = sleeping(nursery, WAITERS)
     mail.enqueue(opened, message("0", sender="sender-0"))
@@ -68,10 +68,12 @@ def test_of_twenty_waiters_one_gets_the_message_and_each_of_the_others_one_of_th
     for _, msg_id, name in said:
         offered = [step.facts["receiver"] for step in mail.show(opened, msg_id).steps if step.step == "offered"]
         assert offered == [name]
-    assert mail.sessions(opened) == (SessionCounts(BOX, 0, 0, 0, WAITERS, 0, 0),)
+    assert mail.sessions(opened) == (MailboxCounts(BOX, 0, 0, 0, WAITERS, 0, 0),)
 
 
-def test_a_waiter_gets_what_a_producer_sends_that_was_stopped_inside_its_transaction_and_goes_on(opened: Store, nursery: Nursery) -> None:
+def test_a_waiter_gets_what_a_producer_sends_that_was_stopped_inside_its_transaction_and_goes_on(
+    opened: Store, nursery: MailProcesses
+) -> None:
     (waiter,) = sleeping(nursery, 1)
     producer = nursery.start("stopping_producer", "late")
     nursery.stopped(producer)
@@ -81,7 +83,7 @@ def test_a_waiter_gets_what_a_producer_sends_that_was_stopped_inside_its_transac
     assert got(nursery) == ["late"]
 
 
-def test_a_waiter_gets_the_next_message_when_a_stopped_producer_dies_in_its_transaction(opened: Store, nursery: Nursery) -> None:
+def test_a_waiter_gets_the_next_message_when_a_stopped_producer_dies_in_its_transaction(opened: Store, nursery: MailProcesses) -> None:
     (waiter,) = sleeping(nursery, 1)
     producer = nursery.start("stopping_producer", "never")
     nursery.stopped(producer)
@@ -92,7 +94,7 @@ def test_a_waiter_gets_the_next_message_when_a_stopped_producer_dies_in_its_tran
     assert mail.enqueue(opened, message("never")).queued
 
 
-def test_a_waiter_that_is_stopped_while_it_sleeps_keeps_nobody_waiting_and_gets_the_next(opened: Store, nursery: Nursery) -> None:
+def test_a_waiter_that_is_stopped_while_it_sleeps_keeps_nobody_waiting_and_gets_the_next(opened: Store, nursery: MailProcesses) -> None:
     stopped, other = sleeping(nursery, 2)
     os.kill(stopped, signal.SIGSTOP)
     nursery.stopped(stopped)
@@ -105,7 +107,7 @@ def test_a_waiter_that_is_stopped_while_it_sleeps_keeps_nobody_waiting_and_gets_
     assert got(nursery) == ["first", "second"]
 
 
-def test_waiters_that_are_killed_in_their_sleep_hold_nothing(opened: Store, nursery: Nursery) -> None:
+def test_waiters_that_are_killed_in_their_sleep_hold_nothing(opened: Store, nursery: MailProcesses) -> None:
     *dead, survivor = sleeping(nursery, WAITERS)
     assert [nursery.end(child) for child in dead] == [KILLED] * (WAITERS - 1)
     mail.enqueue(opened, message("first"))
@@ -116,10 +118,10 @@ def test_waiters_that_are_killed_in_their_sleep_hold_nothing(opened: Store, nurs
     assert late is not None
     assert (late.message.msg_id, late.message.attempt) == ("second", 0)
     mail.ack(opened, BOX, "second")
-    assert mail.sessions(opened) == (SessionCounts(BOX, 0, 0, 0, 2, 0, 0),)
+    assert mail.sessions(opened) == (MailboxCounts(BOX, 0, 0, 0, 2, 0, 0),)
 
 
-def test_waiters_that_are_killed_as_the_messages_come_lose_none(opened: Store, nursery: Nursery) -> None:
+def test_waiters_that_are_killed_as_the_messages_come_lose_none(opened: Store, nursery: MailProcesses) -> None:
     waiters = sleeping(nursery, WAITERS)
     ids = [str(nth) for nth in range(WAITERS)]
     for nth, child in enumerate(waiters):
@@ -142,4 +144,4 @@ def test_waiters_that_are_killed_as_the_messages_come_lose_none(opened: Store, n
     for msg_id, state in states.items():
         if state == "in_flight":  # whoever took it died before it could say so; anybody may speak for it
             assert mail.ack(opened, BOX, msg_id).changed
-    assert mail.sessions(opened) == (SessionCounts(BOX, 0, 0, 0, WAITERS, 0, 0),)
+    assert mail.sessions(opened) == (MailboxCounts(BOX, 0, 0, 0, WAITERS, 0, 0),)

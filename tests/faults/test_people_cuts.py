@@ -1,6 +1,6 @@
-"""Cut at every statement of the people room's verbs: what failed has not happened, what returned has, and the twin agrees.
+"""Cut at every statement of the people room's verbs: what failed has not happened, what returned has, and the mirror agrees.
 
-A verb's twin is written after its COMMIT, by statements of its own: a cut there is nobody's failure.
+A verb's mirror is written after its COMMIT, by statements of its own: a cut there is nobody's failure.
 """
 
 from __future__ import annotations
@@ -14,15 +14,28 @@ import psycopg
 import pytest
 
 from postroom import mail, people, queues, work
-from postroom.core.errors import NotFound, StoreAway, StoreTrouble
+from postroom.core.errors import NotFound, StoreTrouble, StoreUnreachable
 from postroom.store.postgres.engine import PostgresStore
 from postroom.store.sqlite.engine import SqliteStore
 from tests.conftest import Clock
-from tests.contract.people_scenes import AGENT, USER, asked, blocked, entry_events, happened, ids, inbox, office, pushed, surfaced, timed
+from tests.contract.people_data import (
+    AGENT,
+    USER,
+    asked,
+    blocked,
+    entry_events,
+    happened,
+    ids,
+    inbox,
+    new_workspace,
+    pushed,
+    surfaced,
+    timed,
+)
 from tests.faults.inspection import assert_no_lock
 from tests.faults.mail_children import assert_sound, everything
 from tests.faults.people_children import assert_exact, sync
-from tests.faults.test_cuts import FAILURES, INTERRUPTIONS, Cutting, How, failure
+from tests.faults.test_cuts import FAILURES, INTERRUPTIONS, FailingConnection, How, failure
 from tests.faults.test_lost_connections import Losing
 
 OTHER = "other"
@@ -33,7 +46,7 @@ class Room:
 
     def __init__(self, store: Any, clock: Clock, folder: Path) -> None:
         self.store, self.clock = store, clock
-        self.desk = office(store, folder)
+        self.desk = new_workspace(store, folder)
         self.number = 0
         self.folder = folder
 
@@ -114,8 +127,8 @@ READS: dict[str, tuple[Prepare, Act]] = {
 
 
 def settle(room: Room) -> None:
-    """Nothing is left to fold, and the twin knows all."""
-    people.surface(room.store)
+    """Nothing is left to fold, and the mirror knows all."""
+    people.sync_questions(room.store)
     sync(room.store)
     people.history(room.store)
 
@@ -129,17 +142,17 @@ def cut_everywhere(room: Room, prepare: Prepare, act: Act, how: How) -> list[str
         if fresh:
             subject = prepare(room)
             settle(room)
-            before = everything(room.store.place)
-        room.store.connection = cutting = Cutting(real, nth, how)
+            before = everything(room.store.location)
+        room.store.connection = cutting = FailingConnection(real, nth, how)
         raised = failure(lambda: act(room, subject))  # noqa: B023 - it is called here
         room.store.connection = real
         assert not real.in_transaction, f"a transaction is left open by a failing {cutting.cut}"
-        assert_no_lock(room.store.place)
+        assert_no_lock(room.store.location)
         if cutting.cut is None:
             assert raised is None
             return statements
         statements.append(cutting.cut)
-        happened = everything(room.store.place) != before
+        happened = everything(room.store.location) != before
         fresh = happened or raised is None
         assert raised is None or isinstance(raised, how.expected), f"{raised!r} came of a failing {cutting.cut}"
         # Whoever was told of a failure can try again; only a signal may come between the COMMIT and the return.
@@ -154,7 +167,7 @@ def assert_usable(room: Room) -> None:
     """What can be seen does not contradict itself, and the room goes on."""
     settle(room)
     assert_exact(room.store)
-    assert_sound(room.store.place)
+    assert_sound(room.store.location)
     told = [event.message_id for event in entry_events(room.store) if event.event_type == "entry.created"]
     assert len(told) == len(set(told))
     assert set(ids(room.store)) <= set(told)
@@ -185,16 +198,16 @@ def test_a_read_of_which_any_statement_fails_says_so_instead_of_empty(room: Room
     subject = prepare(room)
     settle(room)
     told = act(room, subject)
-    real, before = room.store.connection, everything(room.store.place)
+    real, before = room.store.connection, everything(room.store.location)
     for nth in range(1, 100):
-        room.store.connection = cutting = Cutting(real, nth, how)
+        room.store.connection = cutting = FailingConnection(real, nth, how)
         came: list[object] = []
         raised = failure(lambda: came.append(act(room, subject)))  # noqa: B023 - it is called here
         room.store.connection = real
         assert raised is None or isinstance(raised, StoreTrouble), cutting.cut
-        assert came in ([], [told]), cutting.cut  # a twin that cannot be looked at does not matter; what is told is true
-        assert everything(room.store.place) == before
-        assert_no_lock(room.store.place)
+        assert came in ([], [told]), cutting.cut  # a mirror that cannot be looked at does not matter; what is told is true
+        assert everything(room.store.location) == before
+        assert_no_lock(room.store.location)
         if cutting.cut is None:
             break
     assert nth >= 3
@@ -218,11 +231,11 @@ def test_surfacing_that_fails_anywhere_surfaces_each_question_once(room: Room, h
     work.done(room.store, threads[1], agent=AGENT)
     real = room.store.connection
     for nth in range(1, 200):
-        room.store.connection = cutting = Cutting(real, nth, how)
-        raised = failure(lambda: people.surface(room.store))
+        room.store.connection = cutting = FailingConnection(real, nth, how)
+        raised = failure(lambda: people.sync_questions(room.store))
         room.store.connection = real
         assert raised is None or isinstance(raised, StoreTrouble)
-        assert_no_lock(room.store.place)
+        assert_no_lock(room.store.location)
         created = [one for one in happened(room.store) if one == "entry.created"]
         assert len(created) <= 3
         if cutting.cut is None:
@@ -240,7 +253,7 @@ def test_silence_that_fails_anywhere_falls_once_as_of_the_deadline(room: Room, s
     room.clock.advance(61)
     real = room.store.connection
     for nth in range(1, 100):
-        room.store.connection = cutting = Cutting(real, nth, how)
+        room.store.connection = cutting = FailingConnection(real, nth, how)
         raised = failure(lambda: people.history(room.store))
         room.store.connection = real
         assert raised is None or isinstance(raised, StoreTrouble)
@@ -275,7 +288,7 @@ def test_a_write_that_loses_its_connection_has_not_happened(
             if losing.lost is None:
                 assert raised is None
                 break
-            assert isinstance(raised, StoreAway), f"{raised!r} came of a connection lost before {losing.lost}"
+            assert isinstance(raised, StoreUnreachable), f"{raised!r} came of a connection lost before {losing.lost}"
             assert everything(postgres_place) == before, losing.lost
             store.reconnect()
         assert nth >= 3
@@ -289,7 +302,7 @@ def test_a_link_that_was_cut_off_can_be_redeemed_and_then_no_more(room: Room) ->
     real = room.store.connection
     sessions: list[Any] = []
     for nth in range(1, 100):
-        room.store.connection = cutting = Cutting(real, nth, FAILURES["fails"])
+        room.store.connection = cutting = FailingConnection(real, nth, FAILURES["fails"])
         failure(lambda: sessions.append(people.redeem(room.store, link)))
         room.store.connection = real
         if cutting.cut is None:

@@ -14,9 +14,9 @@ import pytest
 import postroom
 from postroom import people
 from postroom.core.errors import InvalidInput, NotFound
-from postroom.store.port import Store
-from tests.contract.people_scenes import inbox, office, sha256
-from tests.faults.children import Child
+from postroom.store.interface import Store
+from tests.contract.people_data import inbox, new_workspace, sha256
+from tests.faults.children import BarrierProcess
 
 MINE, SECRET = b"mine, inside", b"the secret outside"
 PUSHES = 80
@@ -62,14 +62,14 @@ def staged(folder: Path, what: str) -> tuple[str, Path, Path]:
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("what", ["a folder for a link", "a file for a link", "a file for a fifo", "a file for a folder"])
 def test_whatever_is_swapped_during_a_push_only_what_is_inside_is_ever_read(store: Store, tmp_path: Path, what: str) -> None:
-    desk = office(store, tmp_path)
+    desk = new_workspace(store, tmp_path)
     path, here, there = staged(tmp_path, what)
     came: list[str] = []
-    with Child(SWAPPER, here, there) as swapper:
+    with BarrierProcess(SWAPPER, here, there) as swapper:
         swapper.ready()
         for _ in range(PUSHES):
             try:
-                came.append(people.push(store, desk, docs=[path]).plain()["docs"][0]["sha256"])
+                came.append(people.push(store, desk, docs=[path]).to_json()["docs"][0]["sha256"])
             except (InvalidInput, NotFound) as refusal:
                 came.append(type(refusal).__name__)
     assert set(came) <= {sha256(MINE), "InvalidInput", "NotFound"}
@@ -78,23 +78,23 @@ def test_whatever_is_swapped_during_a_push_only_what_is_inside_is_ever_read(stor
 
 
 def test_the_size_and_the_hash_of_a_file_that_grows_meanwhile_are_of_the_same_bytes(store: Store, tmp_path: Path) -> None:
-    desk = office(store, tmp_path)
+    desk = new_workspace(store, tmp_path)
     file = tmp_path / "macro" / "log"
     file.write_bytes(b"x" * 2_000_000)
     grower = 'file = open(sys.argv[1], "ab", buffering=0)\nsay("READY")\nwhile True:\n    file.write(b"x")\n'
-    with Child(grower, file) as child:
+    with BarrierProcess(grower, file) as child:
         child.ready()
         for _ in range(20):
-            (doc,) = people.push(store, desk, docs=["log"]).plain()["docs"]
+            (doc,) = people.push(store, desk, docs=["log"]).to_json()["docs"]
             assert doc["sha256"] == sha256(b"x" * doc["size"])
 
 
 def test_a_file_over_64_mib_has_no_hash_and_one_of_64_has(store: Store, tmp_path: Path) -> None:
-    desk = office(store, tmp_path)
+    desk = new_workspace(store, tmp_path)
     for name, size in (("most", 64 << 20), ("more", (64 << 20) + 1)):
         with (tmp_path / "macro" / name).open("wb") as file:
             file.truncate(size)
-    most, more = people.push(store, desk, docs=["most", "more"]).plain()["docs"]
+    most, more = people.push(store, desk, docs=["most", "more"]).to_json()["docs"]
     assert (most["size"], more["size"], more["sha256"]) == (64 << 20, (64 << 20) + 1, None)
     assert len(most["sha256"]) == 64
 
@@ -102,7 +102,8 @@ def test_a_file_over_64_mib_has_no_hash_and_one_of_64_has(store: Store, tmp_path
 # As somebody who owns only the store. What a verb imports late is imported first: that user may not read our sources.
 AS_ANOTHER = """
 from postroom import people, mail
-import postroom.store.sqlite.faults, postroom.store.sqlite.schema, postroom.store.sqlite.bell, json, ctypes, hashlib, fcntl, stat, tempfile
+import postroom.store.sqlite.errors, postroom.store.sqlite.schema, postroom.store.sqlite.file_watcher
+import json, ctypes, hashlib, fcntl, stat, tempfile
 for room in (work, people, mail):
     for name in room.__all__:
         getattr(room, name)
@@ -110,7 +111,7 @@ place, folder = sys.argv[1] + "/own/coord.db", sys.argv[1] + "/macro"
 warm = postroom.init(sys.argv[1] + "/warm.db")
 store = postroom.open(sys.argv[1] + "/warm.db")
 desk = people.add_workspace(store, folder, label="Desk").workspace.workspace_id
-entry = people.push(store, desk, docs=["report.md"]).plain()
+entry = people.push(store, desk, docs=["report.md"]).to_json()
 people.reply(store, entry["id"], person="user", body="Warm")
 if os.getuid() == 0:
     os.setgroups([])
@@ -122,7 +123,7 @@ store = postroom.open(place)
 desk = people.add_workspace(store, folder, label="Desk").workspace.workspace_id
 for path in sys.argv[2:]:
     try:
-        say("pushed", people.push(store, desk, docs=[path]).plain()["docs"][0]["path"])
+        say("pushed", people.push(store, desk, docs=[path]).to_json()["docs"][0]["path"])
     except Refusal as refusal:
         say("refused", refusal.code)
     except Exception as error:
@@ -150,7 +151,7 @@ def test_a_file_or_folder_that_may_not_be_read_is_refused_and_nothing_escapes(pu
     (inside / "closed" / "a.md").write_bytes(SECRET)
     (inside / "private.md").chmod(0)
     (inside / "closed").chmod(0)
-    with Child(AS_ANOTHER, public, "report.md", "private.md", "closed/a.md") as child:
+    with BarrierProcess(AS_ANOTHER, public, "report.md", "private.md", "closed/a.md") as child:
         said = child.rest()
     (inside / "closed").chmod(0o700)
     assert said[0] == "pushed report.md"

@@ -13,9 +13,10 @@ import pytest
 
 from postroom import mail, people, work
 from postroom.core.errors import NotFound, Refusal
-from postroom.store.port import Store
+from postroom.store.interface import Store
 from tests.conftest import Clock, open_with
-from tests.contract.people_scenes import (
+from tests.contract.blocking_store import LONG
+from tests.contract.people_data import (
     ADA,
     AGENT,
     FIRED,
@@ -26,7 +27,7 @@ from tests.contract.people_scenes import (
     ids,
     inbox,
     letters,
-    office,
+    new_workspace,
     persons,
     pushed,
     question_of,
@@ -35,7 +36,6 @@ from tests.contract.people_scenes import (
     surfaced,
     timed,
 )
-from tests.contract.sleeping import LONG
 from tests.faults.inspection import assert_no_lock
 from tests.faults.mail_children import assert_sound
 from tests.faults.people_children import racers
@@ -82,7 +82,7 @@ def test_of_eight_threads_that_redeem_one_link_one_comes_in(store: Store) -> Non
     for _ in range(6):
         link = people.issue_link(store, person=USER)
         came = at_once(store, *[lambda s, link=link: people.redeem(s, link)] * 8)
-        assert sorted(type(one).__name__ for one in came) == ["NotFound"] * 7 + ["Session"]
+        assert sorted(type(one).__name__ for one in came) == ["NotFound"] * 7 + ["PersonSession"]
 
 
 def test_of_many_who_want_one_folder_or_one_name_one_gets_it(store: Store, place: str, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_reply_that_races_the_delete_of_its_entry_is_said_or_refused_and_the_e
     store: Store, place: str, tmp_path: Path
 ) -> None:
     persons(store)
-    desk = office(store, tmp_path)
+    desk = new_workspace(store, tmp_path)
     with racers(place, [USER, ADA]) as children:
         for _ in range(10):
             entry_id = pushed(store, desk)
@@ -201,7 +201,7 @@ def test_however_many_surface_at_once_a_question_is_one_entry(store: Store, plac
     with racers(place, ["one", "two", "three"]) as children:
         for number in range(8):
             threads = [blocked(store, f"{number}.{each}") for each in range(3)]
-            answers = race(children, "people.surface(store)", "len(people.history(store).entries)")
+            answers = race(children, "people.sync_questions(store)", "len(people.history(store).entries)")
             assert all(answer.isdigit() for answer in answers), answers
             assert [entry["threadId"] for entry in inbox(store)][:3] == threads[::-1]
             assert len(inbox(store)) == 3 * (number + 1)
@@ -214,7 +214,7 @@ def test_a_question_that_is_asked_while_others_surface_is_not_passed_over(store:
         "[(t := work.send(store, sender='leader', to=me, subject='Paint it').thread.thread_id, work.claim(store, t, agent=me),"
         " work.update(store, t, agent=me, status='blocked', summary='?', to='user')) and t for _ in range(12)]"
     )
-    look = "[people.surface(store) for _ in range(25)] and 'looked'"
+    look = "[people.sync_questions(store) for _ in range(25)] and 'looked'"
     with racers(place, ["one", "two", "looker"]) as children:
         answers = race(children, ask, ask, look)
     threads = [thread_id for answer in answers[:2] for thread_id in eval(answer)]
@@ -226,7 +226,7 @@ def test_a_question_that_is_asked_while_others_surface_is_not_passed_over(store:
 
 
 def test_whoever_reads_at_once_each_message_comes_to_one(store: Store, place: str, tmp_path: Path) -> None:
-    desk = office(store, tmp_path)
+    desk = new_workspace(store, tmp_path)
     with racers(place, ["one", "two", "three"]) as children:
         for _ in range(4):
             sent = waiting(store, desk)
@@ -237,7 +237,7 @@ def test_whoever_reads_at_once_each_message_comes_to_one(store: Store, place: st
 
 
 def test_whichever_thread_reads_each_message_comes_to_one(store: Store, tmp_path: Path) -> None:
-    desk = office(store, tmp_path)
+    desk = new_workspace(store, tmp_path)
     for _ in range(4):
         sent = waiting(store, desk)
         came = at_once(store, *[lambda s: people.read_messages(s, agent=AGENT, limit=3)] * 4)
@@ -268,24 +268,24 @@ def test_of_a_waiter_and_a_reader_both_may_learn_the_answer_and_it_is_collected_
 
 def test_of_many_who_mark_one_entry_read_one_did(store: Store, place: str, tmp_path: Path) -> None:
     persons(store)
-    desk = office(store, tmp_path)
+    desk = new_workspace(store, tmp_path)
     with racers(place, [USER, ADA]) as children:
         for _ in range(10):
             entry_id = pushed(store, desk)
-            answers = race(children, f"people.mark_read(store, {entry_id!r}, person=me).plain()['readBy']")
+            answers = race(children, f"people.mark_read(store, {entry_id!r}, person=me).to_json()['readBy']")
             assert len(set(answers)) == 1
             assert happened(store, entry_id) == ["entry.created", "entry.read"]
 
 
 def test_pages_stay_whole_while_others_push_and_delete(store: Store, place: str, tmp_path: Path) -> None:
     """Whatever comes and goes meanwhile, what was there before and stays is on the pages, once."""
-    desk = office(store, tmp_path)
+    desk = new_workspace(store, tmp_path)
     kept = [pushed(store, desk, str(number)) for number in range(12)]
-    push = f"people.push(store, {desk!r}, comments='x').plain()['id']"
+    push = f"people.push(store, {desk!r}, comments='x').to_json()['id']"
     busy = f"[people.delete_entry(store, {push}, person='user') for _ in range(15)] and 'busy'"
     walk = (
         "[(lambda f: f(f, None, []))(lambda f, last, seen: (lambda page: seen + page if len(page) < 3 else"
-        " f(f, page[-1], seen + page))([e.plain()['id'] for e in people.history(store, limit=3, before=last).entries]))"
+        " f(f, page[-1], seen + page))([e.to_json()['id'] for e in people.history(store, limit=3, before=last).entries]))"
         " for _ in range(5)]"
     )
     with racers(place, ["one", "two", "walker"]) as children:

@@ -14,17 +14,17 @@ import pytest
 
 import postroom
 from postroom import mail, work
-from postroom.core.errors import Contended, NoStore, Refusal, StoreAway, StoreReadOnly, StoreTrouble
-from postroom.mail import boxes, drafts, mailbox
+from postroom.core.errors import Contended, NoStore, Refusal, StoreReadOnly, StoreTrouble, StoreUnreachable
+from postroom.mail import drafts, mailbox, transitions
 from postroom.mail.deliver import Deliverer
-from postroom.store import waking
-from postroom.store.port import Transaction
+from postroom.store import wait_loop
+from postroom.store.interface import Transaction
 from postroom.store.postgres.engine import PostgresStore
 from postroom.work.worker import Worker
 from tests.cli.mailbox_process import Mailbox
 from tests.cli.process import SCRIPT, Inbox
-from tests.contract.scenes import asking, sent
-from tests.contract.sleeping import eventually
+from tests.contract.blocking_store import eventually
+from tests.contract.thread_data import asking, sent
 from tests.postgres_server import Postgres
 
 
@@ -51,7 +51,7 @@ def in_background(act: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
 
 def answered(tx: Transaction) -> None:
     """What was sent has been done: statements travel together, and the stage must be set before the other side enters."""
-    assert tx.one("SELECT 1") == (1,)
+    assert tx.fetch_one("SELECT 1") == (1,)
 
 
 def waiting_for_a_lock(postgres: Postgres) -> int:
@@ -62,7 +62,7 @@ def waiting_for_a_lock(postgres: Postgres) -> int:
 
 def events(store: PostgresStore) -> list[int]:
     with store.read() as tx:
-        return [row[0] for row in tx.all(tx.sql.events_after, after=0, limit=1000)]
+        return [event.event_id for event in tx.fetch_all(tx.sql.events_after, after=0, limit=1000)]
 
 
 def test_a_reader_that_has_seen_an_event_never_misses_one_below(place: str, postgres: Postgres) -> None:
@@ -71,7 +71,7 @@ def test_a_reader_that_has_seen_an_event_never_misses_one_below(place: str, post
     seen = events(reader)
     facts = dict.fromkeys(("run_id", "task_id", "thread_id", "source", "event_type", "summary"), "") | {"message_id": None}
     with first.write() as tx:
-        early = tx.append(tx.sql.event_append, ["x"], payload_json="{}", created_at="2026", **facts)
+        early = tx.insert_event(tx.sql.event_append, ["x"], payload_json="{}", created_at="2026", **facts)
         thread, came = in_background(lambda: sent(PostgresStore(place)))
         assert eventually(lambda: bool(came) or waiting_for_a_lock(postgres) > 0)
         assert events(reader) == seen, "a later event is visible, and a cursor past it would miss the earlier one"
@@ -85,7 +85,7 @@ def test_no_work_is_never_said_because_a_race_was_lost(place: str, postgres: Pos
     store, rival = PostgresStore(place), PostgresStore(place)
     thread_id = sent(store, to="builder")
     with rival.write() as tx:
-        assert tx.hold(thread_id)
+        assert tx.lock_thread(thread_id)
         answered(tx)
         thread, came = in_background(lambda: work.take(store, agent="builder"))
         assert eventually(lambda: bool(came) or waiting_for_a_lock(postgres) > 0)
@@ -100,11 +100,11 @@ def test_a_replaced_owner_that_waited_for_the_lock_is_refused(place: str, postgr
     thread_id = sent(store, to="builder")
     old = work.claim(store, thread_id, agent="builder")
     with rival.write() as tx:
-        tx.hold(thread_id)
+        tx.lock_thread(thread_id)
         answered(tx)
         thread, came = in_background(lambda: work.update(store, thread_id, agent="builder", lease_token=old.lease.lease_token))
         assert eventually(lambda: bool(came) or waiting_for_a_lock(postgres) > 0)
-        tx.run("UPDATE leases SET lease_token = 'newer', agent_id = 'other' WHERE thread_id = :thread_id", thread_id=thread_id)
+        tx.execute("UPDATE leases SET lease_token = 'newer', agent_id = 'other' WHERE thread_id = :thread_id", thread_id=thread_id)
     thread.join(30)
     assert isinstance(came[0], Refusal)
     assert came[0].code == "lease_conflict"
@@ -115,9 +115,9 @@ def test_a_batch_that_lost_a_race_is_stored_whole_also_from_a_generator(place: s
     store, rival = PostgresStore(place), PostgresStore(place)
     notes = [{"from": "lead", "to": "here", "payload": msg_id, "msg_id": msg_id} for msg_id in ("shared", "own")]
     with rival.write() as tx:
-        elsewhere = boxes.opened(tx, "elsewhere")
-        mailbox.store_draft(tx, elsewhere, drafts.read(notes[0]), "shared")
-        elsewhere.close()
+        elsewhere = transitions.open_mailbox(tx, "elsewhere")
+        mailbox.store_draft(tx, elsewhere, drafts.parse_message(notes[0]), "shared")
+        elsewhere.write_back()
         answered(tx)
         thread, came = in_background(lambda: mail.enqueue_all(store, (note for note in notes)))
         assert eventually(lambda: bool(came) or waiting_for_a_lock(postgres) > 0)
@@ -130,7 +130,7 @@ def test_two_who_make_one_thread_at_once_both_speak_in_it(place: str, postgres: 
     """Staged: the second insert waits for the first, fails on its key, and is done over as a message."""
     store, rival = PostgresStore(place), PostgresStore(place)
     with rival.write() as tx:
-        tx.run(
+        tx.execute(
             "INSERT INTO threads (thread_id, run_id, task_id, subject, created_by, assigned_to, status, created_at, updated_at)"
             " VALUES ('shared', '', '', 'First', 'leader', 'builder', 'pending', '2026', '2026')"
         )
@@ -149,11 +149,11 @@ def test_a_deadlock_is_undone_and_tried_again_inside_the_verb(place: str, postgr
 
     def cross() -> tuple[threading.Thread, list[Any]]:
         with rival.write() as tx:
-            tx.run("UPDATE agents SET last_seen_at = '2000' WHERE name = 'builder'")
+            tx.execute("UPDATE agents SET last_seen_at = '2000' WHERE name = 'builder'")
             answered(tx)
             started = in_background(lambda: work.update(store, thread_id, agent="builder", summary="On it"))
             assert eventually(lambda: waiting_for_a_lock(postgres) > 0)
-            tx.hold(thread_id)
+            tx.lock_thread(thread_id)
         return started
 
     with psycopg.connect(postgres.url, autocommit=True) as other:  # so that the verb's sign of life is due
@@ -171,13 +171,13 @@ def test_a_connection_lost_in_the_middle_undoes_everything_and_is_made_again(pla
 
     def write_and_lose() -> None:
         with store.write() as tx:
-            tx.run(tx.sql.agent_put, name="half", kind="agent", now="2026")
-            pid = tx.one("SELECT pg_backend_pid()")
+            tx.execute(tx.sql.agent_put, name="half", kind="agent", now="2026")
+            pid = tx.fetch_one("SELECT pg_backend_pid()")
             with psycopg.connect(postgres.url, autocommit=True) as killer:
                 killer.execute("SELECT pg_terminate_backend(%s)", pid)
-            tx.run(tx.sql.agent_put, name="other half", kind="agent", now="2026")
+            tx.execute(tx.sql.agent_put, name="other half", kind="agent", now="2026")
 
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnreachable):
         write_and_lose()
     assert [agent.name for agent in work.list_agents(store)] == ["user"]
     assert sent(store)
@@ -219,11 +219,11 @@ def test_waiters_go_on_by_themselves_when_the_server_is_back() -> None:
 
 def test_a_waiter_that_cannot_look_goes_on_and_never_says_that_nothing_came(place: str) -> None:
     store = postroom.open(place)
-    looks: Iterator[StoreAway | str] = iter([StoreAway("away"), StoreAway("away"), "found"])
+    looks: Iterator[StoreUnreachable | str] = iter([StoreUnreachable("away"), StoreUnreachable("away"), "found"])
 
     def look() -> str | None:
         came = next(looks)
-        if isinstance(came, StoreAway):
+        if isinstance(came, StoreUnreachable):
             raise came
         return came
 
@@ -232,20 +232,20 @@ def test_a_waiter_that_cannot_look_goes_on_and_never_says_that_nothing_came(plac
 
         asked = 0
 
-        def due(self) -> float | None:
+        def seconds_until_due(self) -> float | None:
             self.asked += 1
             if self.asked == 1:
-                raise StoreAway("away")
+                raise StoreUnreachable("away")
             return 0
 
-        def perform(self) -> None:
+        def run(self) -> None:
             pass
 
-    with pytest.raises(StoreAway):
-        waking.until(store, look, 0.000_001, topics=())
-    assert waking.until(store, look, 30, topics=()) == "found"
+    with pytest.raises(StoreUnreachable):
+        wait_loop.wait_until(store, look, 0.000_001, topics=())
+    assert wait_loop.wait_until(store, look, 30, topics=()) == "found"
     empty = iter([None, "found"])
-    assert waking.until(store, lambda: next(empty), 30, topics=(), chore=Asks()) == "found"
+    assert wait_loop.wait_until(store, lambda: next(empty), 30, topics=(), periodic=Asks()) == "found"
 
 
 def test_a_worker_goes_on_by_itself_when_the_server_is_back() -> None:
@@ -255,7 +255,7 @@ def test_a_worker_goes_on_by_itself_when_the_server_is_back() -> None:
         postroom.init(url)
         store = postroom.open(url)
         told: list[str] = []
-        worker = Worker(postroom.open(url), agent="worker", command="cat", tell=lambda what, _, __: told.append(what))
+        worker = Worker(postroom.open(url), agent="worker", command="cat", report_step=lambda what, _, __: told.append(what))
         thread, tallied = in_background(worker.run)
         sent(store, to="worker")
         assert eventually(lambda: "done" in told)
@@ -276,7 +276,7 @@ def test_deliveries_and_waiting_receivers_go_on_by_themselves_when_the_server_is
         postroom.init(url)
         store = postroom.open(url)
         told: list[str] = []
-        deliverer = Deliverer(postroom.open(url), ["delivered"], command="cat", tell=lambda what, _, __: told.append(what))
+        deliverer = Deliverer(postroom.open(url), ["delivered"], command="cat", report_step=lambda what, _, __: told.append(what))
         engine, tallied = in_background(deliverer.run)
         receiver, received = in_background(lambda: mail.wait(postroom.open(url), "waiting", timeout_seconds=60))
         mail.enqueue(store, {"from": "lead", "to": "delivered", "payload": "before"})
@@ -323,7 +323,7 @@ def test_a_wrong_password_is_trouble_and_is_not_repeated() -> None:
 
 
 def test_a_server_that_is_away_is_trouble_and_never_empty() -> None:
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnreachable):
         postroom.open("postgresql://nobody@127.0.0.1:1/none")
 
 

@@ -18,8 +18,8 @@ import pytest
 from tests.cli.mailbox_process import alive
 from tests.cli.notifier_process import adding, runs, tasks
 from tests.cli.process import Waiter, eventually
-from tests.cli.queue_process import UNSCHEDULED, BusyOffice, end, reader
-from tests.faults.children import Child
+from tests.cli.queue_process import UNSCHEDULED, BusyQueueCommands, end, reader
+from tests.faults.children import BarrierProcess
 
 FILTERS = {"all": None, "messages": "type = 'message'", "records": "type = 'record' AND source = 'self'"}
 COLUMNS = ("id", "created_at", "source", "type", "subtype", "content")
@@ -34,7 +34,7 @@ echo "$$ $(cat run/$me.lock)" > owner.$me
 """
 
 
-class Battlefield(BusyOffice):
+class Battlefield(BusyQueueCommands):
     """A queue with three consumers, on which anybody may be killed at any time."""
 
     def __init__(self, folder: Path, seed: int) -> None:
@@ -205,10 +205,10 @@ for number in range(1_000_000):
 def test_what_a_killed_pusher_stored_is_whole_and_in_both_tracks(tmp_path: Path) -> None:
     moments = random.Random(20261116)
     said: dict[str, int] = {}
-    with BusyOffice(tmp_path) as office:
-        office.init()
+    with BusyQueueCommands(tmp_path) as commands:
+        commands.init()
         for turn in range(8):
-            children = [Child(PUSHER, office.queue, f"{turn}.{number}").ready() for number in range(4)]
+            children = [BarrierProcess(PUSHER, commands.queue, f"{turn}.{number}").ready() for number in range(4)]
             for child in children:
                 said.update(_size(child.line()))
                 threading.Event().wait(moments.uniform(0, 0.03))
@@ -217,10 +217,10 @@ def test_what_a_killed_pusher_stored_is_whole_and_in_both_tracks(tmp_path: Path)
                 with child:
                     for line in child.rest():
                         said.update(_size(line))
-            office.push(**UNSCHEDULED)
-            _tracks_agree(office)
+            commands.push(**UNSCHEDULED)
+            _tracks_agree(commands)
         stored: dict[str, int] = {}
-        for event in office.journal():
+        for event in commands.journal():
             name = event["content"].split("/")[0]
             stored[name] = stored.get(name, 0) + 1
         assert {name: size for name, size in said.items() if stored.get(name) != size} == {}
@@ -234,26 +234,26 @@ def _size(line: str) -> dict[str, int]:
     return {name: int(size)}
 
 
-def _tracks_agree(office: BusyOffice) -> None:
-    with closing(sqlite3.connect(office.queue / "events.db")) as database:
+def _tracks_agree(commands: BusyQueueCommands) -> None:
+    with closing(sqlite3.connect(commands.queue / "events.db")) as database:
         rows = [dict(zip(COLUMNS, row)) for row in database.execute("SELECT * FROM events ORDER BY id")]
-    assert office.journal() == rows
+    assert commands.journal() == rows
 
 
 def test_every_task_is_run_though_the_runner_is_killed_again_and_again(tmp_path: Path) -> None:
     moments = random.Random(20261116)
-    with BusyOffice(tmp_path) as office:
+    with BusyQueueCommands(tmp_path) as commands:
         for number in range(24):
-            done = office.notifier(
+            done = commands.notifier(
                 *adding(f"echo {number} >> '{tmp_path}/done'; sleep 0.1", task=f"job-{number}"), NOTIFIER_IDLE_SECONDS="2"
             )
             assert (done.code, done.stderr) == (0, "")
             if number % 4 == 0:
                 threading.Event().wait(moments.uniform(0, 0.1))
-                pid = office.told("notifier", "status")["pid"]
+                pid = commands.told("notifier", "status")["pid"]
                 if pid is not None and alive(pid):
                     os.kill(pid, signal.SIGKILL)
-        eventually(lambda: tasks(office) == [])
+        eventually(lambda: tasks(commands) == [])
         assert {int(line) for line in (tmp_path / "done").read_text().split()} == set(range(24))
-        assert {run["outcome"] for run in runs(office, "--limit", "1000")} <= {"ok", "lost"}
-        office.runner_gone()
+        assert {run["outcome"] for run in runs(commands, "--limit", "1000")} <= {"ok", "lost"}
+        commands.runner_gone()

@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from postroom import work
-from postroom.store.port import Store
-from tests.contract.scenes import events, held, sent, status_of, thread_of
-from tests.faults.children import Child
+from postroom.store.interface import Store
+from tests.contract.thread_data import events, held, sent, status_of, thread_of
+from tests.faults.children import BarrierProcess
 from tests.faults.inspection import assert_no_lock, assert_sound
 
 # Each line that it is told is a Python expression to be run at once; it says what came of it.
@@ -28,15 +28,15 @@ for line in sys.stdin:
 
 
 @contextmanager
-def racers(place: str, names: list[str]) -> Iterator[list[Child]]:
+def racers(place: str, names: list[str]) -> Iterator[list[BarrierProcess]]:
     with ExitStack() as stack:
-        children = [stack.enter_context(Child(RACER, place, name)) for name in names]
+        children = [stack.enter_context(BarrierProcess(RACER, place, name)) for name in names]
         for child in children:
             child.ready()
         yield children
 
 
-def race(children: list[Child], *expressions: str) -> list[str]:
+def race(children: list[BarrierProcess], *expressions: str) -> list[str]:
     """Let all run at once, each its expression, or all the same."""
     for number, child in enumerate(children):
         child.tell(expressions[number % len(expressions)])
@@ -130,7 +130,7 @@ def test_every_message_of_many_senders_is_kept_in_one_order(store: Store, place:
     with racers(place, [f"sender-{number}" for number in range(6)]) as children:
         answers = race(children, say)
     ids = [event_id for answer in answers for event_id in eval(answer)]
-    messages = work.show(store, thread_id).messages[1:]
+    messages = work.show(store, thread_id, limit=1000).messages[1:]
     assert sorted(ids) == [message.event_id for message in messages]
     for number in range(6):
         assert [message.summary for message in messages if message.from_agent == f"sender-{number}"] == [str(n) for n in range(20)]

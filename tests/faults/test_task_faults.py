@@ -11,24 +11,24 @@ import psycopg
 import pytest
 
 from postroom import work
-from postroom.core.errors import StoreAway
-from postroom.store.port import Store
+from postroom.core.errors import StoreUnreachable
+from postroom.store.interface import Store
 from postroom.store.postgres.engine import PostgresStore
 from postroom.store.sqlite.engine import SqliteStore
 from postroom.tasks import Conductor
 from tests.conftest import Clock
-from tests.contract.task_scenes import ANN, BOB, asked, facts, happened, held, office, result_of, results_of, status_of, steps
-from tests.faults.children import Child
+from tests.contract.task_data import ANN, BOB, asked, conductor_with_agents, facts, happened, held, result_of, results_of, status_of, steps
+from tests.faults.children import BarrierProcess
 from tests.faults.inspection import assert_no_lock, assert_sound
 from tests.faults.mail_children import everything
-from tests.faults.test_cuts import FAILURES, INTERRUPTIONS, Act, Cutting, How, Prepare, cut_everywhere, failure
+from tests.faults.test_cuts import FAILURES, INTERRUPTIONS, Act, FailingConnection, How, Prepare, cut_everywhere, failure
 from tests.faults.test_lost_connections import Losing
 
 JOB = "j1"
 
 
 def running(store: Store) -> Conductor:
-    conductor = office(store)
+    conductor = conductor_with_agents(store)
     conductor.start_job(ANN, job_id="a1")
     conductor.start_job(BOB, job_id=JOB, state={"step": 1})
     return conductor
@@ -45,7 +45,7 @@ def pending(store: Store, clock: Clock) -> str:
 
 
 def unrouted(store: Store, clock: Clock) -> str:
-    return settled(conductor := office(store), asked(conductor).task_id)
+    return settled(conductor := conductor_with_agents(store), asked(conductor).task_id)
 
 
 def accepted(store: Store, clock: Clock) -> str:
@@ -98,7 +98,7 @@ def save(store: Store, task_id: str) -> None:
             state.inbox.mark_accepted(task.task_id)
 
 
-nobody_runs: Prepare = lambda store, _: settled(office(store))  # noqa: E731
+nobody_runs: Prepare = lambda store, _: settled(conductor_with_agents(store))  # noqa: E731
 jobs: Prepare = lambda store, _: settled(running(store))  # noqa: E731
 WRITES: dict[str, tuple[Prepare, Act]] = {
     "register": (nobody_runs, lambda s, t: Conductor(s).register("dan", skills=["python"])),
@@ -162,7 +162,7 @@ def test_settling_that_fails_anywhere_has_settled_each_task_wholly_or_not_at_all
         prepare(store, clock)
         real = store.connection
         for nth in range(1, 100):
-            store.connection = cutting = Cutting(real, nth, how)  # type: ignore[assignment]
+            store.connection = cutting = FailingConnection(real, nth, how)  # type: ignore[assignment]
             raised = failure(Conductor(store).settle)
             store.connection = real
             assert isinstance(raised, how.expected) == (cutting.cut is not None)
@@ -178,8 +178,8 @@ def test_settling_that_fails_anywhere_has_settled_each_task_wholly_or_not_at_all
 def test_a_task_whose_thread_could_not_be_opened_is_not_stranded(sqlite_place: str, clock: Clock, how: How) -> None:
     with SqliteStore(sqlite_place, now=clock) as store:
         for nth in range(1, 100):
-            task_id = held(office(store), lease_seconds=900).task_id
-            real, cutting = store.connection, Cutting(store.connection, nth, how)
+            task_id = held(conductor_with_agents(store), lease_seconds=900).task_id
+            real, cutting = store.connection, FailingConnection(store.connection, nth, how)
             store.connection = cutting  # type: ignore[assignment]
             failure(lambda one=task_id: Conductor(store).open_thread(one, agent=BOB))  # type: ignore[misc]
             store.connection = real
@@ -223,7 +223,7 @@ def test_a_write_that_loses_its_connection_has_not_happened(
             if losing.lost is None:
                 assert raised is None
                 break
-            assert isinstance(raised, StoreAway), f"{raised!r} came of a connection lost before {losing.lost}"
+            assert isinstance(raised, StoreUnreachable), f"{raised!r} came of a connection lost before {losing.lost}"
             assert everything(postgres_place) == before, losing.lost
             store.reconnect()
         assert everything(postgres_place) != before
@@ -256,7 +256,7 @@ def test_what_a_killed_process_had_accepted_is_done_by_another_when_its_lease_is
     store: Store, place: str, clock: Clock, how: str
 ) -> None:
     task_id = asked(conductor := running(store)).task_id
-    with Child(HOLDER, place, how, task_id) as child:
+    with BarrierProcess(HOLDER, place, how, task_id) as child:
         child.ready().kill()
     assert status_of(conductor, task_id) == "accepted"
     assert not conductor.pending(JOB)
@@ -274,7 +274,7 @@ def test_what_a_killed_process_had_accepted_is_done_by_another_when_its_lease_is
 def test_a_process_killed_inside_a_checkpoint_has_saved_nothing_and_holds_nothing(store: Store, place: str) -> None:
     task_id = asked(running(store)).task_id
     before = everything(place)
-    with Child(HOLDER, place, "checkpoint", task_id) as child:
+    with BarrierProcess(HOLDER, place, "checkpoint", task_id) as child:
         child.ready().kill()
     assert everything(place) == before
     save(store, task_id)
@@ -308,7 +308,7 @@ KILLED = "-9"
 def test_a_process_killed_before_any_statement_of_a_verb_has_changed_nothing(store: Store, place: str, clock: Clock, verb: str) -> None:
     task_id = WRITES[verb][0](store, clock)  # type: ignore[arg-type]
     before = everything(place)
-    with Child(VICTIMS, place, verb, task_id) as nursery:
+    with BarrierProcess(VICTIMS, place, verb, task_id) as nursery:
         nursery.ready()
         for nth in range(1, 100):
             nursery.tell(str(nth))
@@ -326,7 +326,7 @@ def test_a_process_killed_before_any_statement_of_a_verb_has_changed_nothing(sto
 @pytest.mark.parametrize("verb", ["submit", "complete", "checkpoint"])
 def test_a_process_killed_as_soon_as_a_verb_has_returned_has_done_it(store: Store, place: str, clock: Clock, verb: str) -> None:
     task_id = WRITES[verb][0](store, clock)  # type: ignore[arg-type]
-    with Child(VICTIMS, place, verb, task_id) as nursery:
+    with BarrierProcess(VICTIMS, place, verb, task_id) as nursery:
         nursery.ready().tell("0")
         assert nursery.line() == KILLED
     conductor = Conductor(store)
@@ -366,9 +366,9 @@ for line in iter(sys.stdin.readline, ""):
 
 
 @contextmanager
-def racers(place: str, number: int = 2) -> Iterator[list[Child]]:
+def racers(place: str, number: int = 2) -> Iterator[list[BarrierProcess]]:
     with ExitStack() as stack:
-        children = [stack.enter_context(Child(RACER, place)) for _ in range(number)]
+        children = [stack.enter_context(BarrierProcess(RACER, place)) for _ in range(number)]
         for child in children:
             child.ready()
         yield children

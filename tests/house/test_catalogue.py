@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import sqlite3
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from postroom.store.migrations import scripts
-from postroom.store.port import Catalogue
-from postroom.store.postgres import engine as postgres_engine
+from postroom.store.interface import Catalogue
+from postroom.store.migrations import read_scripts
 from postroom.store.postgres import statements as postgres_statements
-from postroom.store.sqlite import engine, schema, statements
+from postroom.store.sqlite import schema, statements
+from postroom.store.tables import SCHEMA_VERSION
 
 ENGINES = [statements, postgres_statements]
 
 
 @pytest.mark.parametrize("module", ENGINES)
 def test_an_engine_has_every_statement_and_no_other(module: ModuleType) -> None:
-    public = {name for name, value in vars(module).items() if isinstance(value, str) and name.islower() and not name.startswith("_")}
+    parts = [vars(import_module(part)) for part in module.MODULES.values()]
+    public = {name for part in parts for name, value in part.items() if isinstance(value, str) and name.islower() and name[0] != "_"}
     assert public == set(Catalogue.__annotations__)
+    assert [name for name in Catalogue.__annotations__ if not isinstance(getattr(module, name), str)] == []
+
+
+def test_a_statement_that_nobody_wrote_is_missed_at_once() -> None:
+    with pytest.raises(AttributeError, match="thread_lose"):
+        getattr(statements, "thread_" + "lose")
 
 
 @pytest.mark.parametrize("module", ENGINES)
@@ -29,12 +37,12 @@ def test_statements_bind_by_name_alone(module: ModuleType) -> None:
 
 
 def test_the_newest_migration_is_the_version() -> None:
-    assert [number for number, _ in scripts("postgres")] == list(range(1, postgres_engine.VERSION + 1))
-    assert [number for number, _ in scripts("sqlite")] == list(range(1, engine.VERSION + 1))
+    assert [number for number, _ in read_scripts("postgres")] == list(range(1, SCHEMA_VERSION + 1))
+    assert [number for number, _ in read_scripts("sqlite")] == list(range(1, SCHEMA_VERSION + 1))
 
 
 def test_the_documents_tables_and_columns_are_there(tmp_path: Path) -> None:
-    schema.init(str(tmp_path / "coord.db"))
+    schema.init_database(str(tmp_path / "coord.db"))
     database = sqlite3.connect(tmp_path / "coord.db")
     for table, columns in DOCUMENT.items():
         found = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]

@@ -10,10 +10,10 @@ import pytest
 
 import postroom
 from postroom import mail, queues, work
-from postroom.cli.mail_table import MAILBOX
-from postroom.cli.notifier_table import NOTIFIER
-from postroom.cli.table import INBOX
-from postroom.cli.thread_table import THREAD
+from postroom.cli.inbox.spec import INBOX
+from postroom.cli.mailbox.spec import MAILBOX
+from postroom.cli.notifier.spec import NOTIFIER
+from postroom.cli.thread.spec import THREAD
 from tests.house.tree import ROOT, SOURCES, names
 
 COMMANDS = INBOX.commands
@@ -40,8 +40,15 @@ def test_every_name_in_architecture_exists() -> None:
     columns = {word for table in tables for word in table.read_text().replace("(", " ").split()}
     folders = {path.name for path in (ROOT / "src" / "postroom").iterdir()}
     later = {"people"}
-    other = {"sys", "modules", "coord", "db", "events", "jsonl", "lock", "turn", "except"}
+    other = {"sys", "modules", "coord", "db", "events", "jsonl", "lock", "bell"}
     assert spoken - defined - columns - folders - later - other == set()
+
+
+def test_every_name_in_where_to_look_is_in_the_file_that_it_stands_with() -> None:
+    table = ARCHITECTURE.partition("## Where to look")[2].partition("\n## ")[0]
+    named = [(file, name) for file, words in re.findall(r"([\w/]+\.py) \(([^)]*`[^)]*)\)", table) for name in re.findall(r"`(\w+)`", words)]
+    assert len(named) > 12
+    assert [(file, name) for file, name in named if name not in (ROOT / "src/postroom" / file).read_text()] == []
 
 
 @pytest.mark.parametrize("page", SPECS, ids=lambda page: page.name)
@@ -65,21 +72,36 @@ def test_every_difference_between_the_engines_is_tied_to_a_test_that_exists() ->
     assert [test for file, test in rows if test not in names(ROOT / "tests" / file)] == []
 
 
+def test_every_decision_has_its_context_decision_and_consequences_in_twelve_lines() -> None:
+    entries = (ROOT / "docs" / "decisions.md").read_text().split("\n## ")[1:]
+    parts = [re.findall(r"^- \*\*(\w+)\.\*\*", entry, re.MULTILINE) for entry in entries]
+    assert [entries[at] for at, found in enumerate(parts) if found != ["Context", "Decision", "Consequences"]] == []
+    assert [entry for entry in entries if len(entry.strip().splitlines()) > 12] == []
+
+
+def test_decisions_are_dated_newest_first() -> None:
+    text = (ROOT / "docs" / "decisions.md").read_text()
+    dates = re.findall(r"^## .* \((\d{4}-\d\d-\d\d)\)$", text, re.MULTILINE)
+    assert len(dates) == text.count("\n## ")
+    assert dates == sorted(dates, reverse=True)
+
+
 def test_every_difference_in_the_statements_is_explained_where_it_stands() -> None:
-    from postroom.store.port import Catalogue
+    from postroom.store.interface import Catalogue
     from postroom.store.postgres import statements as postgres
     from postroom.store.sqlite import statements as sqlite
 
-    text = (ROOT / "src/postroom/store/postgres/statements.py").read_text()
-    both = (ROOT / "src/postroom/store/sqlite/statements.py").read_text() + text
+    folders = [ROOT / "src/postroom/store" / engine for engine in ("sqlite", "postgres")]
+    both = "".join(path.read_text() for folder in folders for path in folder.glob("*_statements.py"))
     differing = [name for name in Catalogue.__annotations__ if getattr(postgres, name) != getattr(sqlite, name)]
     unexplained = [name for name in differing if not re.search(rf"# Differs from [^=]*\n(?:#[^\n]*\n)*{name} =", both)]
     assert unexplained == []
 
 
 def test_the_reference_is_what_the_table_says() -> None:
-    from docs.make_reference import FOLDER, PROGRAMS, asyncapi, openapi, reference
+    from docs.make_reference import FOLDER, PROGRAMS, asyncapi, openapi, reference, verbs
 
+    assert (FOLDER / "verbs.md").read_text() == verbs(), "run `make reference`"
     assert (FOLDER / "openapi.json").read_text() == openapi(), "run `make reference`"
     assert (FOLDER / "asyncapi.json").read_text() == asyncapi(), "run `make reference`"
     for program in PROGRAMS:
@@ -118,7 +140,7 @@ def test_the_skill_is_found_by_agents() -> None:
 
 
 def test_every_command_in_the_skill_is_one_that_parses() -> None:
-    from postroom.cli.parsing import parse
+    from postroom.cli.framework.parser import parse
 
     text = (ROOT / "src/postroom/skill/SKILL.md").read_text()
     lines = [line.split("#")[0] for block in re.findall(r"```bash\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]

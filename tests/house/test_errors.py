@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from postroom.cli import envelope
+from postroom.cli.framework import output
 from postroom.core import errors
 
 
@@ -23,7 +23,7 @@ REFUSALS = [kind for kind in _tree(errors.Refusal) if kind is not errors.Refusal
 
 @pytest.mark.parametrize("kind", REFUSALS)
 def test_the_command_line_has_a_row_for_it(kind: type[errors.Refusal]) -> None:
-    assert any(issubclass(kind, known) for known, _ in envelope.EXIT_CODES)
+    assert any(issubclass(kind, known) for known, _ in output.EXIT_CODES)
 
 
 def test_codes_are_unique_and_stable() -> None:

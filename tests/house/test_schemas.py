@@ -14,6 +14,7 @@ from tests.cli.process import eventually
 from tests.postgres_server import Postgres
 from tests.schemas import OURS, Connection, others
 
+pytestmark = pytest.mark.postgres
 KINDS = "SELECT relname, relkind = 'S' FROM pg_class WHERE relnamespace = to_regnamespace(%s) AND relkind IN ('r', 'S') ORDER BY relname"
 
 
@@ -70,8 +71,8 @@ def _write_much(place: str) -> None:
 def _damage(place: str) -> None:
     _write(place)
     with PostgresStore(place) as store, store.write() as tx:
-        tx.run("UPDATE meta SET version = 99")
-        tx.run("DELETE FROM agents")
+        tx.execute("UPDATE meta SET version = 99")
+        tx.execute("DELETE FROM agents")
 
 
 @pytest.mark.parametrize("use", [_write, _write_much, _damage])

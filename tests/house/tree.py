@@ -18,7 +18,7 @@ def functions(path: Path) -> list[ast.FunctionDef]:
 def names(path: Path) -> set[str]:
     """Every function, method, class and constant that a file defines."""
     tree = ast.parse(path.read_text())
-    found = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    found = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
     for node in ast.walk(tree):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
         found |= {target.id for target in targets if isinstance(target, ast.Name)}

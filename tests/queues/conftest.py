@@ -13,7 +13,7 @@ import pytest
 
 from postroom import queues
 from postroom.core.errors import Conflict, FilterFailed, InvalidState, NoStore, NotFound, StoreTrouble
-from postroom.core.events import QueueEvent
+from postroom.core.records.queues import QueueEvent
 from postroom.queues import Queue
 from tests.conftest import Clock
 

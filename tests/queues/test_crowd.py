@@ -9,7 +9,7 @@ from pathlib import Path
 
 from postroom import queues
 from tests.cli.process import eventually
-from tests.faults.children import Child
+from tests.faults.children import BarrierProcess
 from tests.queues.conftest import assert_both_tracks_agree, assert_intact, rows
 
 CONSUMERS, EVENTS, PUSHERS, READERS = 50, 10_000, 4, 5
@@ -114,13 +114,13 @@ def crowd(path: str, folder: Path) -> list[list[str]]:
     reports, closed = folder / "reports", folder / "closed"
     reports.touch()
     with ExitStack() as stack:
-        pushers = [stack.enter_context(Child(PUSHER, path, one, PUSHERS, EVENTS)).ready() for one in range(PUSHERS)]
-        readers = [stack.enter_context(Child(READER, path, reports, closed, names(one))).ready() for one in range(READERS)]
+        pushers = [stack.enter_context(BarrierProcess(PUSHER, path, one, PUSHERS, EVENTS)).ready() for one in range(PUSHERS)]
+        readers = [stack.enter_context(BarrierProcess(READER, path, reports, closed, names(one))).ready() for one in range(READERS)]
         for child in pushers:
             child.tell()
         eventually(lambda: "acked c0 " in reports.read_text())
         readers[0].kill()
-        readers[0] = stack.enter_context(Child(READER, path, reports, closed, names(0)))
+        readers[0] = stack.enter_context(BarrierProcess(READER, path, reports, closed, names(0)))
         assert [child.rest() for child in pushers] == [["DONE"]] * PUSHERS
         closed.touch()
         readers[0].ready()

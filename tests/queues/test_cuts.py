@@ -18,7 +18,7 @@ from tests.queues.conftest import SELF, assert_both_tracks_agree, assert_intact,
 WANTED = "type = 'message' AND length(content) > 0"
 
 
-class Cutting:
+class FailingQueue:
     """The real connections of a queue, of which the nth statement fails: before it is run, or after."""
 
     def __init__(self, queue: Queue, nth: int, error: type[BaseException], *, after: bool) -> None:
@@ -26,7 +26,7 @@ class Cutting:
         self.cut: str | None = None
         self._left = nth
         self._owners: list[tuple[Any, str, Any]] = []
-        for owner, name in ((queue.file, "connection"), (queue.confined, "_connection")):
+        for owner, name in ((queue.file, "connection"), (queue.filter_sandbox, "_connection")):
             real = getattr(owner, name)
             self._owners.append((owner, name, real))
             setattr(owner, name, Cut(self, real))
@@ -54,7 +54,7 @@ class Cutting:
 class Cut:
     """One of them."""
 
-    def __init__(self, cutting: Cutting, connection: Any) -> None:
+    def __init__(self, cutting: FailingQueue, connection: Any) -> None:
         self._cutting, self._connection = cutting, connection
 
     def execute(self, statement: str, *binds: object) -> Any:
@@ -84,7 +84,7 @@ BATCH = [{"content": content} for content in "xyz"]
 Act = Callable[[Queue], object]
 
 
-class Verb(NamedTuple):
+class QueueVerb(NamedTuple):
     prepare: Act
     act: Act
     adds: dict[str, int]  # rows, by table
@@ -99,21 +99,21 @@ def push_batch(queue: Queue) -> None:
 
 
 VERBS = {
-    "push": Verb(as_it_is, push, {"events": 1}),
-    "push behind a torn line": Verb(torn, push, {"events": 1}),
-    "push_batch": Verb(as_it_is, push_batch, {"events": 3}),
-    "push_batch behind a torn line": Verb(torn, push_batch, {"events": 3}),
-    "pop with a cursor": Verb(as_it_is, lambda queue: queues.pop(queue, "worker", last_event_id=2), {}),
-    "pop with a first cursor": Verb(as_it_is, lambda queue: queues.pop(queue, "other", last_event_id=2), {"consumer_progress": 1}),
-    "ack": Verb(as_it_is, lambda queue: queues.ack(queue, "worker", last_event_id=3), {}),
-    "ack the first": Verb(as_it_is, lambda queue: queues.ack(queue, "other", last_event_id=3), {"consumer_progress": 1}),
-    "subscribe": Verb(
+    "push": QueueVerb(as_it_is, push, {"events": 1}),
+    "push behind a torn line": QueueVerb(torn, push, {"events": 1}),
+    "push_batch": QueueVerb(as_it_is, push_batch, {"events": 3}),
+    "push_batch behind a torn line": QueueVerb(torn, push_batch, {"events": 3}),
+    "pop with a cursor": QueueVerb(as_it_is, lambda queue: queues.pop(queue, "worker", last_event_id=2), {}),
+    "pop with a first cursor": QueueVerb(as_it_is, lambda queue: queues.pop(queue, "other", last_event_id=2), {"consumer_progress": 1}),
+    "ack": QueueVerb(as_it_is, lambda queue: queues.ack(queue, "worker", last_event_id=3), {}),
+    "ack the first": QueueVerb(as_it_is, lambda queue: queues.ack(queue, "other", last_event_id=3), {"consumer_progress": 1}),
+    "subscribe": QueueVerb(
         as_it_is, lambda queue: queues.subscribe(queue, "new", handler="true", filter="type = 'record'"), {"subscriptions": 1}
     ),
-    "subscribe again somewhere else": Verb(
+    "subscribe again somewhere else": QueueVerb(
         unsubscribed, lambda queue: queues.subscribe(queue, "worker", handler="true", last_event_id=3), {"subscriptions": 1}
     ),
-    "unsubscribe": Verb(as_it_is, unsubscribed, {"subscriptions": -1}),
+    "unsubscribe": QueueVerb(as_it_is, unsubscribed, {"subscriptions": -1}),
 }
 
 
@@ -146,7 +146,7 @@ def prepared(queue: Queue, prepare: Act) -> None:
 
 def attempt(queue: Queue, act: Act, nth: int, error: type[BaseException], *, after: bool) -> tuple[str | None, BaseException | None]:
     """Do it with the nth statement failing; which that was, and what came of it."""
-    cutting = Cutting(queue, nth, error, after=after)
+    cutting = FailingQueue(queue, nth, error, after=after)
     raised: BaseException | None = None
     try:
         act(queue)
@@ -169,7 +169,7 @@ def added(before: dict[str, list[tuple[object, ...]]], now: dict[str, list[tuple
 
 @pytest.mark.parametrize("after", MOMENTS.values(), ids=MOMENTS.keys())
 @pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS.keys())
-def test_a_write_of_which_any_statement_fails_has_not_happened_or_says_that_it_has(queue: Queue, verb: Verb, after: bool) -> None:
+def test_a_write_of_which_any_statement_fails_has_not_happened_or_says_that_it_has(queue: Queue, verb: QueueVerb, after: bool) -> None:
     prepared(queue, verb.prepare)
     before = dump(queue.path)
     cuts = []
@@ -211,7 +211,7 @@ def test_a_journal_that_cannot_be_written_after_the_event_was_stored_is_righted_
 
 @pytest.mark.parametrize("after", MOMENTS.values(), ids=MOMENTS.keys())
 @pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS.keys())
-def test_a_write_that_a_signal_interrupts_anywhere_has_happened_whole_or_not_at_all(queue: Queue, verb: Verb, after: bool) -> None:
+def test_a_write_that_a_signal_interrupts_anywhere_has_happened_whole_or_not_at_all(queue: Queue, verb: QueueVerb, after: bool) -> None:
     prepared(queue, verb.prepare)
     before = dump(queue.path)
     for nth in range(1, 100):

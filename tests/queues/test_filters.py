@@ -209,7 +209,7 @@ def test_a_fragment_that_got_into_the_database_anyhow_stops_its_own_consumer_alo
     assert dump(lively.path) == before
     assert len(queues.pop(lively, "keeper")) == 9
     assert fill(lively, "more") == [10]
-    assert {one["consumer_id"] for one in queues.info(lively).plain()["subscriptions"]} == {"bad", "keeper"}
+    assert {one["consumer_id"] for one in queues.info(lively).to_json()["subscriptions"]} == {"bad", "keeper"}
     queues.unsubscribe(lively, "bad")
 
 
@@ -282,3 +282,16 @@ def test_a_fragment_that_would_run_for_ever_is_stopped_and_the_others_go_on(queu
     assert len(queues.pop(queue, "other", last_event_id=0)) == 100
     assert fill(queue, "next") == [3001]
     assert queues.ack(queue, "runaway", last_event_id=3001).last_acked_id == 3001
+
+
+@pytest.mark.parametrize(
+    "fragment", ["\"typo\" = 'x'", 'type = "message"', "instr(content, content || 'b') > 0", "trim(content, content) = ''"]
+)
+def test_what_misleads_or_takes_for_ever_in_one_step_is_refused(queue: Queue, fragment: str) -> None:
+    with pytest.raises(InvalidInput):
+        queues.peek(queue, last_event_id=0, filter=fragment)
+
+
+def test_names_may_stand_in_double_quotes_and_texts_may_hold_them(queue: Queue) -> None:
+    fill(queue, 'say "hi"')
+    assert len(queues.peek(queue, last_event_id=0, filter='"content" = \'say "hi"\'')) == 1

@@ -18,13 +18,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from postroom import queues
 from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound
-from postroom.core.events import QueueEvent
+from postroom.core.records.queues import QueueEvent
 from postroom.queues import Queue
 from tests.conftest import Clock
 from tests.queues.conftest import ALICE, SELF, WARDEN, assert_both_tracks_agree
 
 
-class Event(NamedTuple):
+class EventModel(NamedTuple):
     id: int
     source: str
     type: str
@@ -32,7 +32,7 @@ class Event(NamedTuple):
     content: str
 
 
-FILTERS: dict[str | None, Callable[[Event], bool]] = {
+FILTERS: dict[str | None, Callable[[EventModel], bool]] = {
     None: lambda event: True,
     "type = 'message'": lambda event: event.type == "message",
     "source LIKE 'external:%' OR source = 'self'": lambda event: event.source != WARDEN,
@@ -67,7 +67,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.path = queues.init_queue(str(Path(self.folder) / "queue"))
         self.queue: Queue = queues.open_queue(self.path, now=self.clock)
         self.other: Queue = queues.open_queue(self.path, now=self.clock)
-        self.events: list[Event] = []
+        self.events: list[EventModel] = []
         self.subscriptions: dict[str, str | None] = {}
         self.progress: dict[str, int] = {}
         self.damaged = False
@@ -83,13 +83,13 @@ class QueueMachine(RuleBasedStateMachine):
 
     # What must happen
 
-    def stored(self, draft: Draft) -> Event:
+    def stored(self, draft: Draft) -> EventModel:
         source, (kind, subtype), content = draft
-        self.events.append(Event(len(self.events) + 1, source, kind, subtype, content))
+        self.events.append(EventModel(len(self.events) + 1, source, kind, subtype, content))
         self.damaged = False
         return self.events[-1]
 
-    def after(self, cursor: int, wanted: str | None, limit: int) -> list[Event]:
+    def after(self, cursor: int, wanted: str | None, limit: int) -> list[EventModel]:
         return [event for event in self.events if event.id > cursor and FILTERS[wanted](event)][:limit]
 
     def cursor(self, consumer: str, place: str) -> int | None:
@@ -100,8 +100,8 @@ class QueueMachine(RuleBasedStateMachine):
         }  # fmt: skip
         return places[place]
 
-    def plain(self, events: tuple[QueueEvent, ...]) -> list[Event]:
-        return [Event(event.id, event.source, event.type, event.subtype, event.content) for event in events]
+    def plain(self, events: tuple[QueueEvent, ...]) -> list[EventModel]:
+        return [EventModel(event.id, event.source, event.type, event.subtype, event.content) for event in events]
 
     def pushes(self, draft: Draft) -> None:
         source, (kind, subtype), content = draft
@@ -156,7 +156,7 @@ class QueueMachine(RuleBasedStateMachine):
         if consumer not in self.subscriptions:
             return
         expected = self.after(self.progress.get(consumer, 0), self.subscriptions[consumer], len(self.events))
-        got: list[Event] = []
+        got: list[EventModel] = []
         while found := self.plain(queues.pop(self.queue, consumer, limit=limit)):
             got += found
             assert queues.ack(self.queue, consumer, last_event_id=found[-1].id).last_acked_id == found[-1].id
@@ -247,7 +247,7 @@ class QueueMachine(RuleBasedStateMachine):
             return
         told = queues.info(self.queue)
         assert (told.total_events, told.last_event_id) == (len(self.events), len(self.events))
-        assert {one["consumer_id"]: (one["filter"], one["last_acked_id"]) for one in told.plain()["subscriptions"]} == {
+        assert {one["consumer_id"]: (one["filter"], one["last_acked_id"]) for one in told.to_json()["subscriptions"]} == {
             consumer: (wanted, self.progress.get(consumer, 0)) for consumer, wanted in self.subscriptions.items()
         }
         assert {one.consumer_id: one.last_acked_id for one in told.progress if one.last_acked_id} == {

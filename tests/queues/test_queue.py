@@ -114,7 +114,7 @@ def test_push_returns_the_event_as_it_is_stored(queue: Queue, clock: Clock) -> N
     assert rows(queue.path) == [(event.id, event.created_at, event.source, event.type, event.subtype, event.content)]
     assert (event.id, event.source, event.type, event.subtype, event.content) == (1, ALICE, "record", "toolcall", "hello")
     assert MILLISECONDS.fullmatch(event.created_at)
-    assert event.created_at[:23] == time.stamp(clock.instant)[:23]
+    assert event.created_at[:23] == time.format_stamp(clock.instant)[:23]
     assert queues.push(queue, source=SELF, type="message", content="hello").id == 2
 
 
@@ -187,7 +187,7 @@ def test_a_subtype_of_a_message_or_of_more_than_a_line_is_refused(queue: Queue, 
     ],
 )
 def test_an_address_is_taken_apart_and_accepted_at_push(queue: Queue, text: str, parts: tuple[str | None, ...]) -> None:
-    found = addresses.parse(text)
+    found = addresses.parse_address(text)
     names = ("kind", "channel_type", "channel_id", "session_type", "session_id", "peer")
     assert tuple(getattr(found, name) or None for name in names) == parts
     assert queues.push(queue, source=text, type="message", content="").source == text
@@ -226,7 +226,7 @@ def test_an_address_is_taken_apart_and_accepted_at_push(queue: Queue, text: str,
     ],
 )
 def test_a_wrong_address_is_refused_with_the_part_that_is_wrong(queue: Queue, text: str, named: str) -> None:
-    for act in (lambda: addresses.parse(text), lambda: queues.push(queue, source=text, type="message", content="")):
+    for act in (lambda: addresses.parse_address(text), lambda: queues.push(queue, source=text, type="message", content="")):
         with pytest.raises(InvalidInput) as refused:
             act()
         assert named in f"{refused.value} {refused.value.hint}"
@@ -235,7 +235,7 @@ def test_a_wrong_address_is_refused_with_the_part_that_is_wrong(queue: Queue, te
 
 
 def test_an_address_of_500_characters_is_accepted() -> None:
-    assert addresses.parse("external:telegram:tg:dm:alice:" + "x" * 470).peer == "x" * 470
+    assert addresses.parse_address("external:telegram:tg:dm:alice:" + "x" * 470).peer == "x" * 470
 
 
 # Batches
@@ -350,7 +350,7 @@ def test_ack_says_where_the_consumer_is_and_since_when(queue: Queue, clock: Cloc
     clock.advance(5)
     told = queues.ack(queue, "worker", last_event_id=3)
     assert (told.consumer_id, told.last_acked_id) == ("worker", 3)
-    assert told.updated_at[:23] == time.stamp(clock.instant)[:23]
+    assert told.updated_at[:23] == time.format_stamp(clock.instant)[:23]
     clock.advance(5)
     assert queues.ack(queue, "worker", last_event_id=1) == told
 

@@ -19,7 +19,7 @@ HOUR = 3600
 
 
 def on_the_hour(clock: Clock) -> None:
-    clock.instant -= clock.instant % (HOUR * time.SECOND)
+    clock.instant -= clock.instant % (HOUR * time.MICROSECONDS_PER_SECOND)
 
 
 def test_an_empty_queue_does_not_grow(queue: Queue) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +17,7 @@ from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound
 from postroom.queues import Queue
 from tests.cli.process import eventually
 from tests.conftest import Clock
-from tests.faults.children import Child
+from tests.faults.children import BarrierProcess
 from tests.queues.conftest import ALICE, SELF, assert_both_tracks_agree, assert_intact, dump, fill, ids
 
 LONG = 60.0
@@ -40,7 +41,7 @@ NAMES = [
 
 def subscriptions(queue: Queue) -> list[dict[str, Any]]:
     """As `info` tells them."""
-    found: list[dict[str, Any]] = queues.info(queue).plain()["subscriptions"]
+    found: list[dict[str, Any]] = queues.info(queue).to_json()["subscriptions"]
     return found
 
 
@@ -131,7 +132,7 @@ def test_info_tells_the_events_the_subscriptions_and_the_progress_also_of_those_
     queues.subscribe(queue, "left", handler="true")
     clock.advance(5)
     queues.ack(queue, "left", last_event_id=3)
-    then = time.stamp(clock.instant)[:23]
+    then = time.format_stamp(clock.instant)[:23]
     clock.advance(5)
     queues.ack(queue, "here", last_event_id=2)
     queues.unsubscribe(queue, "left")
@@ -143,7 +144,7 @@ def test_info_tells_the_events_the_subscriptions_and_the_progress_also_of_those_
         "consumer_id": "here", "handler_cmd": "true", "filter": "type = 'record'", "last_acked_id": 2, "running": False, "trouble": None,
     }  # fmt: skip
     assert {one.consumer_id: (one.last_acked_id, one.updated_at[:23]) for one in told.progress} == {
-        "here": (2, time.stamp(clock.instant)[:23]),
+        "here": (2, time.format_stamp(clock.instant)[:23]),
         "left": (3, then),
     }
 
@@ -179,7 +180,7 @@ with queues.open_queue(sys.argv[1]) as queue:
 """
 
 
-def asleep(child: Child) -> bool:
+def asleep(child: BarrierProcess) -> bool:
     """Whether it sleeps: it holds the listener for the bell, and the system says so."""
     folder = Path(f"/proc/{child.process.pid}")
     files = []
@@ -194,7 +195,7 @@ def asleep(child: Child) -> bool:
 
 def test_another_process_that_sleeps_is_woken_by_a_push_that_it_waits_for(queue: Queue) -> None:
     fill(queue, "old")
-    with Child(WAITER, queue.path, "", "type = 'record'") as child:
+    with BarrierProcess(WAITER, queue.path, "", "type = 'record'") as child:
         child.ready()
         eventually(lambda: asleep(child))
         fill(queue, "new")
@@ -209,7 +210,7 @@ def test_another_process_that_sleeps_is_woken_by_a_push_that_it_waits_for(queue:
 def test_one_who_sleeps_is_woken_by_an_event_that_makes_an_older_one_match(queue: Queue) -> None:
     fill(queue, "old", "question")
     wanted = "content = 'question' AND EXISTS (SELECT 1 FROM events AS other WHERE other.content = 'answer')"
-    with Child(WAITER, queue.path, wanted) as child:
+    with BarrierProcess(WAITER, queue.path, wanted) as child:
         child.ready()
         eventually(lambda: asleep(child))
         fill(queue, "something else")
@@ -265,9 +266,24 @@ for thread in threads:
 def test_threads_that_share_a_queue_push_and_pop_without_harm(queue: Queue) -> None:
     for name in ("a", "b"):
         queues.subscribe(queue, name, handler="true", filter=f"content LIKE '%{name}%'")
-    with Child(SHARERS, queue.path) as child:
+    with BarrierProcess(SHARERS, queue.path) as child:
         assert child.rest() == ["DONE"] * 4
         assert child.process.returncode == 0
     assert queues.info(queue).total_events == 4 * 40 * 4
     assert_both_tracks_agree(queue.path)
     assert_intact(queue.path)
+
+
+def test_a_note_about_events_that_are_gone_hides_no_others(queue_path: str) -> None:
+    with queues.open_queue(queue_path) as queue:
+        queues.push_batch(queue, [{"content": "x"}] * 2000, source="self", type="record")
+        queues.subscribe(queue, "c", handler="true", filter="type = 'message'")
+        assert queues.pop(queue, "c") == ()
+    assert (Path(queue_path) / "run" / "c.clear").exists()
+    for file in Path(queue_path).glob("events.db*"):
+        file.unlink() if file.is_file() else shutil.rmtree(file)
+    queues.init_queue(queue_path)
+    with queues.open_queue(queue_path) as queue:
+        queues.push_batch(queue, [{"content": "x"}] * 2500, source="self", type="message")
+        queues.subscribe(queue, "c", handler="true", filter="type = 'message'")
+        assert [event.id for event in queues.pop(queue, "c", limit=2)] == [1, 2]

@@ -18,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent, Tool
 
 from tests.cli.process import LIMIT, SCRIPT, eventually
-from tests.server.office import Desk
+from tests.server.running_server import WorkspaceClient
 
 LEGACY, MODERN = "legacy", "auto"
 VERSIONS = {LEGACY: "2025-11-25", MODERN: "2026-07-28"}
@@ -30,7 +30,7 @@ INITIALIZE = {
 }
 
 
-class Agent:
+class McpAgent:
     """A session of the official client. It keeps all that the server said to it."""
 
     def __init__(self, portal: BlockingPortal, client: Client) -> None:
@@ -90,26 +90,26 @@ def words(result: CallToolResult) -> str:
 
 
 @asynccontextmanager
-async def _http(desk: Desk, mode: str) -> AsyncIterator[Client]:
-    headers = {"Authorization": f"Bearer {desk.token}"}
+async def _http(workspace: WorkspaceClient, mode: str) -> AsyncIterator[Client]:
+    headers = {"Authorization": f"Bearer {workspace.token}"}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=LIMIT, trust_env=False) as http,
-        Client(streamable_http_client(desk.mcp_url, http_client=http), mode=mode) as client,
+        Client(streamable_http_client(workspace.mcp_url, http_client=http), mode=mode) as client,
     ):
         yield client
 
 
 @asynccontextmanager
-async def _stdio(desk: Desk, mode: str) -> AsyncIterator[Client]:
-    office = desk.office
-    server = StdioServerParameters(
+async def _stdio(workspace: WorkspaceClient, mode: str) -> AsyncIterator[Client]:
+    server = workspace.server
+    parameters = StdioServerParameters(
         command=SCRIPT,
-        args=["mcp", "--workspace", desk.workspace_id],
-        env=office.inbox.environment(),
-        cwd=office.folder,
+        args=["mcp", "--workspace", workspace.workspace_id],
+        env=server.inbox.environment(),
+        cwd=server.folder,
     )
-    with (office.folder / f"stdio-{desk.agent}.log").open("w") as log:
-        async with Client(stdio_client(server, errlog=log), mode=mode) as client:
+    with (server.folder / f"stdio-{workspace.agent}.log").open("w") as log:
+        async with Client(stdio_client(parameters, errlog=log), mode=mode) as client:
             yield client
 
 
@@ -117,13 +117,13 @@ DOORS = {"http": _http, "stdio": _stdio}
 
 
 @contextmanager
-def at(desk: Desk, door: str = "http", mode: str = MODERN) -> Iterator[Agent]:
+def at(workspace: WorkspaceClient, door: str = "http", mode: str = MODERN) -> Iterator[McpAgent]:
     """The agent of a workspace, in a session."""
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(DOORS[door](desk, mode)) as client:
-        yield Agent(portal, client)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(DOORS[door](workspace, mode)) as client:
+        yield McpAgent(portal, client)
 
 
-def knock(desk: Desk, token: str, *, url: str = "", message: Any = INITIALIZE, **headers: str) -> httpx.Response:
+def knock(workspace: WorkspaceClient, token: str, *, url: str = "", message: Any = INITIALIZE, **headers: str) -> httpx.Response:
     """One raw request to a workspace's endpoint."""
     accepted = {"Accept": "application/json, text/event-stream", **{name.replace("_", "-"): value for name, value in headers.items()}}
-    return desk.office.client(token).post(url or desk.mcp_url, json=message, headers=accepted)
+    return workspace.server.client(token).post(url or workspace.mcp_url, json=message, headers=accepted)

@@ -7,55 +7,55 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.office import Desk, Office
+from tests.server.running_server import RunningServer, WorkspaceClient
 
 MANY = "1000000"  # a rate that no test reaches by itself
 
 
 @pytest.fixture(scope="session")
-def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
-    shared = Office(tmp_path_factory.mktemp("office"), "--rate", MANY).open()
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    shared = RunningServer(tmp_path_factory.mktemp("office"), "--rate", MANY).open()
     yield shared
     assert shared.close() == 0
 
 
 @pytest.fixture(scope="session")
-def dev_office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+def dev_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server that needs no credentials."""
-    shared = Office(tmp_path_factory.mktemp("dev"), "--rate", MANY, "--dev").open()
+    shared = RunningServer(tmp_path_factory.mktemp("dev"), "--rate", MANY, "--dev").open()
     yield shared
     assert shared.close() == 0
 
 
 @pytest.fixture(scope="module")
-def own_office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
-    """The `office` of a module whose mailboxes have the names of others': a server of its own."""
-    own = Office(tmp_path_factory.mktemp("own"), "--rate", MANY).open()
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """The server of a module whose mailboxes have the names of others': a server of its own."""
+    own = RunningServer(tmp_path_factory.mktemp("own"), "--rate", MANY).open()
     yield own
     assert own.close() == 0
 
 
 @pytest.fixture
-def desk(office: Office) -> Desk:
+def workspace(server: RunningServer) -> WorkspaceClient:
     """A workspace of its own."""
-    return office.desk()
+    return server.add_workspace()
 
 
 @pytest.fixture
-def other(office: Office) -> Desk:
+def other(server: RunningServer) -> WorkspaceClient:
     """Another workspace, which is somebody else's."""
-    return office.desk()
+    return server.add_workspace()
 
 
 @pytest.fixture
-def found(tmp_path: Path) -> Iterator[Callable[..., Office]]:
-    """Founds offices that a test may stop, kill and configure; each in a folder of its own, unless it is told one."""
-    made: list[Office] = []
+def found(tmp_path: Path) -> Iterator[Callable[..., RunningServer]]:
+    """Makes servers that a test may stop, kill and configure, each in a folder of its own unless the test names one."""
+    made: list[RunningServer] = []
 
-    def make(*flags: str, folder: Path | None = None) -> Office:
+    def make(*flags: str, folder: Path | None = None) -> RunningServer:
         place = folder or tmp_path / f"office-{len(made)}"
         place.mkdir(exist_ok=True)
-        made.append(Office(place, *flags))
+        made.append(RunningServer(place, *flags))
         return made[-1]
 
     yield make

@@ -17,12 +17,12 @@ import pytest
 
 import postroom
 from postroom import mail, work
-from postroom.core.errors import InvalidInput, Refusal, StoreAway, Unauthenticated
-from postroom.store.port import Store
+from postroom.core.errors import InvalidInput, Refusal, StoreUnreachable, Unauthenticated
+from postroom.store.interface import Store
 from tests.cli.process import Waiter, eventually
-from tests.server.office import Office
+from tests.server.running_server import RunningServer
 
-Found = Callable[..., Office]
+Found = Callable[..., RunningServer]
 NAMES = count(1)
 LENGTH = re.compile(rb"content-length: ([0-9]+)", re.IGNORECASE)
 BOX = "box"
@@ -35,28 +35,28 @@ def path() -> Iterator[str]:
         yield str(Path(folder) / "socket")
 
 
-class Afar:
+class RemoteCommands:
     """Commands that are told where the server is."""
 
-    def __init__(self, office: Office, path: str, wire: str) -> None:
-        self.office = office
-        self.url = office.url if wire == "http" else f"unix:{path}"
-        self.variables = {"INBOX_DB": self.url} | ({"INBOX_TOKEN": office.ready["token"]} if wire == "http" else {})
+    def __init__(self, server: RunningServer, path: str, wire: str) -> None:
+        self.server = server
+        self.url = server.url if wire == "http" else f"unix:{path}"
+        self.variables = {"INBOX_DB": self.url} | ({"INBOX_TOKEN": server.ready["token"]} if wire == "http" else {})
 
     def again(self) -> None:
         """The same server, at the same place."""
-        self.office.open("--port", self.office.url.rpartition(":")[2])
+        self.server.open("--port", self.server.url.rpartition(":")[2])
 
     def waits(self, *argv: str, program: str = "mailbox") -> Waiter:
         """A command that has asked the server, and waits for its answer."""
         before = self._lines()
-        started = (self.office.mailbox if program == "mailbox" else self.office.inbox).start(*argv, **self.variables)
+        started = (self.server.mailbox if program == "mailbox" else self.server.inbox).start(*argv, **self.variables)
         eventually(lambda: bool(self._lines() - before))
         return started.sleeping()
 
     def _lines(self) -> set[str]:
         """The connections that the server has."""
-        folder = Path(f"/proc/{self.office.process.pid}/fd")
+        folder = Path(f"/proc/{self.server.process.pid}/fd")
         return {link for link in map(_link, folder.iterdir()) if link.startswith("socket:")}
 
     def store(self) -> Store:
@@ -71,17 +71,17 @@ def _link(file: Path) -> str:
 
 
 @pytest.fixture(params=["http", "unix"])
-def afar(found: Found, path: str, request: pytest.FixtureRequest) -> Afar:
-    return Afar(found("--uds", path).open(), path, request.param)
+def afar(found: Found, path: str, request: pytest.FixtureRequest) -> RemoteCommands:
+    return RemoteCommands(found("--uds", path).open(), path, request.param)
 
 
 # Away, and back
 
 
-def test_a_wait_outlives_a_server_that_is_killed(afar: Afar) -> None:
+def test_a_wait_outlives_a_server_that_is_killed(afar: RemoteCommands) -> None:
     waiter = afar.waits("wait", "--session", BOX, "--timeout-seconds", "100", "--json")
-    afar.office.kill()
-    afar.office.mailbox.enqueue("after all", to=BOX)
+    afar.server.kill()
+    afar.server.mailbox.enqueue("after all", to=BOX)
     assert waiter.alive()
     afar.again()
     finished = waiter.finish()
@@ -89,59 +89,59 @@ def test_a_wait_outlives_a_server_that_is_killed(afar: Afar) -> None:
     assert finished.json["message"]["payload"] == "after all"
 
 
-def test_a_wait_outlives_a_server_that_is_stopped(afar: Afar) -> None:
+def test_a_wait_outlives_a_server_that_is_stopped(afar: RemoteCommands) -> None:
     waiter = afar.waits("wait", "--session", BOX, "--json")
-    assert afar.office.close() == 0
-    afar.office.mailbox.enqueue("after all", to=BOX)
+    assert afar.server.close() == 0
+    afar.server.mailbox.enqueue("after all", to=BOX)
     afar.again()
     finished = waiter.finish()
     assert finished.code == 0, finished
     assert finished.json["message"]["payload"] == "after all"
 
 
-def test_a_reply_that_came_while_the_server_was_away_is_given(afar: Afar) -> None:
-    inbox = afar.office.inbox
+def test_a_reply_that_came_while_the_server_was_away_is_given(afar: RemoteCommands) -> None:
+    inbox = afar.server.inbox
     thread = inbox.send()
     inbox.ok("claim", "--agent", "builder", "--thread", thread)
     inbox.ok("update", "--agent", "builder", "--thread", thread, "--status", "blocked", "--summary", "Which?")
     waiter = afar.waits("wait-reply", "--agent", "builder", "--thread", thread, "--json", program="inbox")
-    afar.office.kill()
+    afar.server.kill()
     inbox.ok("reply", "--from", "leader", "--thread", thread, "--summary", "Blue")
     afar.again()
     assert waiter.finish().json["message"]["summary"] == "Blue"
 
 
-def test_a_watch_misses_nothing_while_the_server_is_away(afar: Afar) -> None:
-    cursor = afar.office.inbox.ok("send", "--from", "leader", "--to", "ada", "--subject", "Before")["next_event_id"]
+def test_a_watch_misses_nothing_while_the_server_is_away(afar: RemoteCommands) -> None:
+    cursor = afar.server.inbox.ok("send", "--from", "leader", "--to", "ada", "--subject", "Before")["next_event_id"]
     waiter = afar.waits("watch", "--after-event", str(cursor), "--json", program="inbox")
-    afar.office.kill()
-    thread = afar.office.inbox.send()
+    afar.server.kill()
+    thread = afar.server.inbox.send()
     afar.again()
     finished = waiter.finish()
     assert [event["thread_id"] for event in finished.json["events"]] == [thread], finished
 
 
-def test_a_wait_ends_with_trouble_when_the_server_stays_away(afar: Afar) -> None:
+def test_a_wait_ends_with_trouble_when_the_server_stays_away(afar: RemoteCommands) -> None:
     """Who could not look does not say that nothing came."""
     waiter = afar.waits("wait", "--session", BOX, "--timeout-seconds", "1", "--json")
-    afar.office.kill()
+    afar.server.kill()
     assert waiter.finish().error[:2] == (50, "store_away")
 
 
-def test_a_kept_connection_that_was_cut_is_made_again(afar: Afar) -> None:
+def test_a_kept_connection_that_was_cut_is_made_again(afar: RemoteCommands) -> None:
     with closing(afar.store()) as store:
         first = work.send(store, sender="leader", to="builder", subject="One").thread
-        afar.office.kill()
+        afar.server.kill()
         afar.again()
         assert work.send(store, sender="leader", to="builder", subject="Two").thread.thread_id != first.thread_id
         assert len(work.list_threads(store).threads) == 2
 
 
-def test_a_person_keeps_their_token_when_the_server_starts_anew(afar: Afar) -> None:
-    before = afar.office.ready["token"]
-    afar.office.kill()
+def test_a_person_keeps_their_token_when_the_server_starts_anew(afar: RemoteCommands) -> None:
+    before = afar.server.ready["token"]
+    afar.server.kill()
     afar.again()
-    assert afar.office.ready["token"] == before
+    assert afar.server.ready["token"] == before
 
 
 COMMANDS = {
@@ -164,13 +164,13 @@ NOWHERE = ["http://127.0.0.1:1", "ws://127.0.0.1:1", "https://127.0.0.1:1", "htt
 
 
 @pytest.fixture(scope="session")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Office:
+def bare(tmp_path_factory: pytest.TempPathFactory) -> RunningServer:
     """The commands, in a folder with a store in which nothing is."""
-    return Office(tmp_path_factory.mktemp("bare"))
+    return RunningServer(tmp_path_factory.mktemp("bare"))
 
 
 @pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
-def test_a_command_whose_server_is_away_says_so_and_not_that_nothing_is_there(bare: Office, words: tuple[str, ...]) -> None:
+def test_a_command_whose_server_is_away_says_so_and_not_that_nothing_is_there(bare: RunningServer, words: tuple[str, ...]) -> None:
     program, *argv = words
     runs = bare.inbox if program == "inbox" else bare.mailbox
     for place in (NOWHERE[0], NOWHERE[-1].format(bare.folder)):
@@ -184,7 +184,7 @@ def test_a_command_whose_server_is_away_says_so_and_not_that_nothing_is_there(ba
 
 @pytest.mark.parametrize("place", NOWHERE)
 def test_wherever_nobody_is_the_server_is_away(tmp_path: Path, place: str) -> None:
-    with closing(postroom.connect(place.format(tmp_path), token="x")) as store, pytest.raises(StoreAway) as refused:
+    with closing(postroom.connect(place.format(tmp_path), token="x")) as store, pytest.raises(StoreUnreachable) as refused:
         mail.sessions(store)
     assert refused.value.hint
 
@@ -205,7 +205,7 @@ def test_wherever_nobody_is_the_server_is_away(tmp_path: Path, place: str) -> No
         *("http://h?x", "http://h#x", "https://", "ws://", "unix:", "unix://", "http://a b:1", "http://h\r\nX: y:1"),
     ],
 )
-def test_what_is_no_address_is_refused(bare: Office, place: str) -> None:
+def test_what_is_no_address_is_refused(bare: RunningServer, place: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         mail.sessions(postroom.connect(place, token="x"))
     assert refused.value.facts["field"] == "db"
@@ -213,13 +213,13 @@ def test_what_is_no_address_is_refused(bare: Office, place: str) -> None:
 
 
 @pytest.mark.parametrize("token", ["a\r\nX-Evil: yes", "a\nb", "é", "漢", "\udcff", " ", "a\0b"], ids=ascii)
-def test_a_token_that_can_be_none_is_refused_and_never_a_header_of_its_own(office: Office, token: str) -> None:
+def test_a_token_that_can_be_none_is_refused_and_never_a_header_of_its_own(server: RunningServer, token: str) -> None:
     with pytest.raises((InvalidInput, Unauthenticated)):
-        mail.sessions(postroom.connect(office.url, token=token))
+        mail.sessions(postroom.connect(server.url, token=token))
 
 
-def test_without_a_token_it_is_said_where_one_comes_from(office: Office) -> None:
-    told = office.inbox.run("list", "--json", INBOX_DB=office.url)
+def test_without_a_token_it_is_said_where_one_comes_from(server: RunningServer) -> None:
+    told = server.inbox.run("list", "--json", INBOX_DB=server.url)
     assert told.error[:2] == (30, "unauthenticated")
     assert "INBOX_TOKEN" in told.json["error"]["hint"]
 
@@ -288,16 +288,16 @@ def _one(line: socket.socket) -> bytes:
 
 
 @contextmanager
-def forgetful(office: Office) -> Iterator[str]:
+def forgetful(server: RunningServer) -> Iterator[str]:
     """A way to the server on which the first answer is lost."""
-    server = urlsplit(office.url)
+    address = urlsplit(server.url)
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
             for lost in (True, False):
                 line, _ = listening.accept()
-                with line, socket.create_connection((server.hostname, server.port)) as onward:
-                    onward.sendall(_one(line).replace(name, server.netloc.encode()))
+                with line, socket.create_connection((address.hostname, address.port)) as onward:
+                    onward.sendall(_one(line).replace(name, address.netloc.encode()))
                     answer = _one(onward)
                     line.sendall(b"" if lost else answer)
 
@@ -308,33 +308,33 @@ def forgetful(office: Office) -> Iterator[str]:
     thread.join()
 
 
-def test_a_command_whose_answer_was_lost_is_done_once_and_says_so(office: Office) -> None:
+def test_a_command_whose_answer_was_lost_is_done_once_and_says_so(server: RunningServer) -> None:
     box = f"lost-{next(NAMES)}"
-    with forgetful(office) as url:
-        sent = office.mailbox.ok(
-            "enqueue", "--from", "leader", "--to", box, "--payload", "x", INBOX_DB=url, INBOX_TOKEN=office.ready["token"]
+    with forgetful(server) as url:
+        sent = server.mailbox.ok(
+            "enqueue", "--from", "leader", "--to", box, "--payload", "x", INBOX_DB=url, INBOX_TOKEN=server.ready["token"]
         )
-    assert [message["msg_id"] for message in office.get(f"/api/mailbox/{box}")["messages"]] == [sent["msg_id"]]
+    assert [message["msg_id"] for message in server.get(f"/api/mailbox/{box}")["messages"]] == [sent["msg_id"]]
 
 
 @pytest.mark.parametrize("answer", IMPOSTORS.values(), ids=IMPOSTORS)
-def test_what_is_no_server_of_ours_is_called_so(bare: Office, answer: bytes) -> None:
+def test_what_is_no_server_of_ours_is_called_so(bare: RunningServer, answer: bytes) -> None:
     with impostor(answer) as url:
         for place in (url, url.replace("http", "ws", 1)):
-            with closing(postroom.connect(place, token="x")) as store, pytest.raises(StoreAway) as refused:
+            with closing(postroom.connect(place, token="x")) as store, pytest.raises(StoreUnreachable) as refused:
                 mail.sessions(store)
             assert refused.value.hint
         told = bare.mailbox.run("sessions", "--json", INBOX_DB=url)
     assert told.error[:2] == (50, "store_away"), told
 
 
-def test_a_wait_at_what_is_no_server_of_ours_does_not_last(bare: Office) -> None:
+def test_a_wait_at_what_is_no_server_of_ours_does_not_last(bare: RunningServer) -> None:
     with impostor(IMPOSTORS["a page"]) as url:
         told = bare.mailbox.run("wait", "--session", BOX, "--json", INBOX_DB=url)
     assert told.error[:2] == (50, "store_away"), told
 
 
-def test_a_wait_that_never_reached_a_server_does_not_begin(bare: Office) -> None:
+def test_a_wait_that_never_reached_a_server_does_not_begin(bare: RunningServer) -> None:
     """One that was lost is waited for; one that was never there may be a wrong address."""
     told = bare.mailbox.run("wait", "--session", BOX, "--json", INBOX_DB=NOWHERE[0])
     assert told.error[:2] == (50, "store_away"), told
@@ -342,48 +342,48 @@ def test_a_wait_that_never_reached_a_server_does_not_begin(bare: Office) -> None
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(found: Found, certificate: tuple[str, str]) -> None:
     cert, key = certificate
-    office = found("--tls-cert", cert, "--tls-key", key).open()
-    with closing(postroom.connect(office.url, token=office.ready["token"])) as store, pytest.raises(StoreAway) as refused:
+    server = found("--tls-cert", cert, "--tls-key", key).open()
+    with closing(postroom.connect(server.url, token=server.ready["token"])) as store, pytest.raises(StoreUnreachable) as refused:
         mail.sessions(store)
     assert "certificate" in str(refused.value).lower()
-    trusted = {"SSL_CERT_FILE": cert, "INBOX_TOKEN": office.ready["token"]}
-    assert office.mailbox.answers("sessions", INBOX_DB=office.url, **trusted) == {"sessions": []}
-    under_another_name = office.mailbox.run("sessions", "--json", INBOX_DB=office.url.replace("127.0.0.1", "localhost"), **trusted)
+    trusted = {"SSL_CERT_FILE": cert, "INBOX_TOKEN": server.ready["token"]}
+    assert server.mailbox.answers("sessions", INBOX_DB=server.url, **trusted) == {"sessions": []}
+    under_another_name = server.mailbox.run("sessions", "--json", INBOX_DB=server.url.replace("127.0.0.1", "localhost"), **trusted)
     assert under_another_name.error[:2] == (50, "store_away")
 
 
 def test_plain_http_to_a_server_that_speaks_tls_is_refused(found: Found, certificate: tuple[str, str]) -> None:
     cert, key = certificate
-    office = found("--tls-cert", cert, "--tls-key", key).open()
+    server = found("--tls-cert", cert, "--tls-key", key).open()
     with pytest.raises(Refusal) as refused:
-        mail.sessions(postroom.connect(office.url.replace("https", "http"), token=office.ready["token"]))
-    assert isinstance(refused.value, StoreAway)
+        mail.sessions(postroom.connect(server.url.replace("https", "http"), token=server.ready["token"]))
+    assert isinstance(refused.value, StoreUnreachable)
 
 
 # Gone
 
 
-def test_a_client_that_has_gone_takes_no_message(afar: Afar) -> None:
+def test_a_client_that_has_gone_takes_no_message(afar: RemoteCommands) -> None:
     before = afar._lines()
     waiter = afar.waits("wait", "--session", BOX)
     waiter.process.kill()
     waiter.finish()
     eventually(lambda: afar._lines() <= before)
-    afar.office.mailbox.enqueue("for somebody else", to=BOX)
-    assert afar.office.mailbox.dequeue(BOX)["message"]["payload"] == "for somebody else"
+    afar.server.mailbox.enqueue("for somebody else", to=BOX)
+    assert afar.server.mailbox.dequeue(BOX)["message"]["payload"] == "for somebody else"
 
 
-def test_a_client_that_has_gone_claims_no_thread(afar: Afar) -> None:
+def test_a_client_that_has_gone_claims_no_thread(afar: RemoteCommands) -> None:
     before = afar._lines()
     waiter = afar.waits("take", "--agent", "builder", "--wait", program="inbox")
     waiter.process.kill()
     waiter.finish()
     eventually(lambda: afar._lines() <= before)
-    thread = afar.office.inbox.send()
-    assert afar.office.inbox.ok("take", "--agent", "builder")["thread"]["thread_id"] == thread
+    thread = afar.server.inbox.send()
+    assert afar.server.inbox.ok("take", "--agent", "builder")["thread"]["thread_id"] == thread
 
 
-def test_many_clients_that_have_gone_keep_nobody_from_waiting(afar: Afar) -> None:
+def test_many_clients_that_have_gone_keep_nobody_from_waiting(afar: RemoteCommands) -> None:
     """Their places are free again."""
     before = afar._lines()
     waiters = [afar.waits("wait", "--session", f"{BOX} {number}") for number in range(5)]
@@ -392,17 +392,17 @@ def test_many_clients_that_have_gone_keep_nobody_from_waiting(afar: Afar) -> Non
         waiter.finish()
     eventually(lambda: afar._lines() <= before)
     waiter = afar.waits("wait", "--session", BOX, "--json")
-    afar.office.mailbox.enqueue("still there", to=BOX)
+    afar.server.mailbox.enqueue("still there", to=BOX)
     assert waiter.finish().json["message"]["payload"] == "still there"
 
 
 # Many
 
 
-def test_threads_share_a_store_and_each_gets_its_own_answer(office: Office) -> None:
+def test_threads_share_a_store_and_each_gets_its_own_answer(server: RunningServer) -> None:
     subjects = [f"Shared {next(NAMES)}" for _ in range(20)]
     told: dict[str, Any] = {}
-    with closing(postroom.connect(office.url, token=office.ready["token"])) as store:
+    with closing(postroom.connect(server.url, token=server.ready["token"])) as store:
 
         def act(subject: str) -> None:
             told[subject] = work.send(store, sender="leader", to="builder", subject=subject).thread.subject

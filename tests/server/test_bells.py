@@ -14,15 +14,15 @@ import pytest
 import postroom
 from postroom import mail, work
 from postroom.mail.deliver import Deliverer
-from postroom.server.hub import MOST_OF_ONE
-from postroom.store.remote import ringing
-from postroom.store.remote.ringing import RemoteBell
+from postroom.server.runtime.broadcaster import MAX_STREAMS_PER_AGENT
+from postroom.store.remote import event_stream
+from postroom.store.remote.event_stream import EventStreamWatch
 from postroom.work.worker import Worker
 from tests.cli.process import LIMIT, eventually
-from tests.server.office import Office, refusal
-from tests.server.rooms import opened
+from tests.server.mailbox_data import opened
+from tests.server.running_server import RunningServer, refusal
 
-Found = Callable[..., Office]
+Found = Callable[..., RunningServer]
 NAMES = count(1)
 
 
@@ -34,67 +34,67 @@ def name() -> str:
 
 @pytest.fixture(autouse=True)
 def nobody_looks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ringing, "LOOK_EVERY", LIMIT * 10)
+    monkeypatch.setattr(event_stream, "POLL_SECONDS", LIMIT * 10)
 
 
 @contextmanager
-def hung(office: Office, *topics: str, token: str | None = None, wire: str = "http") -> Iterator[RemoteBell]:
-    url = f"unix:{office.ready['uds']}" if wire == "unix" else office.url.replace("http", wire, 1)
-    store = postroom.connect(url, token=(office.ready["token"] if token is None else token) if wire != "unix" else "")
+def hung(server: RunningServer, *topics: str, token: str | None = None, wire: str = "http") -> Iterator[EventStreamWatch]:
+    url = f"unix:{server.ready['uds']}" if wire == "unix" else server.url.replace("http", wire, 1)
+    store = postroom.connect(url, token=(server.ready["token"] if token is None else token) if wire != "unix" else "")
     with closing(store), store.watch(*topics) as bell:
-        assert isinstance(bell, RemoteBell)
+        assert isinstance(bell, EventStreamWatch)
         yield bell
 
 
-RINGING: dict[str, Callable[[Office, str], object]] = {
-    "mail": lambda office, name: office.mailbox.enqueue("Hello", to=name),
-    "agent": lambda office, name: office.inbox.ok("send", "--from", "leader", "--to", name, "--subject", "Hello"),
+RINGING: dict[str, Callable[[RunningServer, str], object]] = {
+    "mail": lambda server, name: server.mailbox.enqueue("Hello", to=name),
+    "agent": lambda server, name: server.inbox.ok("send", "--from", "leader", "--to", name, "--subject", "Hello"),
 }
 
 
 @pytest.mark.parametrize("wire", ["http", "ws"])
 @pytest.mark.parametrize("topic", RINGING)
-def test_it_rings_when_there_may_be_something(office: Office, name: str, topic: str, wire: str) -> None:
-    with hung(office, f"{topic}:{name}", wire=wire) as bell, ThreadPoolExecutor(1) as aside:
+def test_it_rings_when_there_may_be_something(server: RunningServer, name: str, topic: str, wire: str) -> None:
+    with hung(server, f"{topic}:{name}", wire=wire) as bell, ThreadPoolExecutor(1) as aside:
         waiting = aside.submit(bell.wait, None)
-        RINGING[topic](office, name)
+        RINGING[topic](server, name)
         waiting.result(LIMIT)
 
 
-def test_what_rang_before_anybody_waited_is_heard(office: Office, name: str) -> None:
-    with hung(office, f"mail:{name}") as bell:
-        office.mailbox.enqueue("Hello", to=name)
+def test_what_rang_before_anybody_waited_is_heard(server: RunningServer, name: str) -> None:
+    with hung(server, f"mail:{name}") as bell:
+        server.mailbox.enqueue("Hello", to=name)
         bell.wait(None)
 
 
-def test_it_rings_for_nobody_else(office: Office, name: str) -> None:
-    with hung(office, f"mail:{name}") as bell:
-        office.mailbox.enqueue("Hello", to=f"{name}-other")
+def test_it_rings_for_nobody_else(server: RunningServer, name: str) -> None:
+    with hung(server, f"mail:{name}") as bell:
+        server.mailbox.enqueue("Hello", to=f"{name}-other")
         bell.wait(0.3)
         assert _quiet(bell)
 
 
-def _quiet(bell: RemoteBell) -> bool:
+def _quiet(bell: EventStreamWatch) -> bool:
     """Whether nothing came: who waits next would wait."""
-    assert bell._line is not None
+    assert bell._socket is not None
     try:
-        return not bell._line.recv(1)
+        return not bell._socket.recv(1)
     except BlockingIOError:
         return True
 
 
 def test_over_the_unix_socket(found: Found, name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    office = found("--uds", str(tmp_path_factory.mktemp("s") / "s")).open()
-    with hung(office, f"mail:{name}", wire="unix") as bell:
-        office.mailbox.enqueue("Hello", to=name)
+    server = found("--uds", str(tmp_path_factory.mktemp("s") / "s")).open()
+    with hung(server, f"mail:{name}", wire="unix") as bell:
+        server.mailbox.enqueue("Hello", to=name)
         bell.wait(None)
-    assert office.close() == 0
+    assert server.close() == 0
 
 
-def test_who_waits_can_be_woken_otherwise(office: Office, name: str) -> None:
+def test_who_waits_can_be_woken_otherwise(server: RunningServer, name: str) -> None:
     reading, writing = os.pipe()
     os.write(writing, b".")
-    with hung(office, f"mail:{name}") as bell:
+    with hung(server, f"mail:{name}") as bell:
         bell.wait(None, reading)
     os.close(reading)
     os.close(writing)
@@ -102,26 +102,26 @@ def test_who_waits_can_be_woken_otherwise(office: Office, name: str) -> None:
 
 @pytest.mark.parametrize("end", ["kill", "close"])
 def test_a_server_that_comes_back_is_listened_to_again(found: Found, name: str, end: str) -> None:
-    office = found().open()
-    port = office.url.rpartition(":")[2]
-    with hung(office, f"mail:{name}") as bell:
-        getattr(office, end)()
-        while bell._line is not None:
+    server = found().open()
+    port = server.url.rpartition(":")[2]
+    with hung(server, f"mail:{name}") as bell:
+        getattr(server, end)()
+        while bell._socket is not None:
             bell.wait(None)  # told that it is lost
-        office.open("--port", port)
+        server.open("--port", port)
         bell.wait(None)  # connected again: what rang meanwhile is to be looked for
-        assert bell._line is not None
-        office.mailbox.enqueue("Hello", to=name)
+        assert bell._socket is not None
+        server.mailbox.enqueue("Hello", to=name)
         bell.wait(None)
-    assert office.close() == 0
+    assert server.close() == 0
 
 
-def test_an_agent_hears_its_own(office: Office, name: str) -> None:
-    token = office.inbox.ok("agent", "token", name)["token"]
-    with hung(office, f"agent:{name}", f"mail:{name}", token=token) as bell:
-        office.mailbox.enqueue("Hello", to=name)
+def test_an_agent_hears_its_own(server: RunningServer, name: str) -> None:
+    token = server.inbox.ok("agent", "token", name)["token"]
+    with hung(server, f"agent:{name}", f"mail:{name}", token=token) as bell:
+        server.mailbox.enqueue("Hello", to=name)
         bell.wait(None)
-    client = office.client(token)
+    client = server.client(token)
     for topic in ("agent:another", "mail:another"):
         refusal(client.get("/api/bell", params={"topic": topic}), 403, "forbidden")
     refusal(client.get("/api/bell", params=[("topic", f"mail:{name}"), ("topic", "mail:another")]), 403, "forbidden")
@@ -131,57 +131,57 @@ WRONG = ["", "topic=", "topic=thread:x", "topic=mail:", "topic=mail:a%00b", "x=1
 
 
 @pytest.mark.parametrize("query", WRONG, ids=lambda query: query[:20])
-def test_what_is_no_topic_is_refused(office: Office, query: str) -> None:
-    refusal(office.person.get(f"/api/bell?{query}"), 400, "invalid_input")
+def test_what_is_no_topic_is_refused(server: RunningServer, query: str) -> None:
+    refusal(server.person.get(f"/api/bell?{query}"), 400, "invalid_input")
 
 
-def test_strangers_hear_nothing(office: Office) -> None:
-    refusal(office.stranger.get("/api/bell?topic=mail:x"), 401, "unauthenticated")
+def test_strangers_hear_nothing(server: RunningServer) -> None:
+    refusal(server.stranger.get("/api/bell?topic=mail:x"), 401, "unauthenticated")
 
 
 @pytest.mark.parametrize("topic", RINGING)
-def test_it_tells_nothing_but_that_it_rings(office: Office, name: str, topic: str) -> None:
-    with office.person.stream("GET", "/api/bell", params={"topic": f"{topic}:{name}"}) as response:
+def test_it_tells_nothing_but_that_it_rings(server: RunningServer, name: str, topic: str) -> None:
+    with server.person.stream("GET", "/api/bell", params={"topic": f"{topic}:{name}"}) as response:
         lines = response.iter_lines()
         assert [next(lines), next(lines)] == [": connected", ""]
-        RINGING[topic](office, name)
+        RINGING[topic](server, name)
         assert next(lines) == ": ring"
 
 
-def test_a_token_that_is_revoked_hears_nothing_more(office: Office, name: str) -> None:
-    token = office.inbox.ok("agent", "token", name)["token"]
-    with hung(office, f"mail:{name}", token=token) as bell:
-        office.inbox.ok("agent", "token", name, "--revoke")
+def test_a_token_that_is_revoked_hears_nothing_more(server: RunningServer, name: str) -> None:
+    token = server.inbox.ok("agent", "token", name)["token"]
+    with hung(server, f"mail:{name}", token=token) as bell:
+        server.inbox.ok("agent", "token", name, "--revoke")
 
         def over() -> bool:
-            office.mailbox.enqueue("Hello", to=name)
+            server.mailbox.enqueue("Hello", to=name)
             bell.wait(0.1)
-            return bell._line is None
+            return bell._socket is None
 
         eventually(over)
 
 
-def test_one_agent_does_not_take_all_streams(office: Office, name: str) -> None:
-    token = office.inbox.ok("agent", "token", name)["token"]
+def test_one_agent_does_not_take_all_streams(server: RunningServer, name: str) -> None:
+    token = server.inbox.ok("agent", "token", name)["token"]
     with ExitStack() as stack:
-        store = stack.enter_context(closing(postroom.connect(office.url, token=token)))
-        for _ in range(MOST_OF_ONE):
+        store = stack.enter_context(closing(postroom.connect(server.url, token=token)))
+        for _ in range(MAX_STREAMS_PER_AGENT):
             stack.enter_context(store.watch(f"mail:{name}"))
-        refusal(office.client(token).get("/api/bell", params={"topic": f"mail:{name}"}), 429, "too_many")
-        with office.listen() as person:
+        refusal(server.client(token).get("/api/bell", params={"topic": f"mail:{name}"}), 429, "too_many")
+        with server.listen() as person:
             assert person.response.status_code == 200
 
 
-def test_a_worker_is_woken(own_office: Office, name: str) -> None:
+def test_a_worker_is_woken(own_server: RunningServer, name: str) -> None:
     """All of them, over a server: a worker, and one who delivers."""
-    with closing(postroom.connect(own_office.url, token=own_office.ready["token"])) as store, ThreadPoolExecutor(2) as aside:
+    with closing(postroom.connect(own_server.url, token=own_server.ready["token"])) as store, ThreadPoolExecutor(2) as aside:
         worker = Worker(store, agent=name, command="cat > /dev/null; echo done")
         deliverer = Deliverer(store, [name], command="cat")
         ends: list[Future[Any]] = [aside.submit(worker.run), aside.submit(deliverer.run)]
         try:
             sent = work.send(store, sender="leader", to=name, subject="Hello").thread.thread_id
             msg_id = mail.enqueue(store, {"from": "leader", "to": name, "payload": "Hello"}).msg_id
-            with opened(own_office) as here:
+            with opened(own_server) as here:
                 eventually(lambda: work.show(here, sent).thread.status == "done" and mail.show(here, msg_id).state == "acked")
         finally:
             worker.stop()

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.process import eventually
-from tests.server.office import Office, serve_refused
+from tests.server.running_server import RunningServer, serve_refused
 
 
-def test_entries_questions_and_notices_arrive_and_an_answer_is_obeyed(found: Callable[..., Office]) -> None:
-    office = found().open("--demo")
+def test_entries_questions_and_notices_arrive_and_an_answer_is_obeyed(found: Callable[..., RunningServer]) -> None:
+    server = found().open("--demo")
 
     def history(**more: str) -> list[dict[str, Any]]:
-        entries: list[dict[str, Any]] = office.get("/api/inbox/history", **more)["entries"]
+        entries: list[dict[str, Any]] = server.get("/api/inbox/history", **more)["entries"]
         return entries
 
     def asked() -> list[dict[str, Any]]:
@@ -23,15 +23,15 @@ def test_entries_questions_and_notices_arrive_and_an_answer_is_obeyed(found: Cal
     eventually(lambda: bool(asked()))
     [pushed] = [entry for entry in history() if entry["kind"] == "push"]
     path = pushed["docs"][0]["path"]
-    found_file = office.person.get(f"/api/workspaces/{pushed['workspaceId']}/file", params={"path": path, "entry": pushed["id"]}).json()
+    found_file = server.person.get(f"/api/workspaces/{pushed['workspaceId']}/file", params={"path": path, "entry": pushed["id"]}).json()
     assert (found_file["kind"], found_file["changed"]) == ("markdown", False)
     assert [entry["from"] for entry in history(section="notices")] == ["backup"]
-    office.reply(asked()[0]["id"], "Publish")
+    server.reply(asked()[0]["id"], "Publish")
     eventually(lambda: any("Publish" in entry.get("comments", "") for entry in history() if entry["kind"] == "push"))
-    folder = Path(office.get("/api/workspaces")["workspaces"][0]["path"]).parent
-    assert office.close() == 0
+    folder = Path(server.get("/api/workspaces")["workspaces"][0]["path"]).parent
+    assert server.close() == 0
     assert not folder.exists()
 
 
-def test_the_demonstration_wants_a_store_of_its_own(found: Callable[..., Office]) -> None:
+def test_the_demonstration_wants_a_store_of_its_own(found: Callable[..., RunningServer]) -> None:
     assert serve_refused(found(), "--demo", "--db", "coord.db").error[:2] == (30, "invalid_input")

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.server.agents import INITIALIZE, knock
-from tests.server.office import Desk, Office, refusal
+from tests.server.running_server import RunningServer, WorkspaceClient, refusal
 
 FOREIGN = ["https://evil.example", "null", "http://127.0.0.1.evil.example", "http://evil.example:8420", "file://", "http://127.0.0.1:1"]
 HOSTS = ["evil.example", "evil.example:{port}", "127.0.0.1.evil.example:{port}", "127.0.0.1:1", "user@127.0.0.1:{port}", "[::1]:1"]
@@ -19,63 +19,63 @@ def _session(answer: httpx.Response) -> SimpleCookie:
     return SimpleCookie(answer.headers["set-cookie"])
 
 
-def test_a_link_signs_in_once(office: Office) -> None:
-    link = office.link()
-    first = office.browser().get(f"/sign-in?token={link}")
+def test_a_link_signs_in_once(server: RunningServer) -> None:
+    link = server.link()
+    first = server.browser().get(f"/sign-in?token={link}")
     assert (first.status_code, urlsplit(first.headers["location"]).path) == (303, "/")
     cookie = _session(first)["postroom_session"]
     assert (cookie["httponly"], cookie["samesite"].lower(), cookie["path"]) == (True, "strict", "/")
     assert not cookie["domain"]
-    again = office.browser().get(f"/sign-in?token={link}")
+    again = server.browser().get(f"/sign-in?token={link}")
     assert 400 <= again.status_code < 500
     assert "set-cookie" not in again.headers
 
 
-def test_the_link_of_the_ready_line_signs_in_once(office: Office) -> None:
+def test_the_link_of_the_ready_line_signs_in_once(server: RunningServer) -> None:
     """No other test of the shared server uses it."""
-    answers = [office.browser().get(office.ready["sign_in_url"]).status_code for _ in range(2)]
+    answers = [server.browser().get(server.ready["sign_in_url"]).status_code for _ in range(2)]
     assert answers[1] >= 400
     assert answers[0] == 303
 
 
 @pytest.mark.parametrize("query", ["", "?token=", "?token=made-up", "?token=%00", "?token=a&token=b"])
-def test_a_link_that_was_never_given_signs_nobody_in(office: Office, query: str) -> None:
-    answer = office.browser().get(f"/sign-in{query}")
+def test_a_link_that_was_never_given_signs_nobody_in(server: RunningServer, query: str) -> None:
+    answer = server.browser().get(f"/sign-in{query}")
     assert 400 <= answer.status_code < 500
     assert "set-cookie" not in answer.headers
 
 
-def test_a_secret_of_one_kind_is_none_of_another(office: Office) -> None:
-    browser = office.signed_in()
+def test_a_secret_of_one_kind_is_none_of_another(server: RunningServer) -> None:
+    browser = server.signed_in()
     cookie = browser.cookies["postroom_session"]
-    unused = office.link()
-    assert office.client(unused).get("/api/inbox/history").status_code == 401
-    assert office.browser().get(f"/sign-in?token={cookie}").status_code >= 400
-    assert office.browser().get(f"/sign-in?token={office.ready['token']}").status_code >= 400
-    assert office.stranger.get("/api/inbox/history", headers={"Cookie": f"postroom_session={unused}"}).status_code == 401
+    unused = server.link()
+    assert server.client(unused).get("/api/inbox/history").status_code == 401
+    assert server.browser().get(f"/sign-in?token={cookie}").status_code >= 400
+    assert server.browser().get(f"/sign-in?token={server.ready['token']}").status_code >= 400
+    assert server.stranger.get("/api/inbox/history", headers={"Cookie": f"postroom_session={unused}"}).status_code == 401
 
 
-def test_who_signed_in_is_the_person_by_the_web(office: Office, desk: Desk) -> None:
-    browser = office.signed_in()
-    identity = desk.push(comments="Look")
+def test_who_signed_in_is_the_person_by_the_web(server: RunningServer, workspace: WorkspaceClient) -> None:
+    browser = server.signed_in()
+    identity = workspace.push(comments="Look")
     assert browser.get("/api/inbox/history").status_code == 200
-    replied = browser.post(f"/api/inbox/{identity}/reply", json={"body": "By the page"}, headers={"Origin": office.url})
+    replied = browser.post(f"/api/inbox/{identity}/reply", json={"body": "By the page"}, headers={"Origin": server.url})
     assert (replied.status_code, replied.json()["reply"]["door"]) == (201, "web")
 
 
-def test_who_signed_out_is_nobody(office: Office) -> None:
-    browser = office.signed_in()
+def test_who_signed_out_is_nobody(server: RunningServer) -> None:
+    browser = server.signed_in()
     cookie = browser.cookies["postroom_session"]
-    assert browser.post("/api/sign-out", headers={"Origin": office.url}).status_code in (200, 204, 303)
-    answer = office.stranger.get("/api/inbox/history", headers={"Cookie": f"postroom_session={cookie}"})
+    assert browser.post("/api/sign-out", headers={"Origin": server.url}).status_code in (200, 204, 303)
+    answer = server.stranger.get("/api/inbox/history", headers={"Cookie": f"postroom_session={cookie}"})
     refusal(answer, 401, "unauthenticated")
 
 
 @pytest.mark.parametrize("origin", FOREIGN)
-def test_a_foreign_page_changes_nothing(office: Office, desk: Desk, origin: str) -> None:
-    browser = office.signed_in()
-    identity = desk.push(comments="Look")
-    before = office.conversation(identity)
+def test_a_foreign_page_changes_nothing(server: RunningServer, workspace: WorkspaceClient, origin: str) -> None:
+    browser = server.signed_in()
+    identity = workspace.push(comments="Look")
+    before = server.conversation(identity)
     headers = {"Origin": origin}
     plain = {**headers, "Content-Type": "text/plain"}
     answers = [
@@ -86,47 +86,49 @@ def test_a_foreign_page_changes_nothing(office: Office, desk: Desk, origin: str)
         browser.post("/api/sign-out", headers=headers),
         browser.get("/api/inbox/history", headers=headers),
         browser.get("/api/events", headers=headers),
-        office.person.get("/api/inbox/history", headers=headers),
+        server.person.get("/api/inbox/history", headers=headers),
     ]
     for answer in answers:
         refusal(answer, 403, "forbidden")
-    assert office.conversation(identity) == before
+    assert server.conversation(identity) == before
     assert browser.get("/api/inbox/history").status_code == 200
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_what_a_browser_says_comes_from_elsewhere_changes_nothing(office: Office, desk: Desk, site: str) -> None:
-    browser = office.signed_in()
-    identity = desk.push(comments="Look")
+def test_what_a_browser_says_comes_from_elsewhere_changes_nothing(server: RunningServer, workspace: WorkspaceClient, site: str) -> None:
+    browser = server.signed_in()
+    identity = workspace.push(comments="Look")
     answer = browser.post(f"/api/inbox/{identity}/reply", json={"body": "Forged"}, headers={"Sec-Fetch-Site": site})
     assert answer.status_code == 403, answer.text
-    assert office.entry(identity)["replies"] == 0
+    assert server.entry(identity)["replies"] == 0
 
 
-def test_a_link_in_a_message_may_be_clicked(office: Office) -> None:
+def test_a_link_in_a_message_may_be_clicked(server: RunningServer) -> None:
     """To sign in comes from elsewhere by its nature."""
     headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
-    assert office.browser().get(f"/sign-in?token={office.link()}", headers=headers).status_code == 303
+    assert server.browser().get(f"/sign-in?token={server.link()}", headers=headers).status_code == 303
 
 
 @pytest.mark.parametrize("origin", FOREIGN[:3])
-def test_a_foreign_page_cannot_reach_an_agent_s_endpoint(desk: Desk, origin: str) -> None:
-    assert knock(desk, desk.token, message=INITIALIZE, origin=origin).status_code == 403
+def test_a_foreign_page_cannot_reach_an_agent_s_endpoint(workspace: WorkspaceClient, origin: str) -> None:
+    assert knock(workspace, workspace.token, message=INITIALIZE, origin=origin).status_code == 403
 
 
-def test_a_foreign_page_cannot_use_an_open_server(dev_office: Office) -> None:
+def test_a_foreign_page_cannot_use_an_open_server(dev_server: RunningServer) -> None:
     """Without credentials, where the page comes from is all that protects the person."""
     for origin in FOREIGN:
-        answer = dev_office.stranger.post("/api/inbox/seed", json={"comments": "Forged"}, headers={"Origin": origin})
+        answer = dev_server.stranger.post("/api/inbox/seed", json={"comments": "Forged"}, headers={"Origin": origin})
         refusal(answer, 403, "forbidden")
-    answer = dev_office.stranger.post("/api/inbox/seed", json={"comments": "Forged"}, headers={"Sec-Fetch-Site": "cross-site"})
+    answer = dev_server.stranger.post("/api/inbox/seed", json={"comments": "Forged"}, headers={"Sec-Fetch-Site": "cross-site"})
     assert answer.status_code == 403
-    assert "Forged" not in [entry.get("comments") for entry in dev_office.get("/api/inbox/history", limit="500")["entries"]]
+    assert "Forged" not in [entry.get("comments") for entry in dev_server.get("/api/inbox/history", limit="500")["entries"]]
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_name_that_was_bound_again_is_refused(office: Office, dev_office: Office, desk: Desk, host: str) -> None:
-    for place in (office, dev_office):
+def test_a_name_that_was_bound_again_is_refused(
+    server: RunningServer, dev_server: RunningServer, workspace: WorkspaceClient, host: str
+) -> None:
+    for place in (server, dev_server):
         named = {"Host": host.format(port=urlsplit(place.url).port)}
         for answer in (
             place.person.get("/api/inbox/history", headers=named),
@@ -137,23 +139,23 @@ def test_a_name_that_was_bound_again_is_refused(office: Office, dev_office: Offi
             assert answer.status_code in (400, 421), answer.text
             if answer.status_code == 421:
                 refusal(answer, 421, "wrong_host")
-    assert knock(desk, desk.token, host=host.format(port=urlsplit(office.url).port)).status_code in (400, 421)
+    assert knock(workspace, workspace.token, host=host.format(port=urlsplit(server.url).port)).status_code in (400, 421)
 
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
-def test_the_names_of_this_machine_are_its_own(office: Office, name: str) -> None:
-    own = f"{name}:{urlsplit(office.url).port}"
-    answer = office.person.get("/api/inbox/history", headers={"Host": own, "Origin": f"http://{own}"})
+def test_the_names_of_this_machine_are_its_own(server: RunningServer, name: str) -> None:
+    own = f"{name}:{urlsplit(server.url).port}"
+    answer = server.person.get("/api/inbox/history", headers={"Host": own, "Origin": f"http://{own}"})
     assert answer.status_code == 200, answer.text
 
 
-def test_no_other_page_may_read_what_is_answered(office: Office, dev_office: Office, desk: Desk) -> None:
+def test_no_other_page_may_read_what_is_answered(server: RunningServer, dev_server: RunningServer, workspace: WorkspaceClient) -> None:
     preflight = {
         "Origin": "https://evil.example",
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "authorization",
     }
-    for place in (office, dev_office):
+    for place in (server, dev_server):
         for answer in (
             place.stranger.options("/api/inbox/seed", headers=preflight),
             place.stranger.get("/health", headers={"Origin": "https://evil.example"}),
@@ -161,11 +163,17 @@ def test_no_other_page_may_read_what_is_answered(office: Office, dev_office: Off
             place.person.get("/api/inbox/history"),
         ):
             assert not [name for name in answer.headers if name.startswith("access-control-")]
-    assert not [name for name in knock(desk, desk.token).headers if name.startswith("access-control-")]
+    assert not [name for name in knock(workspace, workspace.token).headers if name.startswith("access-control-")]
 
 
-def test_a_form_of_another_page_is_not_read_as_json(dev_office: Office) -> None:
+def test_a_form_of_another_page_is_not_read_as_json(dev_server: RunningServer) -> None:
     """A form needs no preflight: without an Origin, its type alone tells it apart."""
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
-        answer = dev_office.stranger.post("/api/inbox/seed", content=b'{"comments": "Formed"}', headers={"Content-Type": kind})
+        answer = dev_server.stranger.post("/api/inbox/seed", content=b'{"comments": "Formed"}', headers={"Content-Type": kind})
         assert 400 <= answer.status_code < 500, answer.text
+
+
+def test_looking_ahead_uses_up_no_link(server: RunningServer) -> None:
+    link = f"/sign-in?token={server.link()}"
+    assert server.stranger.head(link).status_code == 405
+    assert server.stranger.get(link, follow_redirects=False).status_code == 303

@@ -15,28 +15,28 @@ import pytest
 
 from postroom import mail, people
 from tests.cli.process import LIMIT, eventually
-from tests.server.conftest import own_office
-from tests.server.office import JSON, Desk, Office, refusal
-from tests.server.rooms import STRANGE, dead_letter, opened, part
+from tests.server.conftest import own_server
+from tests.server.mailbox_data import STRANGE, dead_letter, opened, part
+from tests.server.running_server import JSON, RunningServer, WorkspaceClient, refusal
 
-Found = Callable[..., Office]
-office = own_office  # others use mailboxes of the same names
+Found = Callable[..., RunningServer]
+server = own_server  # others use mailboxes of the same names
 NAMES = count(1)
 DOTS = [".", "..", "...", "../..", "a/../b", "%2e%2e", "//", "inner space", "dequeue", "dead-letter", "ack"]
 
 
-class Session:
+class MailboxAgent:
     """An agent without a workspace: its name, its token, and what it says over HTTP."""
 
-    def __init__(self, office: Office, name: str = "") -> None:
-        self.office = office
+    def __init__(self, server: RunningServer, name: str = "") -> None:
+        self.server = server
         self.name = name or f"session of {next(NAMES)}"
-        with opened(office) as store:
+        with opened(server) as store:
             self.token = people.issue_agent_token(store, name=self.name)
 
     @property
     def http(self) -> httpx.Client:
-        return self.office.client(self.token)
+        return self.server.client(self.token)
 
     @property
     def place(self) -> str:
@@ -66,61 +66,63 @@ class Session:
 
 
 @pytest.fixture
-def lead(office: Office) -> Session:
-    return Session(office)
+def lead(server: RunningServer) -> MailboxAgent:
+    return MailboxAgent(server)
 
 
 @pytest.fixture
-def analyst(office: Office) -> Session:
-    return Session(office)
+def analyst(server: RunningServer) -> MailboxAgent:
+    return MailboxAgent(server)
 
 
 # Sending
 
 
-def test_a_message_is_stored_once_and_said_to_be_known_after(lead: Session, analyst: Session) -> None:
+def test_a_message_is_stored_once_and_said_to_be_known_after(lead: MailboxAgent, analyst: MailboxAgent) -> None:
     message = {"to": analyst.name, "payload": "analyze the auth module", "msg_id": f"{lead.name}:1"}
     first, again = lead.enqueue(**message), lead.enqueue(**message)
     assert (first.status_code, first.json()) == (201, {"msg_id": f"{lead.name}:1", "queued": True, "pending": 1})
     assert (again.status_code, again.json()) == (200, {"msg_id": f"{lead.name}:1", "queued": False, "pending": 1})
 
 
-def test_the_sender_is_whoever_asks(office: Office, desk: Desk, lead: Session, analyst: Session) -> None:
+def test_the_sender_is_whoever_asks(server: RunningServer, workspace: WorkspaceClient, lead: MailboxAgent, analyst: MailboxAgent) -> None:
     lead.send(analyst.name)
     lead.send(analyst.name, **{"from": lead.name})
     lead.enqueue(**{"to": analyst.name, "payload": "x", "from": None})
-    assert desk.http.post("/api/mailbox", json={"to": analyst.name, "payload": "x"}).status_code == 201
-    assert office.person.post("/api/mailbox", json={"to": analyst.name, "payload": "x"}).status_code == 201
+    assert workspace.http.post("/api/mailbox", json={"to": analyst.name, "payload": "x"}).status_code == 201
+    assert server.person.post("/api/mailbox", json={"to": analyst.name, "payload": "x"}).status_code == 201
     senders = [waiting["from"] for waiting in analyst.http.get(analyst.place).json()["messages"]]
-    assert sorted(senders) == sorted([lead.name] * 3 + [desk.agent, "user"])
+    assert sorted(senders) == sorted([lead.name] * 3 + [workspace.agent, "user"])
 
 
 @pytest.mark.parametrize("other", ["user", "somebody else", "nobody-yet", "{desk}", ""])
-def test_an_agent_sends_as_itself_alone(office: Office, desk: Desk, lead: Session, analyst: Session, other: str) -> None:
-    sender = other.replace("{desk}", desk.agent)
+def test_an_agent_sends_as_itself_alone(
+    server: RunningServer, workspace: WorkspaceClient, lead: MailboxAgent, analyst: MailboxAgent, other: str
+) -> None:
+    sender = other.replace("{desk}", workspace.agent)
     refusal(lead.enqueue(**{"to": analyst.name, "payload": "Forged", "from": sender}), 403, "forbidden")
     assert analyst.dequeue().status_code == 204
     if other != "{desk}":
-        refusal(desk.http.post("/api/mailbox", json={"to": analyst.name, "payload": "Forged", "from": sender}), 403, "forbidden")
+        refusal(workspace.http.post("/api/mailbox", json={"to": analyst.name, "payload": "Forged", "from": sender}), 403, "forbidden")
 
 
-def test_a_person_sends_as_anybody_but_another_person(office: Office, analyst: Session) -> None:
-    office.inbox.ok("agent", "add", "maria", "--kind", "human")
+def test_a_person_sends_as_anybody_but_another_person(server: RunningServer, analyst: MailboxAgent) -> None:
+    server.inbox.ok("agent", "add", "maria", "--kind", "human")
     message = {"to": analyst.name, "payload": "Hello"}
-    refusal(office.person.post("/api/mailbox", json={**message, "from": "maria"}), 403, "forbidden")
-    assert office.person.post("/api/mailbox", json={**message, "from": "nightly"}).status_code == 201
-    assert office.person.post("/api/mailbox", json={**message, "from": "user"}).status_code == 201
+    refusal(server.person.post("/api/mailbox", json={**message, "from": "maria"}), 403, "forbidden")
+    assert server.person.post("/api/mailbox", json={**message, "from": "nightly"}).status_code == 201
+    assert server.person.post("/api/mailbox", json={**message, "from": "user"}).status_code == 201
     assert analyst.http.get(analyst.place).json()["total"] == 2
 
 
 @pytest.mark.parametrize("sender", [3, ["user"], {"name": "user"}, True, "a\u0000b", "two\nlines"])
-def test_a_sender_that_is_no_name_is_refused(office: Office, lead: Session, analyst: Session, sender: Any) -> None:
-    refusal(office.person.post("/api/mailbox", json={"to": analyst.name, "payload": "x", "from": sender}), 400, "invalid_input")
+def test_a_sender_that_is_no_name_is_refused(server: RunningServer, lead: MailboxAgent, analyst: MailboxAgent, sender: Any) -> None:
+    refusal(server.person.post("/api/mailbox", json={"to": analyst.name, "payload": "x", "from": sender}), 400, "invalid_input")
     refusal(lead.enqueue(**{"to": analyst.name, "payload": "x", "from": sender}), 403, "forbidden")
     assert analyst.dequeue().status_code == 204
 
 
-def test_what_the_sender_added_comes_back_to_the_letter(lead: Session, analyst: Session) -> None:
+def test_what_the_sender_added_comes_back_to_the_letter(lead: MailboxAgent, analyst: MailboxAgent) -> None:
     extra = {"priority": 10**30, "tags": ["a", {"b": None}], "protocolVersion": "1", "größe": 0.1, "__proto__": 1}
     lead.send(analyst.name, "Grüße ☃\r\n\u2028", createdAt=1743999600, **extra)
     message = json.loads(analyst.dequeue().text)["message"]
@@ -132,9 +134,9 @@ def test_what_the_sender_added_comes_back_to_the_letter(lead: Session, analyst: 
     assert message["protocol_version"] == "1"
 
 
-def test_an_alias_is_resolved(office: Office, lead: Session, analyst: Session) -> None:
+def test_an_alias_is_resolved(server: RunningServer, lead: MailboxAgent, analyst: MailboxAgent) -> None:
     alias = f"reviewer-{next(NAMES)}"
-    office.mailbox.ok("alias", alias, analyst.name)
+    server.mailbox.ok("alias", alias, analyst.name)
     lead.send(alias)
     assert analyst.take()["message"]["to"] == analyst.name
 
@@ -155,7 +157,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("content", BROKEN, ids=lambda content: repr(content[:20]))
-def test_a_message_that_is_none_is_refused(lead: Session, content: bytes) -> None:
+def test_a_message_that_is_none_is_refused(lead: MailboxAgent, content: bytes) -> None:
     refusal(lead.http.post("/api/mailbox", content=content, headers=JSON), 400, "invalid_input")
 
 
@@ -174,16 +176,16 @@ def test_a_message_that_is_none_is_refused(lead: Session, content: bytes) -> Non
         ({"to": "a", "payload": "x", "extra": "x" * 70_000}, "message"),
     ],
 )
-def test_a_malformed_message_is_refused_by_the_fields_name(lead: Session, message: dict[str, Any], field: str) -> None:
+def test_a_malformed_message_is_refused_by_the_fields_name(lead: MailboxAgent, message: dict[str, Any], field: str) -> None:
     assert refusal(lead.enqueue(**message), 400, "invalid_input")["field"] == field
 
 
-def test_a_message_is_json_and_says_so(lead: Session) -> None:
+def test_a_message_is_json_and_says_so(lead: MailboxAgent) -> None:
     for headers in ({}, {"Content-Type": "text/plain"}, {"Content-Type": "application/x-www-form-urlencoded"}):
         refusal(lead.http.post("/api/mailbox", content=b'{"to": "a", "payload": "x"}', headers=headers), 400, "invalid_input")
 
 
-def test_a_payload_of_ten_mebibytes_passes_whole_and_a_byte_more_is_refused(lead: Session, analyst: Session) -> None:
+def test_a_payload_of_ten_mebibytes_passes_whole_and_a_byte_more_is_refused(lead: MailboxAgent, analyst: MailboxAgent) -> None:
     whole = "x" * (10 << 20)
     assert refusal(lead.enqueue(to=analyst.name, payload=whole + "x"), 400, "invalid_input")["field"] == "payload"
     lead.send(analyst.name, whole)
@@ -193,32 +195,32 @@ def test_a_payload_of_ten_mebibytes_passes_whole_and_a_byte_more_is_refused(lead
 # Taking
 
 
-def test_a_delivery_is_what_the_command_prints(office: Office, lead: Session, analyst: Session) -> None:
+def test_a_delivery_is_what_the_command_prints(server: RunningServer, lead: MailboxAgent, analyst: MailboxAgent) -> None:
     sent = [lead.send(analyst.name, f"{number}", extra=[number]) for number in range(2)]
     over_http = analyst.take()
     analyst.say("ack", sent[0], delivery_token=over_http["delivery_token"])
-    printed = office.mailbox.ok("dequeue", "--session", analyst.name)
+    printed = server.mailbox.ok("dequeue", "--session", analyst.name)
     assert set(printed) - {"ok", "schema_version", "command"} == set(over_http)
     assert list(printed["message"]) == list(over_http["message"])
     assert (over_http["message"]["payload"], printed["message"]["payload"]) == ("0", "1")
 
 
-def test_nothing_to_take_is_204_and_makes_no_mailbox(office: Office, analyst: Session) -> None:
+def test_nothing_to_take_is_204_and_makes_no_mailbox(server: RunningServer, analyst: MailboxAgent) -> None:
     answer = analyst.dequeue()
     assert (answer.status_code, answer.content) == (204, b"")
     assert analyst.dequeue("0.01").status_code == 204
-    assert analyst.name not in [box["session"] for box in office.get("/api/mailboxes")["mailboxes"]]
+    assert analyst.name not in [box["session"] for box in server.get("/api/mailboxes")["mailboxes"]]
 
 
-def test_the_receipt_says_who_took_it_and_by_which_door(office: Office, lead: Session, analyst: Session) -> None:
+def test_the_receipt_says_who_took_it_and_by_which_door(server: RunningServer, lead: MailboxAgent, analyst: MailboxAgent) -> None:
     msg_id = lead.send(analyst.name)
     analyst.say("ack", analyst.take()["message"]["msg_id"])
-    steps = office.mailbox.ok("show", "--msg-id", msg_id)["steps"]
+    steps = server.mailbox.ok("show", "--msg-id", msg_id)["steps"]
     assert [step["step"] for step in steps] == ["stored", "offered", "acked"]
     assert steps[1]["receiver"] == analyst.name
 
 
-def test_each_step_answers_as_its_command(lead: Session, analyst: Session) -> None:
+def test_each_step_answers_as_its_command(lead: MailboxAgent, analyst: MailboxAgent) -> None:
     msg_id = lead.send(analyst.name)
     token = analyst.take()["delivery_token"]
     extended = analyst.say("extend", msg_id, seconds=100, delivery_token=token)
@@ -233,7 +235,7 @@ def test_each_step_answers_as_its_command(lead: Session, analyst: Session) -> No
     assert lead.say("ack", other).json() == {"msg_id": other, "state": "acked", "changed": False}
 
 
-def test_each_step_needs_no_body(lead: Session, analyst: Session) -> None:
+def test_each_step_needs_no_body(lead: MailboxAgent, analyst: MailboxAgent) -> None:
     msg_id = lead.send(analyst.name)
     for step, key in (("extend", "in_flight_until"), ("ack", "changed")):
         if step == "extend":
@@ -242,20 +244,20 @@ def test_each_step_needs_no_body(lead: Session, analyst: Session) -> None:
     refusal(analyst.http.post(f"{analyst.place}/{msg_id}/ack", content=b"{}"), 400, "invalid_input")  # of which kind, it does not say
 
 
-def test_a_parameter_that_is_misspelt_is_refused(office: Office, lead: Session, analyst: Session) -> None:
+def test_a_parameter_that_is_misspelt_is_refused(server: RunningServer, lead: MailboxAgent, analyst: MailboxAgent) -> None:
     msg_id = lead.send(analyst.name)
     for method, path in (("DELETE", ""), ("DELETE", "/dead-letter"), ("GET", ""), ("GET", "/dead-letter"), ("POST", "/dequeue")):
-        answer = office.person.request(method, f"{analyst.place}{path}", params={"mesg_id": msg_id})
+        answer = server.person.request(method, f"{analyst.place}{path}", params={"mesg_id": msg_id})
         assert refusal(answer, 400, "invalid_input")["field"] == "mesg_id"
     assert analyst.take()["message"]["msg_id"] == msg_id
 
 
-def test_a_delivery_that_is_over_cannot_be_spoken_for(office: Office, lead: Session, analyst: Session) -> None:
+def test_a_delivery_that_is_over_cannot_be_spoken_for(server: RunningServer, lead: MailboxAgent, analyst: MailboxAgent) -> None:
     msg_id = lead.send(analyst.name)
-    with opened(office) as store:
+    with opened(server) as store:
         mail.set_policy(store, analyst.name, inflight_timeout_secs=0.000001, base_backoff_secs=0.000001)
     old = analyst.take()["delivery_token"]
-    with opened(office) as store:
+    with opened(server) as store:
         mail.set_policy(store, analyst.name, inflight_timeout_secs=600)
     new = analyst.take()["delivery_token"]
     for step in ("ack", "nack", "extend"):
@@ -264,7 +266,7 @@ def test_a_delivery_that_is_over_cannot_be_spoken_for(office: Office, lead: Sess
     assert analyst.say("ack", msg_id, delivery_token=new).json()["changed"] is True
 
 
-def test_an_id_that_never_was_or_is_anothers_is_not_found(office: Office, lead: Session, analyst: Session) -> None:
+def test_an_id_that_never_was_or_is_anothers_is_not_found(server: RunningServer, lead: MailboxAgent, analyst: MailboxAgent) -> None:
     msg_id = lead.send(analyst.name)
     for step in ("ack", "nack", "extend"):
         refusal(lead.say(step, msg_id), 404, "not_found")
@@ -286,7 +288,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("step", "said", "field"), WRONG)
-def test_what_is_said_wrongly_of_a_message_is_refused(lead: Session, analyst: Session, step: str, said: dict[str, Any], field: str) -> None:
+def test_what_is_said_wrongly_of_a_message_is_refused(
+    lead: MailboxAgent, analyst: MailboxAgent, step: str, said: dict[str, Any], field: str
+) -> None:
     msg_id = lead.send(analyst.name)
     analyst.take()
     answer = analyst.say(step, msg_id, **said)
@@ -295,26 +299,26 @@ def test_what_is_said_wrongly_of_a_message_is_refused(lead: Session, analyst: Se
 
 
 @pytest.mark.parametrize("name", [*STRANGE, *DOTS])
-def test_any_character_survives_in_a_name_and_an_id(office: Office, lead: Session, name: str) -> None:
-    odd = Session(office, name)
+def test_any_character_survives_in_a_name_and_an_id(server: RunningServer, lead: MailboxAgent, name: str) -> None:
+    odd = MailboxAgent(server, name)
     msg_id = f"{name}:{next(NAMES)}/..?#%"
     lead.send(name, msg_id=msg_id)
     taken = odd.take()
     assert (taken["message"]["msg_id"], taken["message"]["to"]) == (msg_id, name)
     assert odd.say("extend", msg_id, delivery_token=taken["delivery_token"]).json()["msg_id"] == msg_id
     assert odd.say("nack", msg_id, reason=name).json()["state"] == "nacked"
-    with opened(office) as store:
+    with opened(server) as store:
         assert mail.show(store, msg_id).state == "nacked"
 
 
 # Waiting
 
 
-def _begin(pool: ThreadPoolExecutor, session: Session, wait: str = "50") -> Future[httpx.Response]:
+def _begin(pool: ThreadPoolExecutor, session: MailboxAgent, wait: str = "50") -> Future[httpx.Response]:
     return pool.submit(session.dequeue, wait)
 
 
-def _waiting(pool: ThreadPoolExecutor, session: Session) -> Future[httpx.Response]:
+def _waiting(pool: ThreadPoolExecutor, session: MailboxAgent) -> Future[httpx.Response]:
     """A call that is known to wait, where only one may: it is the reason why another is refused."""
     call = _begin(pool, session)
     eventually(lambda: call.done() or session.dequeue("0.01").status_code == 429)
@@ -325,13 +329,13 @@ def _waiting(pool: ThreadPoolExecutor, session: Session) -> Future[httpx.Respons
 
 
 @pytest.fixture
-def narrow(found: Found) -> Office:
-    """An office where one call may wait."""
+def narrow(found: Found) -> RunningServer:
+    """A server where one call may wait."""
     return found("--max-waits", "1").open()
 
 
-def test_a_message_of_another_process_wakes_who_waits(narrow: Office) -> None:
-    analyst = Session(narrow)
+def test_a_message_of_another_process_wakes_who_waits(narrow: RunningServer) -> None:
+    analyst = MailboxAgent(narrow)
     with ThreadPoolExecutor(1) as pool:
         call = _waiting(pool, analyst)
         narrow.mailbox.ok("enqueue", "--from", "lead", "--to", analyst.name, "--payload", "At last")
@@ -340,8 +344,8 @@ def test_a_message_of_another_process_wakes_who_waits(narrow: Office) -> None:
     assert narrow.close() == 0
 
 
-def test_a_retry_that_falls_due_wakes_who_waits(narrow: Office) -> None:
-    analyst = Session(narrow)
+def test_a_retry_that_falls_due_wakes_who_waits(narrow: RunningServer) -> None:
+    analyst = MailboxAgent(narrow)
     with opened(narrow) as store:
         mail.set_policy(store, analyst.name, base_backoff_secs=0.3)
         msg_id = mail.enqueue(store, {"from": "lead", "to": analyst.name, "payload": "Again"}).msg_id
@@ -351,16 +355,16 @@ def test_a_retry_that_falls_due_wakes_who_waits(narrow: Office) -> None:
     assert (answer.status_code, answer.json()["message"]["attempt"]) == (200, 1)
 
 
-def test_who_waits_is_told_when_the_server_stops(narrow: Office) -> None:
-    analyst = Session(narrow)
+def test_who_waits_is_told_when_the_server_stops(narrow: RunningServer) -> None:
+    analyst = MailboxAgent(narrow)
     with ThreadPoolExecutor(1) as pool:
         call = _waiting(pool, analyst)
         assert narrow.close() == 0
         assert call.result(LIMIT).status_code == 204
 
 
-def test_who_leaves_while_waiting_takes_nothing(narrow: Office) -> None:
-    analyst, place = Session(narrow), urlsplit(narrow.url)
+def test_who_leaves_while_waiting_takes_nothing(narrow: RunningServer) -> None:
+    analyst, place = MailboxAgent(narrow), urlsplit(narrow.url)
     head = f"POST {analyst.place}/dequeue?wait=50 HTTP/1.1\r\nHost: {place.netloc}\r\nAuthorization: Bearer {analyst.token}\r\n\r\n"
     with socket.create_connection((place.hostname, place.port), timeout=LIMIT) as line:
         line.sendall(head.encode())
@@ -371,8 +375,8 @@ def test_who_leaves_while_waiting_takes_nothing(narrow: Office) -> None:
     assert (taken["payload"], taken["attempt"]) == ("For who is there", 0)
 
 
-def test_whose_token_is_void_while_waiting_takes_nothing(narrow: Office) -> None:
-    analyst = Session(narrow)
+def test_whose_token_is_void_while_waiting_takes_nothing(narrow: RunningServer) -> None:
+    analyst = MailboxAgent(narrow)
     with ThreadPoolExecutor(1) as pool:
         call = _waiting(pool, analyst)
         narrow.inbox.ok("agent", "token", analyst.name, "--revoke")
@@ -382,11 +386,11 @@ def test_whose_token_is_void_while_waiting_takes_nothing(narrow: Office) -> None
     assert (waiting["state"], waiting["attempt"]) == ("pending", 0)
 
 
-def test_of_many_who_wait_each_message_wakes_one(office: Office, lead: Session, analyst: Session) -> None:
+def test_of_many_who_wait_each_message_wakes_one(server: RunningServer, lead: MailboxAgent, analyst: MailboxAgent) -> None:
     with ThreadPoolExecutor(8) as pool:
         calls = [_begin(pool, analyst) for _ in range(8)]
         sent = {
-            office.mailbox.ok("enqueue", "--from", f"{lead.name} {number}", "--to", analyst.name, "--payload", "x")["msg_id"]
+            server.mailbox.ok("enqueue", "--from", f"{lead.name} {number}", "--to", analyst.name, "--payload", "x")["msg_id"]
             for number in range(8)
         }
         taken = [call.result(LIMIT).json()["message"]["msg_id"] for call in calls]
@@ -394,7 +398,7 @@ def test_of_many_who_wait_each_message_wakes_one(office: Office, lead: Session, 
 
 
 @pytest.mark.parametrize("wait", ["-1", "51", "x", "nan", "inf", "1e1", "1_0", "%20", "50.0000000001", "9" * 400])
-def test_a_wait_that_is_none_is_refused(analyst: Session, wait: str) -> None:
+def test_a_wait_that_is_none_is_refused(analyst: MailboxAgent, wait: str) -> None:
     assert refusal(analyst.dequeue(wait), 400, "invalid_input")["field"] == "wait"
 
 
@@ -420,42 +424,46 @@ def _touch(client: httpx.Client, session: str, msg_id: str) -> dict[str, int]:
     return {name: answer.status_code for name, answer in answers.items()}
 
 
-def test_the_mailbox_of_another_is_closed(office: Office, desk: Desk, other: Desk, lead: Session, analyst: Session) -> None:
-    for owner in (analyst.name, desk.agent, "user", analyst.name.upper(), f"{lead.name}x"):
+def test_the_mailbox_of_another_is_closed(
+    server: RunningServer, workspace: WorkspaceClient, other: WorkspaceClient, lead: MailboxAgent, analyst: MailboxAgent
+) -> None:
+    for owner in (analyst.name, workspace.agent, "user", analyst.name.upper(), f"{lead.name}x"):
         msg_id = lead.send(owner)
         for client in (lead.http, other.http):
             assert set(_touch(client, owner, msg_id).values()) == {403}
-        (waiting,) = office.get(f"/api/mailbox/{part(owner)}")["messages"]
+        (waiting,) = server.get(f"/api/mailbox/{part(owner)}")["messages"]
         assert (waiting["msg_id"], waiting["state"]) == (msg_id, "pending")
 
 
 @pytest.mark.parametrize("kind", ["session", "workspace"])
-def test_an_agent_has_its_own_mailbox_but_does_not_clear_it(office: Office, desk: Desk, lead: Session, analyst: Session, kind: str) -> None:
-    client, name = (analyst.http, analyst.name) if kind == "session" else (desk.http, desk.agent)
+def test_an_agent_has_its_own_mailbox_but_does_not_clear_it(
+    server: RunningServer, workspace: WorkspaceClient, lead: MailboxAgent, analyst: MailboxAgent, kind: str
+) -> None:
+    client, name = (analyst.http, analyst.name) if kind == "session" else (workspace.http, workspace.agent)
     found = _touch(client, name, lead.send(name))
     allowed = {"peek": 200, "dead": 200, "dequeue": 200, "wait": 204, "extend": 200, "ack": 200, "nack": 200}
     assert found == {**allowed, "retry": 403, "purge dead": 403, "purge": 403}
 
 
-def test_a_person_may_do_all(office: Office, lead: Session, analyst: Session) -> None:
-    found = _touch(office.person, analyst.name, lead.send(analyst.name))
+def test_a_person_may_do_all(server: RunningServer, lead: MailboxAgent, analyst: MailboxAgent) -> None:
+    found = _touch(server.person, analyst.name, lead.send(analyst.name))
     assert found == {**dict.fromkeys(found, 200), "wait": 204}
     for _ in range(3):
         lead.send(analyst.name)
-    assert office.person.delete(analyst.place).json() == {"purged": 3}
-    assert office.person.delete(analyst.place).json() == {"purged": 0}
+    assert server.person.delete(analyst.place).json() == {"purged": 3}
+    assert server.person.delete(analyst.place).json() == {"purged": 0}
     assert analyst.dequeue().status_code == 204
 
 
-def test_an_agent_sees_its_own_dead_letters(office: Office, analyst: Session) -> None:
-    with opened(office) as store:
+def test_an_agent_sees_its_own_dead_letters(server: RunningServer, analyst: MailboxAgent) -> None:
+    with opened(server) as store:
         msg_id = dead_letter(store, analyst.name)
     (entry,) = analyst.http.get(f"{analyst.place}/dead-letter").json()["entries"]
     assert entry["msg_id"] == msg_id
 
 
-def test_a_stranger_has_no_mailbox(office: Office, analyst: Session) -> None:
-    for client in (office.stranger, office.client("pra_" + "0" * 64), office.client(analyst.token[:-1])):
+def test_a_stranger_has_no_mailbox(server: RunningServer, analyst: MailboxAgent) -> None:
+    for client in (server.stranger, server.client("pra_" + "0" * 64), server.client(analyst.token[:-1])):
         assert set(_touch(client, analyst.name, "x").values()) == {401}
         refusal(client.post("/api/mailbox", json={"to": analyst.name, "payload": "x"}), 401, "unauthenticated")
 
@@ -463,28 +471,28 @@ def test_a_stranger_has_no_mailbox(office: Office, analyst: Session) -> None:
 # Tokens
 
 
-def test_a_new_token_makes_the_old_one_void_at_once(office: Office, analyst: Session) -> None:
+def test_a_new_token_makes_the_old_one_void_at_once(server: RunningServer, analyst: MailboxAgent) -> None:
     old = analyst.token
     assert analyst.dequeue().status_code == 204
-    analyst.token = office.inbox.ok("agent", "token", analyst.name)["token"]
+    analyst.token = server.inbox.ok("agent", "token", analyst.name)["token"]
     assert analyst.dequeue().status_code == 204
-    refusal(office.client(old).post(f"{analyst.place}/dequeue"), 401, "unauthenticated")
+    refusal(server.client(old).post(f"{analyst.place}/dequeue"), 401, "unauthenticated")
 
 
-def test_a_revoked_token_is_void_at_once(office: Office, analyst: Session) -> None:
-    office.inbox.ok("agent", "token", analyst.name, "--revoke")
+def test_a_revoked_token_is_void_at_once(server: RunningServer, analyst: MailboxAgent) -> None:
+    server.inbox.ok("agent", "token", analyst.name, "--revoke")
     refusal(analyst.dequeue(), 401, "unauthenticated")
     refusal(analyst.enqueue(to=analyst.name, payload="x"), 401, "unauthenticated")
 
 
-def test_an_agents_token_is_no_cookie(office: Office, analyst: Session) -> None:
-    answer = office.stranger.get(analyst.place, headers={"Cookie": f"postroom_session={analyst.token}"})
+def test_an_agents_token_is_no_cookie(server: RunningServer, analyst: MailboxAgent) -> None:
+    answer = server.stranger.get(analyst.place, headers={"Cookie": f"postroom_session={analyst.token}"})
     refusal(answer, 401, "unauthenticated")
-    assert office.stranger.get(f"/sign-in?token={analyst.token}").status_code == 404
+    assert server.stranger.get(f"/sign-in?token={analyst.token}").status_code == 404
 
 
 def test_each_name_has_its_own_rate(found: Found) -> None:
-    office = found("--rate", "1").open()
-    busy, calm = Session(office), Session(office)
+    server = found("--rate", "1").open()
+    busy, calm = MailboxAgent(server), MailboxAgent(server)
     eventually(lambda: busy.dequeue().status_code == 429)
     assert calm.dequeue().status_code == 204

@@ -9,8 +9,9 @@ import pytest
 from mcp import MCPError
 from mcp_types import Tool
 
-from tests.server.agents import VERSIONS, Agent, at, knock, words
-from tests.server.office import Desk, Office
+from postroom.core.text import short_repr
+from tests.server.agents import VERSIONS, McpAgent, at, knock, words
+from tests.server.running_server import RunningServer, WorkspaceClient
 
 TOOLS = ["inbox_ask", "inbox_push", "inbox_read", "work_claim", "work_done", "work_fetch", "work_update"]
 WAYS = [(door, mode) for door in ("http", "stdio") for mode in VERSIONS]
@@ -18,14 +19,14 @@ OWN = ("workspace", "workspaceId", "workspace_id", "agent", "from", "sender", "n
 
 
 @pytest.fixture
-def here(desk: Desk) -> Iterator[Agent]:
-    """The agent of `desk`, in one way."""
-    with at(desk) as session:
+def here(workspace: WorkspaceClient) -> Iterator[McpAgent]:
+    """The agent of `workspace`, in one way."""
+    with at(workspace) as session:
         yield session
 
 
-def _send(office: Office, desk: Desk, subject: str = "Build") -> str:
-    thread: str = office.inbox.ok("send", "--from", "user", "--to", desk.agent, "--subject", subject)["thread"]["thread_id"]
+def _send(server: RunningServer, workspace: WorkspaceClient, subject: str = "Build") -> str:
+    thread: str = server.inbox.ok("send", "--from", "user", "--to", workspace.agent, "--subject", subject)["thread"]["thread_id"]
     return thread
 
 
@@ -38,29 +39,29 @@ def _are_few_and_short(tools: list[Tool], instructions: str) -> bool:
 
 
 @pytest.mark.parametrize(("door", "mode"), WAYS)
-def test_an_agent_works_and_never_learns_its_name(office: Office, desk: Desk, door: str, mode: str) -> None:
-    with at(desk, door, mode) as agent:
+def test_an_agent_works_and_never_learns_its_name(server: RunningServer, workspace: WorkspaceClient, door: str, mode: str) -> None:
+    with at(workspace, door, mode) as agent:
         assert agent.client.protocol_version == VERSIONS[mode]
         tools = agent.tools()
         assert sorted(tool.name for tool in tools) == TOOLS
         assert _are_few_and_short(tools, agent.client.instructions or "")
-        _work(office, desk, agent)
+        _work(server, workspace, agent)
     said = "\n".join(agent.heard)
-    for secret in (desk.agent, desk.workspace_id, desk.token, str(desk.path)):
+    for secret in (workspace.agent, workspace.workspace_id, workspace.token, str(workspace.path)):
         assert secret not in said
-    assert {(entry["door"], entry["from"]) for entry in desk.entries()} == {("mcp", desk.agent)}
+    assert {(entry["door"], entry["from"]) for entry in workspace.entries()} == {("mcp", workspace.agent)}
 
 
-def _work(office: Office, desk: Desk, agent: Agent) -> None:
+def _work(server: RunningServer, workspace: WorkspaceClient, agent: McpAgent) -> None:
     """Everything that an agent does in a day."""
-    desk.write("a.md", "# A\n")
+    workspace.write("a.md", "# A\n")
     pushed = agent.ok("inbox_push", docs=[{"path": "a.md"}], comments="Look")
     assert set(pushed) == {"ok", "entryId", "ts"}
-    office.reply(pushed["entryId"], "Seen")
+    server.reply(pushed["entryId"], "Seen")
     read = agent.ok("inbox_read", entries=True)
     assert [message["body"] for message in read["messages"]] == ["Seen"]
     assert [entry["entryId"] for entry in read["entries"]] == [pushed["entryId"]]
-    thread = _send(office, desk)
+    thread = _send(server, workspace)
     (fetched,) = agent.ok("work_fetch")["threads"]
     assert fetched["threadId"] == thread
     claimed = agent.ok("work_claim")
@@ -68,17 +69,17 @@ def _work(office: Office, desk: Desk, agent: Agent) -> None:
     updated = agent.ok("work_update", threadId=thread, summary="Halfway", leaseToken=claimed["leaseToken"])
     assert updated["thread"]["status"] == "in_progress"
     asked = agent.ok("inbox_ask", question="Ship?", choices=["yes", "no"], waitSeconds=0)
-    office.reply(asked["entryId"], "yes")
+    server.reply(asked["entryId"], "yes")
     assert agent.ok("inbox_ask", entryId=asked["entryId"])["choice"] == "yes"
     assert agent.ok("work_done", threadId=thread, outcome="failed", summary="Could not")["thread"]["status"] == "failed"
     assert agent.refused("work_done", threadId=thread, outcome="done", summary="Again")["code"] == "invalid_state"
     agent.ok("inbox_read", old=True, entries=True)
 
 
-def test_the_door_is_recorded_by_us(desk: Desk, here: Agent) -> None:
+def test_the_door_is_recorded_by_us(workspace: WorkspaceClient, here: McpAgent) -> None:
     here.ok("inbox_push", comments="Over MCP")
-    (entry,) = desk.entries()
-    assert (entry["door"], entry["from"], entry["workspaceId"]) == ("mcp", desk.agent, desk.workspace_id)
+    (entry,) = workspace.entries()
+    assert (entry["door"], entry["from"], entry["workspaceId"]) == ("mcp", workspace.agent, workspace.workspace_id)
 
 
 @pytest.mark.parametrize(
@@ -112,57 +113,61 @@ def test_the_door_is_recorded_by_us(desk: Desk, here: Agent) -> None:
         ("work_done", {"threadId": "thr_nowhere", "outcome": "perhaps"}, "invalid_input"),
     ],
 )
-def test_a_refusal_is_a_result_that_an_agent_can_read(desk: Desk, here: Agent, tool: str, arguments: dict[str, object], code: str) -> None:
+def test_a_refusal_is_a_result_that_an_agent_can_read(
+    workspace: WorkspaceClient, here: McpAgent, tool: str, arguments: dict[str, object], code: str
+) -> None:
     assert here.refused(tool, **arguments)["code"] == code
-    assert desk.entries() == []
+    assert workspace.entries() == []
 
 
-def test_the_text_of_a_result_says_what_its_data_say(here: Agent) -> None:
+def test_the_text_of_a_result_says_what_its_data_say(here: McpAgent) -> None:
     result = here.call("inbox_push", comments="Look")
     assert result.structured_content["entryId"] in words(result)
     assert json.loads(words(result)) == result.structured_content
 
 
-def test_an_unknown_tool_is_refused(here: Agent) -> None:
+def test_an_unknown_tool_is_refused(here: McpAgent) -> None:
     with pytest.raises(MCPError, match="inbox_pull"):
         here.call("inbox_pull")
 
 
-def test_a_wait_in_vain_says_how_to_go_on(desk: Desk, here: Agent) -> None:
+def test_a_wait_in_vain_says_how_to_go_on(workspace: WorkspaceClient, here: McpAgent) -> None:
     asked = here.ok("inbox_ask", question="Ship?", waitSeconds=0.05)
     assert (asked["state"], bool(asked["resume"])) == ("open", True)
     assert here.ok("inbox_read", waitSeconds=0.05)["messages"] == []
     assert here.ok("work_fetch", waitSeconds=0.05)["threads"] == []
-    assert len(desk.entries()) == 1
+    assert len(workspace.entries()) == 1
 
 
-def test_work_that_comes_wakes_who_waits_for_it(office: Office, desk: Desk, here: Agent) -> None:
+def test_work_that_comes_wakes_who_waits_for_it(server: RunningServer, workspace: WorkspaceClient, here: McpAgent) -> None:
     waiting = here.begin("work_fetch", waitSeconds=50)
-    thread = _send(office, desk)
+    thread = _send(server, workspace)
     assert [found["threadId"] for found in waiting.result(60).structured_content["threads"]] == [thread]
 
 
-def test_work_is_taken_best_first_and_given_back(office: Office, desk: Desk, here: Agent) -> None:
-    _send(office, desk, "Later")
-    urgent = office.inbox.ok("send", "--from", "user", "--to", desk.agent, "--subject", "Now", "--priority", "high")["thread"]["thread_id"]
+def test_work_is_taken_best_first_and_given_back(server: RunningServer, workspace: WorkspaceClient, here: McpAgent) -> None:
+    _send(server, workspace, "Later")
+    urgent = server.inbox.ok("send", "--from", "user", "--to", workspace.agent, "--subject", "Now", "--priority", "high")["thread"][
+        "thread_id"
+    ]
     assert here.ok("work_claim")["thread"]["threadId"] == urgent
     assert here.refused("work_claim", threadId=urgent)["code"] == "lease_conflict"
     assert here.ok("work_claim", threadId=urgent, takeover=True)["leaseToken"]
     assert here.ok("work_done", threadId=urgent, outcome="released")["thread"]["status"] == "pending"
 
 
-def test_a_lease_that_was_replaced_is_refused(office: Office, desk: Desk, here: Agent) -> None:
-    thread = _send(office, desk)
+def test_a_lease_that_was_replaced_is_refused(server: RunningServer, workspace: WorkspaceClient, here: McpAgent) -> None:
+    thread = _send(server, workspace)
     old = here.ok("work_claim", threadId=thread)["leaseToken"]
     new = here.ok("work_claim", threadId=thread, takeover=True)["leaseToken"]
     assert here.refused("work_update", threadId=thread, summary="x", leaseToken=old)["code"] == "lease_lost"
     assert here.ok("work_update", threadId=thread, summary="x", leaseToken=new)["thread"]["status"] == "in_progress"
 
 
-def test_many_messages_are_read_in_parts_and_none_is_lost(office: Office, desk: Desk, here: Agent) -> None:
-    identity = desk.push(comments="Talk to me")
+def test_many_messages_are_read_in_parts_and_none_is_lost(server: RunningServer, workspace: WorkspaceClient, here: McpAgent) -> None:
+    identity = workspace.push(comments="Talk to me")
     for number in range(5):
-        office.reply(identity, f"Number {number}")
+        server.reply(identity, f"Number {number}")
     first = here.ok("inbox_read", limit=3)
     assert first["more"] is True
     rest = here.ok("inbox_read", limit=3)
@@ -170,37 +175,89 @@ def test_many_messages_are_read_in_parts_and_none_is_lost(office: Office, desk: 
     assert [message["body"] for message in first["messages"] + rest["messages"]] == [f"Number {number}" for number in range(5)]
 
 
-def test_mail_of_other_agents_is_read_too_and_is_not_verified(office: Office, desk: Desk, here: Agent) -> None:
-    office.mailbox.enqueue("Hello", to=desk.agent, sender="colleague")
+def test_mail_of_other_agents_is_read_too_and_is_not_verified(server: RunningServer, workspace: WorkspaceClient, here: McpAgent) -> None:
+    server.mailbox.enqueue("Hello", to=workspace.agent, sender="colleague")
     (message,) = here.ok("inbox_read")["messages"]
     assert (message["kind"], message["from"], message["body"], message["verified"]) == ("mail", "colleague", "Hello", False)
 
 
-def test_mail_that_a_person_sends_in_an_agents_name_is_not_verified(office: Office, desk: Desk, here: Agent) -> None:
+def test_mail_that_a_person_sends_in_an_agents_name_is_not_verified(
+    server: RunningServer, workspace: WorkspaceClient, here: McpAgent
+) -> None:
     for sender in ("colleague", "user"):
-        assert office.person.post("/api/mailbox", json={"from": sender, "to": desk.agent, "payload": "Hello"}).status_code == 201
+        assert server.person.post("/api/mailbox", json={"from": sender, "to": workspace.agent, "payload": "Hello"}).status_code == 201
     told = here.ok("inbox_read")["messages"]
     assert [(message["from"], message["verified"]) for message in told] == [("colleague", False), ("user", True)]
 
 
-def test_an_endpoint_without_a_stream_says_so(desk: Desk) -> None:
+def test_an_endpoint_without_a_stream_says_so(workspace: WorkspaceClient) -> None:
     for method in ("GET", "DELETE"):
-        assert desk.http.request(method, desk.mcp_url, headers={"Accept": "text/event-stream"}).status_code == 405
+        assert workspace.http.request(method, workspace.mcp_url, headers={"Accept": "text/event-stream"}).status_code == 405
 
 
-def test_no_session_is_given(desk: Desk) -> None:
-    answer = knock(desk, desk.token)
+def test_no_session_is_given(workspace: WorkspaceClient) -> None:
+    answer = knock(workspace, workspace.token)
     assert (answer.status_code, "mcp-session-id" in answer.headers) == (200, False)
 
 
-def test_stdio_needs_a_workspace_that_is_there(office: Office) -> None:
-    finished = office.inbox.run("mcp", "--workspace", "ws_nowhere")
+def test_stdio_needs_a_workspace_that_is_there(server: RunningServer) -> None:
+    finished = server.inbox.run("mcp", "--workspace", "ws_nowhere")
     assert (finished.code, finished.stdout) == (40, "")
 
 
-def test_the_ready_configuration_is_one_that_clients_read(office: Office, desk: Desk) -> None:
-    added = office.inbox.ok("workspace", "token", desk.workspace_id, "--url", office.url)
-    server = added["mcp_json"]["mcpServers"]["inbox"]
-    assert (server["type"], server["url"], added["mcp_url"]) == ("http", desk.mcp_url, desk.mcp_url)
-    assert server["headers"]["Authorization"].startswith("Bearer ")
+def test_the_ready_configuration_is_one_that_clients_read(server: RunningServer, workspace: WorkspaceClient) -> None:
+    added = server.inbox.ok("workspace", "token", workspace.workspace_id, "--url", server.url)
+    configured = added["mcp_json"]["mcpServers"]["inbox"]
+    assert (configured["type"], configured["url"], added["mcp_url"]) == ("http", workspace.mcp_url, workspace.mcp_url)
+    assert configured["headers"]["Authorization"].startswith("Bearer ")
     assert added["token"].startswith("prw_")
+
+
+def test_an_absurd_number_is_refused_and_is_nobody_elses_trouble(
+    server: RunningServer, workspace: WorkspaceClient, other: WorkspaceClient
+) -> None:
+    with at(workspace) as agent:
+        for tool, arguments in (("work_claim", {"leaseSeconds": 10**400}), ("inbox_ask", {"question": "?", "deadlineSeconds": 10**400})):
+            assert agent.refused(tool, **arguments)["code"] == "invalid_input"
+    assert server.entry(other.push(comments="Meanwhile"))["comments"] == "Meanwhile"
+    assert len(short_repr(10**400)) <= 80
+
+
+def test_a_whole_number_may_be_written_as_a_float(workspace: WorkspaceClient) -> None:
+    with at(workspace) as agent:
+        assert len(agent.ok("work_fetch", limit=3.0)["threads"]) <= 3
+        assert agent.ok("inbox_read", limit=5.0, entries=True)["messages"] == []
+
+
+def test_a_refusal_keeps_its_field_whatever_the_agent_is_called(server: RunningServer) -> None:
+    with at(server.add_workspace(agent="docs")) as agent:
+        error = agent.refused("inbox_push", docs=[{"path": "../x"}])
+    assert (error["code"], error["field"]) == ("invalid_input", "docs")
+
+
+def test_mail_that_was_taken_and_lost_on_the_way_can_be_shown_again(server: RunningServer, workspace: WorkspaceClient) -> None:
+    server.mailbox.ok("enqueue", "--from", "lead", "--to", workspace.agent, "--payload", "Read me twice")
+    with at(workspace) as agent:
+        [message] = agent.ok("inbox_read")["messages"]
+        assert agent.ok("inbox_read")["messages"] == []
+        assert agent.ok("inbox_read", old=True)["messages"] == [message]
+
+
+def test_a_worker_that_waits_is_woken_when_a_lease_runs_out(
+    server: RunningServer, workspace: WorkspaceClient, other: WorkspaceClient
+) -> None:
+    thread = _send(server, other)
+    server.inbox.ok("claim", "--agent", other.agent, "--thread", thread, "--lease-seconds", "1")
+    with at(workspace) as agent:
+        found = agent.ok("work_fetch", waitSeconds=50)["threads"]
+    assert thread in {each["threadId"] for each in found if each["lapsed"]}
+
+
+def test_what_waits_for_another_is_not_claimed_over_the_network(
+    server: RunningServer, workspace: WorkspaceClient, other: WorkspaceClient
+) -> None:
+    thread = _send(server, other)
+    with at(workspace) as agent:
+        assert agent.refused("work_claim", threadId=thread)["code"] == "forbidden"
+    with at(other) as agent:
+        assert agent.ok("work_claim", threadId=thread)["thread"]["status"] == "claimed"

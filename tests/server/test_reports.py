@@ -7,10 +7,10 @@ from threading import Event
 
 import pytest
 
-from postroom.core.watching import QueueReport, WatchedQueue
-from postroom.people import watched
-from postroom.server import reports
-from postroom.server.reports import SLOW, Reports
+from postroom.core.records.watched_queues import QueueReport, WatchedQueue
+from postroom.people import watched_queues
+from postroom.server.runtime import queue_reports
+from postroom.server.runtime.queue_reports import SLOW_REPORT_ERROR, QueueReports
 
 QUICK, HANGING = WatchedQueue("/quick", "Quick", ""), WatchedQueue("/hanging", "Hanging", "")
 
@@ -22,20 +22,20 @@ def test_a_queue_that_hangs_hides_no_other_and_is_read_once(monkeypatch: pytest.
         asked.append(queue.path)
         if queue is HANGING:
             released.wait(30)
-        return watched.unread(queue, "read")
+        return watched_queues.unreadable_report(queue, "read")
 
     async def look() -> None:
-        desk = Reports()
+        workspace = QueueReports()
         for _ in range(3):
-            assert [found.error for found in await desk.of((QUICK, HANGING))] == ["read", SLOW]
+            assert [found.error for found in await workspace.read_reports((QUICK, HANGING))] == ["read", SLOW_REPORT_ERROR]
         assert asked.count("/hanging") == 1
         released.set()
-        monkeypatch.setattr(reports, "PATIENCE", 30.0)
-        assert [found.error for found in await desk.of((QUICK, HANGING))] == ["read", "read"]
-        assert await desk.of(()) == []
+        monkeypatch.setattr(queue_reports, "REPORT_TIMEOUT_SECONDS", 30.0)
+        assert [found.error for found in await workspace.read_reports((QUICK, HANGING))] == ["read", "read"]
+        assert await workspace.read_reports(()) == []
 
-    monkeypatch.setattr(watched, "report", report)
-    monkeypatch.setattr(reports, "PATIENCE", 0.05)
+    monkeypatch.setattr(watched_queues, "report", report)
+    monkeypatch.setattr(queue_reports, "REPORT_TIMEOUT_SECONDS", 0.05)
     asyncio.run(look())
 
 
@@ -44,10 +44,10 @@ def test_a_failure_of_ours_is_said_and_is_not_for_ever(monkeypatch: pytest.Monke
         raise ZeroDivisionError
 
     async def look() -> None:
-        desk = Reports()
-        assert [found.error for found in await desk.of((QUICK,))] == ["it could not be read"]
-        monkeypatch.setattr(watched, "report", lambda queue: watched.unread(queue, "read"))
-        assert [found.error for found in await desk.of((QUICK,))] == ["read"]
+        workspace = QueueReports()
+        assert [found.error for found in await workspace.read_reports((QUICK,))] == ["it could not be read"]
+        monkeypatch.setattr(watched_queues, "report", lambda queue: watched_queues.unreadable_report(queue, "read"))
+        assert [found.error for found in await workspace.read_reports((QUICK,))] == ["read"]
 
-    monkeypatch.setattr(watched, "report", fail)
+    monkeypatch.setattr(watched_queues, "report", fail)
     asyncio.run(look())

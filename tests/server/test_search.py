@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.server.office import Desk, Office, refusal
+from tests.server.running_server import RunningServer, WorkspaceClient, refusal
 
 
 @pytest.fixture
@@ -15,67 +15,67 @@ def mark() -> str:
     return f"m{uuid4().hex}"
 
 
-def _found(office: Office, q: str, **more: str) -> list[str]:
-    return [entry["id"] for entry in office.get("/api/inbox/search", q=q, **more)["entries"]]
+def _found(server: RunningServer, q: str, **more: str) -> list[str]:
+    return [entry["id"] for entry in server.get("/api/inbox/search", q=q, **more)["entries"]]
 
 
-def test_an_entry_is_found_by_what_its_agent_said(office: Office, desk: Desk, mark: str) -> None:
-    identity = desk.push(comments=f"The {mark} report is done")
-    assert _found(office, mark) == [identity]
-    assert office.get("/api/inbox/search", q=mark)["entries"] == desk.entries()
+def test_an_entry_is_found_by_what_its_agent_said(server: RunningServer, workspace: WorkspaceClient, mark: str) -> None:
+    identity = workspace.push(comments=f"The {mark} report is done")
+    assert _found(server, mark) == [identity]
+    assert server.get("/api/inbox/search", q=mark)["entries"] == workspace.entries()
 
 
-def test_an_entry_is_found_by_its_label(office: Office, mark: str) -> None:
-    desk = office.desk(label=f"Thesis {mark}")
-    identity = desk.push(comments="Done")
-    assert _found(office, mark) == [identity]
+def test_an_entry_is_found_by_its_label(server: RunningServer, mark: str) -> None:
+    workspace = server.add_workspace(label=f"Thesis {mark}")
+    identity = workspace.push(comments="Done")
+    assert _found(server, mark) == [identity]
 
 
-def test_an_entry_is_found_by_the_path_of_a_document(office: Office, desk: Desk, mark: str) -> None:
-    desk.write(f"research/{mark}.md", "# A")
-    identity = desk.push(f"research/{mark}.md")
-    assert _found(office, mark) == [identity]
+def test_an_entry_is_found_by_the_path_of_a_document(server: RunningServer, workspace: WorkspaceClient, mark: str) -> None:
+    workspace.write(f"research/{mark}.md", "# A")
+    identity = workspace.push(f"research/{mark}.md")
+    assert _found(server, mark) == [identity]
 
 
-def test_an_entry_is_found_by_its_question_its_choices_and_the_replies(office: Office, desk: Desk) -> None:
+def test_an_entry_is_found_by_its_question_its_choices_and_the_replies(server: RunningServer, workspace: WorkspaceClient) -> None:
     question, choice, reply = (f"m{uuid4().hex}" for _ in range(3))
-    identity = office.ask(desk.agent, question, "--choice", choice, "--choice", "other")
-    office.reply(identity, reply)
+    identity = server.ask(workspace.agent, question, "--choice", choice, "--choice", "other")
+    server.reply(identity, reply)
     for word in (question, choice, reply):
-        assert _found(office, word) == [identity]
+        assert _found(server, word) == [identity]
 
 
-def test_the_newest_is_found_first_and_in_pages(office: Office, desk: Desk, mark: str) -> None:
-    pushed = [desk.push(comments=f"{mark} {number}") for number in range(4)]
-    assert _found(office, mark) == pushed[::-1]
-    page = office.get("/api/inbox/search", q=mark, limit="3")
+def test_the_newest_is_found_first_and_in_pages(server: RunningServer, workspace: WorkspaceClient, mark: str) -> None:
+    pushed = [workspace.push(comments=f"{mark} {number}") for number in range(4)]
+    assert _found(server, mark) == pushed[::-1]
+    page = server.get("/api/inbox/search", q=mark, limit="3")
     assert ([entry["id"] for entry in page["entries"]], page["hasMore"]) == (pushed[:0:-1], True)
 
 
-def test_every_word_counts_and_the_beginning_of_a_word_suffices(office: Office, desk: Desk, mark: str) -> None:
-    both, one = desk.push(comments=f"{mark} inflation rates"), desk.push(comments=f"{mark} rates")
-    assert _found(office, f"{mark} rates") == [one, both]
-    assert _found(office, f"infla {mark}") == [both]
-    assert _found(office, mark[:20]) == [one, both]
-    assert _found(office, f"{mark} flation") == []
+def test_every_word_counts_and_the_beginning_of_a_word_suffices(server: RunningServer, workspace: WorkspaceClient, mark: str) -> None:
+    both, one = workspace.push(comments=f"{mark} inflation rates"), workspace.push(comments=f"{mark} rates")
+    assert _found(server, f"{mark} rates") == [one, both]
+    assert _found(server, f"infla {mark}") == [both]
+    assert _found(server, mark[:20]) == [one, both]
+    assert _found(server, f"{mark} flation") == []
 
 
-def test_case_and_accents_do_not_count(office: Office, desk: Desk, mark: str) -> None:
-    identity = desk.push(comments=f"{mark} Übermäßig CAFÉ naïve")
+def test_case_and_accents_do_not_count(server: RunningServer, workspace: WorkspaceClient, mark: str) -> None:
+    identity = workspace.push(comments=f"{mark} Übermäßig CAFÉ naïve")
     for words in (f"{mark.upper()} cafe", f"{mark} Café", f"{mark} ubermaßig", f"{mark} NAIVE"):
-        assert _found(office, words) == [identity], words
+        assert _found(server, words) == [identity], words
 
 
-def test_notices_are_found_too(office: Office, mark: str) -> None:
-    notice = office.notify("cron", f"Backup {mark}")
-    assert _found(office, mark) == [notice]
+def test_notices_are_found_too(server: RunningServer, mark: str) -> None:
+    notice = server.notify("cron", f"Backup {mark}")
+    assert _found(server, mark) == [notice]
 
 
-def test_what_was_deleted_is_not_found(office: Office, desk: Desk, mark: str) -> None:
-    identity = desk.push(comments=mark)
-    office.reply(identity, f"reply-{mark}")
-    office.person.delete(f"/api/inbox/{identity}")
-    assert _found(office, mark) == []
+def test_what_was_deleted_is_not_found(server: RunningServer, workspace: WorkspaceClient, mark: str) -> None:
+    identity = workspace.push(comments=mark)
+    server.reply(identity, f"reply-{mark}")
+    server.person.delete(f"/api/inbox/{identity}")
+    assert _found(server, mark) == []
 
 
 @pytest.mark.parametrize(
@@ -101,18 +101,18 @@ def test_what_was_deleted_is_not_found(office: Office, desk: Desk, mark: str) ->
         "ß",
     ],
 )
-def test_no_word_is_an_operator(office: Office, desk: Desk, mark: str, q: str) -> None:
-    identity = desk.push(comments=f"{mark} {q} a OR b AND near x")
-    answer = office.person.get("/api/inbox/search", params={"q": f"{mark} {q}"})
+def test_no_word_is_an_operator(server: RunningServer, workspace: WorkspaceClient, mark: str, q: str) -> None:
+    identity = workspace.push(comments=f"{mark} {q} a OR b AND near x")
+    answer = server.person.get("/api/inbox/search", params={"q": f"{mark} {q}"})
     assert answer.status_code == 200, answer.text
     assert [entry["id"] for entry in answer.json()["entries"]] == [identity]
 
 
 @pytest.mark.parametrize("query", ["", "q=", "q=%20", "q=***", "q=%22", "q=a&limit=0", "q=a&limit=x"])
-def test_a_search_for_nothing_is_refused(office: Office, query: str) -> None:
-    refusal(office.person.get(f"/api/inbox/search?{query}"), 400, "invalid_input")
+def test_a_search_for_nothing_is_refused(server: RunningServer, query: str) -> None:
+    refusal(server.person.get(f"/api/inbox/search?{query}"), 400, "invalid_input")
 
 
-def test_the_command_finds_the_same(office: Office, desk: Desk, mark: str) -> None:
-    desk.push(comments=mark)
-    assert office.inbox.ok("entries", "--search", mark)["entries"] == desk.entries()
+def test_the_command_finds_the_same(server: RunningServer, workspace: WorkspaceClient, mark: str) -> None:
+    workspace.push(comments=mark)
+    assert server.inbox.ok("entries", "--search", mark)["entries"] == workspace.entries()

@@ -15,17 +15,17 @@ import pytest
 
 from postroom import mail
 from postroom.core.errors import TooMany
-from postroom.server.callers import Caller
-from postroom.server.carriers import MOST_OF_ONE, Carriers
-from postroom.server.frames import FIELDS, REQUIRED, VERB_FIELDS
+from postroom.server.http.auth import Caller
+from postroom.server.ws.dispatcher import MAX_SOCKETS_PER_AGENT, MailboxDispatchers
+from postroom.server.ws.frames import FIELDS, REQUIRED, VERB_FIELDS
 from tests.cli.process import eventually
-from tests.server.conftest import own_office
-from tests.server.office import Desk, Office, refusal
-from tests.server.rooms import STRANGE, opened, part
+from tests.server.conftest import own_server
+from tests.server.mailbox_data import STRANGE, opened, part
+from tests.server.running_server import RunningServer, WorkspaceClient, refusal
 from tests.server.wires import PROTOCOL, described, unwelcome, wired, wired_locally
 
-Found = Callable[..., Office]
-office = own_office  # others use mailboxes of the same names
+Found = Callable[..., RunningServer]
+server = own_server  # others use mailboxes of the same names
 SESSIONS = count(1)
 
 
@@ -36,29 +36,29 @@ def session() -> str:
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server that has a Unix socket too."""
     folder = tmp_path_factory.mktemp("local")
-    shared = Office(folder, "--rate", "1000000", "--uds", str(folder / "s")).open()
+    shared = RunningServer(folder, "--rate", "1000000", "--uds", str(folder / "s")).open()
     yield shared
     assert shared.close() == 0
 
 
-def _states(office: Office, session: str) -> list[str]:
-    return sorted(message["state"] for message in office.get(f"/api/mailbox/{part(session)}")["messages"])
+def _states(server: RunningServer, session: str) -> list[str]:
+    return sorted(message["state"] for message in server.get(f"/api/mailbox/{part(session)}")["messages"])
 
 
-def _send(office: Office, session: str, *payloads: str, sender: str = "leader", **more: Any) -> list[str]:
+def _send(server: RunningServer, session: str, *payloads: str, sender: str = "leader", **more: Any) -> list[str]:
     """Messages of another process."""
-    with opened(office) as store:
+    with opened(server) as store:
         return [mail.enqueue(store, {"from": sender, "to": session, "payload": payload, **more}).msg_id for payload in payloads]
 
 
 # Deliveries
 
 
-def test_a_message_is_pushed_and_acknowledged(office: Office, session: str) -> None:
-    with wired(office, session) as wire:
+def test_a_message_is_pushed_and_acknowledged(server: RunningServer, session: str) -> None:
+    with wired(server, session) as wire:
         assert wire.ok("credit", n=1) == {"credit": 1}
         stored = wire.ok("enqueue", message={"to": session, "payload": "Grüße\n", "urgency": 3})
         delivery = wire.delivery()
@@ -74,34 +74,34 @@ def test_a_message_is_pushed_and_acknowledged(office: Office, session: str) -> N
         assert acked == {"msg_id": stored["msg_id"], "state": "acked", "changed": True}
         assert wire.ok("ack", msg_id=stored["msg_id"])["changed"] is False
         assert wire.ok("ping") == {}
-    assert _states(office, session) == []
+    assert _states(server, session) == []
 
 
-def test_what_waits_already_comes_when_there_is_credit(office: Office, session: str) -> None:
-    _send(office, session, "One", "Two")
-    with wired(office, session) as wire:
+def test_what_waits_already_comes_when_there_is_credit(server: RunningServer, session: str) -> None:
+    _send(server, session, "One", "Two")
+    with wired(server, session) as wire:
         assert wire.ok("ping") == {}
-        assert _states(office, session) == ["pending", "pending"]
+        assert _states(server, session) == ["pending", "pending"]
         wire.ok("credit", n=5)
         assert [wire.message()["payload"] for _ in range(2)] == ["One", "Two"]
 
 
-def test_what_another_process_stores_comes_at_once(office: Office, session: str) -> None:
-    with wired(office, session) as wire:
+def test_what_another_process_stores_comes_at_once(server: RunningServer, session: str) -> None:
+    with wired(server, session) as wire:
         wire.ok("credit", n=10)
         for number in range(3):
-            stored = office.mailbox.enqueue(to=session, payload=f"Number {number}")
+            stored = server.mailbox.enqueue(to=session, payload=f"Number {number}")
             assert wire.message()["msg_id"] == stored
 
 
-def test_credit_is_how_many_come(office: Office, session: str) -> None:
-    with wired(office, session) as wire:
+def test_credit_is_how_many_come(server: RunningServer, session: str) -> None:
+    with wired(server, session) as wire:
         wire.ok("credit", n=2)
         for sender in "abc":
-            _send(office, session, "Hello", sender=sender)
+            _send(server, session, "Hello", sender=sender)
         held = [wire.delivery() for _ in range(2)]
         assert wire.ok("ping") == {}
-        assert _states(office, session) == ["in_flight", "in_flight", "pending"]
+        assert _states(server, session) == ["in_flight", "in_flight", "pending"]
         assert wire.ok("credit", n=1) == {"credit": 1}
         held.append(wire.delivery())
         assert {one["message"]["from"] for one in held} == set("abc")
@@ -109,18 +109,18 @@ def test_credit_is_how_many_come(office: Office, session: str) -> None:
         assert wire.refused("credit", n=1)["field"] == "n"
 
 
-def test_the_next_of_a_pair_comes_when_the_one_before_is_acknowledged(office: Office, session: str) -> None:
-    _send(office, session, *(f"Number {number}" for number in range(20)))
-    with wired(office, session) as wire:
+def test_the_next_of_a_pair_comes_when_the_one_before_is_acknowledged(server: RunningServer, session: str) -> None:
+    _send(server, session, *(f"Number {number}" for number in range(20)))
+    with wired(server, session) as wire:
         wire.ok("credit", n=1000)
         assert [wire.message()["payload"] for _ in range(20)] == [f"Number {number}" for number in range(20)]
 
 
-def test_what_was_nacked_comes_again_after_its_backoff(office: Office, session: str) -> None:
-    with opened(office) as store:
+def test_what_was_nacked_comes_again_after_its_backoff(server: RunningServer, session: str) -> None:
+    with opened(server) as store:
         mail.set_policy(store, session, base_backoff_secs=0.05)
-    _send(office, session, "Again")
-    with wired(office, session) as wire:
+    _send(server, session, "Again")
+    with wired(server, session) as wire:
         wire.ok("credit", n=2)
         first = wire.delivery()
         nacked = wire.ok("nack", msg_id=first["message"]["msg_id"], reason="busy", delivery_token=first["delivery_token"])
@@ -128,25 +128,25 @@ def test_what_was_nacked_comes_again_after_its_backoff(office: Office, session: 
         assert wire.message()["attempt"] == 1
 
 
-def test_what_timed_out_elsewhere_comes_when_time_brings_it(office: Office, session: str) -> None:
-    with opened(office) as store:
+def test_what_timed_out_elsewhere_comes_when_time_brings_it(server: RunningServer, session: str) -> None:
+    with opened(server) as store:
         mail.set_policy(store, session, inflight_timeout_secs=0.2, base_backoff_secs=0.05)
-    with wired(office, session) as wire:
-        _send(office, session, "Lost")
-        assert office.mailbox.dequeue(session)["message"]["payload"] == "Lost"
+    with wired(server, session) as wire:
+        _send(server, session, "Lost")
+        assert server.mailbox.dequeue(session)["message"]["payload"] == "Lost"
         wire.ok("credit", n=1)
         again = wire.delivery()["message"]
     assert (again["payload"], again["attempt"] >= 1) == ("Lost", True)
 
 
-def test_a_dropped_connection_gives_nothing_up_but_time(office: Office, session: str) -> None:
-    with opened(office) as store:
+def test_a_dropped_connection_gives_nothing_up_but_time(server: RunningServer, session: str) -> None:
+    with opened(server) as store:
         mail.set_policy(store, session, inflight_timeout_secs=0.3, base_backoff_secs=0.05)
-    (sent,) = _send(office, session, "Kept")
-    with wired(office, session) as wire:
+    (sent,) = _send(server, session, "Kept")
+    with wired(server, session) as wire:
         wire.ok("credit", n=1)
         old = wire.delivery()
-    with wired(office, session) as wire:
+    with wired(server, session) as wire:
         wire.ok("credit", n=1)
         new = wire.delivery()
         assert (new["message"]["msg_id"], new["message"]["attempt"] >= 1) == (sent, True)
@@ -154,55 +154,55 @@ def test_a_dropped_connection_gives_nothing_up_but_time(office: Office, session:
         assert wire.ok("ack", msg_id=sent, delivery_token=new["delivery_token"])["changed"]
 
 
-def test_a_delivery_may_be_acknowledged_by_another_way(office: Office, session: str) -> None:
-    _send(office, session, "One", "Two")
-    with wired(office, session) as wire:
+def test_a_delivery_may_be_acknowledged_by_another_way(server: RunningServer, session: str) -> None:
+    _send(server, session, "One", "Two")
+    with wired(server, session) as wire:
         wire.ok("credit", n=2)
         held = wire.delivery()
-        office.mailbox.ok("ack", "--session", session, "--msg-id", held["message"]["msg_id"])
+        server.mailbox.ok("ack", "--session", session, "--msg-id", held["message"]["msg_id"])
         assert wire.message()["payload"] == "Two"
 
 
-def test_sockets_of_one_session_share_what_comes(office: Office, session: str) -> None:
+def test_sockets_of_one_session_share_what_comes(server: RunningServer, session: str) -> None:
     with ExitStack() as stack:
-        wires = [stack.enter_context(wired(office, session)) for _ in range(4)]
+        wires = [stack.enter_context(wired(server, session)) for _ in range(4)]
         for wire in wires:
             wire.ok("credit", n=10)
         for number in range(40):
-            _send(office, session, "Hello", sender=f"sender-{number}")
+            _send(server, session, "Hello", sender=f"sender-{number}")
         got = [[wire.message()["msg_id"] for _ in range(10)] for wire in wires]
     assert len({one for some in got for one in some}) == 40
 
 
-def test_who_has_no_credit_takes_nothing_from_who_has(office: Office, session: str) -> None:
-    with wired(office, session) as idle, wired(office, session) as busy:
+def test_who_has_no_credit_takes_nothing_from_who_has(server: RunningServer, session: str) -> None:
+    with wired(server, session) as idle, wired(server, session) as busy:
         busy.ok("credit", n=3)
-        _send(office, session, "One", "Two", "Three")
+        _send(server, session, "One", "Two", "Three")
         assert [busy.message()["payload"] for _ in range(3)] == ["One", "Two", "Three"]
         assert idle.ok("ping") == {}
 
 
-def test_one_receiver_takes_over_when_another_goes(office: Office, session: str) -> None:
-    with wired(office, session) as stays:
+def test_one_receiver_takes_over_when_another_goes(server: RunningServer, session: str) -> None:
+    with wired(server, session) as stays:
         stays.ok("credit", n=5)
-        with wired(office, session) as goes:
+        with wired(server, session) as goes:
             goes.ok("credit", n=5)
-        _send(office, session, "One", "Two")
+        _send(server, session, "One", "Two")
         assert [stays.message()["payload"] for _ in range(2)] == ["One", "Two"]
 
 
 @pytest.mark.parametrize("name", STRANGE)
-def test_any_name_has_its_socket(office: Office, name: str) -> None:
-    with wired(office, name) as wire:
+def test_any_name_has_its_socket(server: RunningServer, name: str) -> None:
+    with wired(server, name) as wire:
         wire.ok("credit", n=1)
-        _send(office, name, "Hello")
+        _send(server, name, "Hello")
         assert wire.message()["to"] == name
 
 
-def test_a_large_message_comes_whole(office: Office, session: str) -> None:
-    with wired(office, session) as wire:
+def test_a_large_message_comes_whole(server: RunningServer, session: str) -> None:
+    with wired(server, session) as wire:
         wire.ok("credit", n=3)
-        _send(office, session, "ü" * 2_000_000, "After")
+        _send(server, session, "ü" * 2_000_000, "After")
         assert wire.message()["payload"] == "ü" * 2_000_000
         assert wire.message()["payload"] == "After"
 
@@ -210,8 +210,8 @@ def test_a_large_message_comes_whole(office: Office, session: str) -> None:
 # Confirmations
 
 
-def test_frames_that_come_together_are_confirmed_in_order(office: Office, session: str) -> None:
-    with wired(office, session) as wire:
+def test_frames_that_come_together_are_confirmed_in_order(server: RunningServer, session: str) -> None:
+    with wired(server, session) as wire:
         asked = []
         for number in range(200):
             asked.append(wire.say("enqueue", message={"to": session, "payload": f"Number {number}", "msg_id": f"{session}:{number}"}))
@@ -222,8 +222,8 @@ def test_frames_that_come_together_are_confirmed_in_order(office: Office, sessio
         assert [wire.message()["payload"] for _ in range(200)] == [f"Number {number}" for number in range(200)]
 
 
-def test_a_person_who_sends_for_agents_is_confirmed_in_order(office: Office, session: str) -> None:
-    with wired(office, session) as wire:
+def test_a_person_who_sends_for_agents_is_confirmed_in_order(server: RunningServer, session: str) -> None:
+    with wired(server, session) as wire:
         senders = ["robot", "user", None] * 10
         asked = []
         for number, sender in enumerate(senders):
@@ -240,8 +240,8 @@ def test_a_person_who_sends_for_agents_is_confirmed_in_order(office: Office, ses
     ]
 
 
-def test_an_id_is_given_back_as_it_was(office: Office, session: str) -> None:
-    with wired(office, session) as wire:
+def test_an_id_is_given_back_as_it_was(server: RunningServer, session: str) -> None:
+    with wired(server, session) as wire:
         for given in ("x", "", "Größe ☃", 0, -1, 2**53 - 1, None):
             wire.raw(json.dumps({"op": "ping", "id": given}))
             assert wire.answer() == {"op": "ok", "id": given, "result": {}}
@@ -249,16 +249,16 @@ def test_an_id_is_given_back_as_it_was(office: Office, session: str) -> None:
         assert wire.answer()["id"] is None
 
 
-def test_a_known_id_is_not_stored_again(office: Office, session: str) -> None:
-    with wired(office, session) as wire:
+def test_a_known_id_is_not_stored_again(server: RunningServer, session: str) -> None:
+    with wired(server, session) as wire:
         message = {"to": session, "payload": "Once", "msgId": f"{session}:1"}
         assert wire.ok("enqueue", message=message) == {"msg_id": f"{session}:1", "queued": True, "pending": 1}
         assert wire.ok("enqueue", message=message) == {"msg_id": f"{session}:1", "queued": False, "pending": 1}
 
 
-def test_what_a_sender_added_survives_whatever_it_is(office: Office, session: str) -> None:
+def test_what_a_sender_added_survives_whatever_it_is(server: RunningServer, session: str) -> None:
     extra = {"large": 10**40, "small": 1e-300, "deep": {"a": [None, True, {"b": "ü"}]}}
-    with wired(office, session) as wire:
+    with wired(server, session) as wire:
         wire.ok("credit", n=1)
         wire.ok("enqueue", message={"to": session, "payload": "", "x": extra})
         assert wire.message()["x"] == extra
@@ -267,164 +267,164 @@ def test_what_a_sender_added_survives_whatever_it_is(office: Office, session: st
 # Who may
 
 
-def test_an_agent_has_the_socket_of_its_own_mailbox(office: Office, desk: Desk, other: Desk) -> None:
-    unwelcome(office, other.agent, 403, "forbidden", token=desk.token)
-    with wired(office, desk.agent, desk.token) as wire:
+def test_an_agent_has_the_socket_of_its_own_mailbox(server: RunningServer, workspace: WorkspaceClient, other: WorkspaceClient) -> None:
+    unwelcome(server, other.agent, 403, "forbidden", token=workspace.token)
+    with wired(server, workspace.agent, workspace.token) as wire:
         wire.ok("credit", n=5)
-        _send(office, desk.agent, "For you")
+        _send(server, workspace.agent, "For you")
         assert wire.message()["payload"] == "For you"
         stored = wire.ok("enqueue", message={"to": other.agent, "payload": "From me"})
         assert wire.refused("enqueue", message={"to": other.agent, "payload": "", "from": other.agent})["code"] == "forbidden"
         assert wire.refused("ack", msg_id=stored["msg_id"])["code"] == "not_found"
-    with wired(office, other.agent, other.token) as wire:
+    with wired(server, other.agent, other.token) as wire:
         wire.ok("credit", n=1)
-        assert wire.message()["from"] == desk.agent
+        assert wire.message()["from"] == workspace.agent
 
 
-def test_an_agent_without_a_workspace_comes_with_its_own_token(office: Office, session: str) -> None:
-    token = office.inbox.ok("agent", "token", session)["token"]
-    unwelcome(office, "another", 403, "forbidden", token=token)
-    with wired(office, session, token) as wire:
+def test_an_agent_without_a_workspace_comes_with_its_own_token(server: RunningServer, session: str) -> None:
+    token = server.inbox.ok("agent", "token", session)["token"]
+    unwelcome(server, "another", 403, "forbidden", token=token)
+    with wired(server, session, token) as wire:
         wire.ok("credit", n=1)
         wire.ok("enqueue", message={"to": session, "payload": "To myself"})
         assert wire.message()["from"] == session
 
 
-def test_a_person_speaks_for_no_other_person(office: Office, session: str) -> None:
-    office.inbox.ok("agent", "add", "boss", "--kind", "human")
-    with wired(office, session) as wire:
+def test_a_person_speaks_for_no_other_person(server: RunningServer, session: str) -> None:
+    server.inbox.ok("agent", "add", "boss", "--kind", "human")
+    with wired(server, session) as wire:
         assert wire.refused("enqueue", message={"from": "boss", "to": session, "payload": "Do it"})["code"] == "forbidden"
 
 
-def test_strangers_are_refused_before_the_upgrade(office: Office, session: str) -> None:
-    unwelcome(office, session, 401, "unauthenticated", token="")
-    unwelcome(office, session, 401, "unauthenticated", token="prw_guess")
-    unwelcome(office, "x" * 201, 400, "invalid_input")
+def test_strangers_are_refused_before_the_upgrade(server: RunningServer, session: str) -> None:
+    unwelcome(server, session, 401, "unauthenticated", token="")
+    unwelcome(server, session, 401, "unauthenticated", token="prw_guess")
+    unwelcome(server, "x" * 201, 400, "invalid_input")
 
 
-def test_a_browser_comes_with_its_cookie_and_from_the_servers_own_page(office: Office, session: str) -> None:
-    cookie = f"postroom_session={office.signed_in().cookies['postroom_session']}"
-    origin = {"Cookie": cookie, "Origin": office.url, "Sec-Fetch-Site": "same-origin"}
-    with wired(office, session, "", headers=origin) as wire:
+def test_a_browser_comes_with_its_cookie_and_from_the_servers_own_page(server: RunningServer, session: str) -> None:
+    cookie = f"postroom_session={server.signed_in().cookies['postroom_session']}"
+    origin = {"Cookie": cookie, "Origin": server.url, "Sec-Fetch-Site": "same-origin"}
+    with wired(server, session, "", headers=origin) as wire:
         assert wire.ok("ping") == {}
     for foreign in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
-        unwelcome(office, session, 403, "forbidden", token="", headers={"Cookie": cookie, **foreign})
+        unwelcome(server, session, 403, "forbidden", token="", headers={"Cookie": cookie, **foreign})
 
 
-def test_another_name_of_the_server_is_refused(office: Office, session: str) -> None:
+def test_another_name_of_the_server_is_refused(server: RunningServer, session: str) -> None:
     url = f"ws://evil.example/api/mailbox/{session}/socket"
-    netloc = urlsplit(office.url)
-    unwelcome(office, session, 421, "wrong_host", url=url, address=(netloc.hostname, netloc.port))
+    netloc = urlsplit(server.url)
+    unwelcome(server, session, 421, "wrong_host", url=url, address=(netloc.hostname, netloc.port))
 
 
 def test_a_token_that_is_revoked_ends_its_sockets(found: Found) -> None:
-    office = found().open()
-    keeps, loses = (office.inbox.ok("agent", "token", name)["token"] for name in ("keeps", "loses"))
-    with wired(office, "keeps", keeps) as kept, wired(office, "loses", loses) as lost, wired(office, "loses", loses) as idle:
+    server = found().open()
+    keeps, loses = (server.inbox.ok("agent", "token", name)["token"] for name in ("keeps", "loses"))
+    with wired(server, "keeps", keeps) as kept, wired(server, "loses", loses) as lost, wired(server, "loses", loses) as idle:
         lost.ok("credit", n=5)
-        office.inbox.ok("agent", "token", "loses", "--revoke")
-        _send(office, "loses", "Too late")
+        server.inbox.ok("agent", "token", "loses", "--revoke")
+        _send(server, "loses", "Too late")
         assert idle.last() == ([], 1008)
         assert lost.last() == ([], 1008)
         assert kept.ok("ping") == {}
-    unwelcome(office, "loses", 401, "unauthenticated", token=loses)
-    assert office.close() == 0
+    unwelcome(server, "loses", 401, "unauthenticated", token=loses)
+    assert server.close() == 0
 
 
 def test_a_frame_after_its_token_was_revoked_is_not_carried_out(found: Found) -> None:
-    office = found().open()
-    token = office.inbox.ok("agent", "token", "loses")["token"]
-    with wired(office, "loses", token) as wire:
+    server = found().open()
+    token = server.inbox.ok("agent", "token", "loses")["token"]
+    with wired(server, "loses", token) as wire:
         assert wire.ok("ping") == {}
-        office.inbox.ok("agent", "token", "loses", "--revoke")
+        server.inbox.ok("agent", "token", "loses", "--revoke")
         wire.say("enqueue", message={"to": "victim", "payload": "Too late"})
         assert wire.last() == ([], 1008)
-    assert _states(office, "victim") == []
-    assert office.close() == 0
+    assert _states(server, "victim") == []
+    assert server.close() == 0
 
 
-def test_what_was_said_before_a_farewell_is_carried_out(office: Office, session: str) -> None:
+def test_what_was_said_before_a_farewell_is_carried_out(server: RunningServer, session: str) -> None:
     """Nobody reads the confirmations."""
-    (identity,) = _send(office, session, "Hello")
-    with wired(office, session) as wire:
+    (identity,) = _send(server, session, "Hello")
+    with wired(server, session) as wire:
         wire.ok("credit", n=1)
         wire.delivery()
         for number in range(99):
             wire.say("enqueue", message={"to": f"{session}-after", "payload": str(number)})
         wire.say("ack", msg_id=identity)
-    eventually(lambda: len(_states(office, f"{session}-after")) == 99 and _states(office, session) == [])
+    eventually(lambda: len(_states(server, f"{session}-after")) == 99 and _states(server, session) == [])
 
 
 # The server
 
 
-def test_the_subprotocol_is_chosen_if_it_is_offered(office: Office, session: str) -> None:
-    with wired(office, session, subprotocols=["other", PROTOCOL]) as wire:
+def test_the_subprotocol_is_chosen_if_it_is_offered(server: RunningServer, session: str) -> None:
+    with wired(server, session, subprotocols=["other", PROTOCOL]) as wire:
         assert wire.connection.subprotocol == PROTOCOL
-    with wired(office, session, subprotocols=["other"]) as wire:
+    with wired(server, session, subprotocols=["other"]) as wire:
         assert wire.connection.subprotocol is None
 
 
 def test_who_is_connected_is_told_goodbye(found: Found) -> None:
-    office = found().open()
-    with wired(office, "one") as one, wired(office, "two") as two:
+    server = found().open()
+    with wired(server, "one") as one, wired(server, "two") as two:
         one.ok("credit", n=1)
         two.say("enqueue", message={"to": "three", "payload": "In hand"})
         assert two.answer()["op"] == "ok"
-        office.process.send_signal(signal.SIGTERM)
+        server.process.send_signal(signal.SIGTERM)
         assert one.last() == ([{"op": "goodbye"}], 1001)
         assert two.last() == ([{"op": "goodbye"}], 1001)
-    assert office.ended() == 0
+    assert server.ended() == 0
 
 
 def test_what_was_confirmed_before_a_kill_is_there_after_it(found: Found) -> None:
-    office = found().open()
-    with wired(office, "one") as wire:
+    server = found().open()
+    with wired(server, "one") as wire:
         wire.ok("credit", n=1)
         confirmed = [wire.ok("enqueue", message={"to": "two", "payload": str(number)})["msg_id"] for number in range(20)]
         wire.say("enqueue", message={"to": "two", "payload": "?"})
-        office.kill()
+        server.kill()
         assert wire.last()[1] == 1006
-    office.open()
-    with wired(office, "two") as wire:
+    server.open()
+    with wired(server, "two") as wire:
         wire.ok("credit", n=100)
         assert [wire.message()["msg_id"] for _ in confirmed] == confirmed
-    assert office.close() == 0
+    assert server.close() == 0
 
 
 def test_only_so_many_sockets_may_be_open(found: Found) -> None:
-    office = found("--max-sockets", "2").open()
-    with wired(office, "one") as one:
-        with wired(office, "one"):
-            unwelcome(office, "two", 429, "too_many")
-            unwelcome(office, "two", 401, "unauthenticated", token="")
-        eventually(lambda: _may(office))
+    server = found("--max-sockets", "2").open()
+    with wired(server, "one") as one:
+        with wired(server, "one"):
+            unwelcome(server, "two", 429, "too_many")
+            unwelcome(server, "two", 401, "unauthenticated", token="")
+        eventually(lambda: _may(server))
         assert one.ok("ping") == {}
-    assert office.close() == 0
+    assert server.close() == 0
 
 
 def test_one_agent_does_not_take_all_seats() -> None:
-    carriers = Carriers(None, 1000)  # type: ignore[arg-type] # which is not asked
+    carriers = MailboxDispatchers(None, 1000)  # type: ignore[arg-type] # which is not asked
     agent, person = Caller("hoards", "http", agent=True), Caller("user", "http")
-    for _ in range(MOST_OF_ONE):
-        carriers.enter(agent)
+    for _ in range(MAX_SOCKETS_PER_AGENT):
+        carriers.acquire_slot(agent)
     with pytest.raises(TooMany):
-        carriers.enter(agent)
+        carriers.acquire_slot(agent)
     for one in (person, Caller("another", "http", agent=True)):
-        carriers.enter(one)
-    carriers.leave(agent)
-    carriers.enter(agent)
+        carriers.acquire_slot(one)
+    carriers.release_slot(agent)
+    carriers.acquire_slot(agent)
 
 
-def _may(office: Office) -> bool:
+def _may(server: RunningServer) -> bool:
     try:
-        with wired(office, "two") as wire:
+        with wired(server, "two") as wire:
             return wire.ok("ping") == {}
     except Exception:
         return False
 
 
-def test_over_the_unix_socket_no_token_is_needed(local: Office, session: str) -> None:
+def test_over_the_unix_socket_no_token_is_needed(local: RunningServer, session: str) -> None:
     path = Path(local.ready["uds"])
     with wired_locally(path, session) as wire, wired(local, session) as other:
         wire.ok("credit", n=1)
@@ -435,28 +435,28 @@ def test_over_the_unix_socket_no_token_is_needed(local: Office, session: str) ->
         assert other.message()["from"] == "user"
 
 
-def test_over_the_unix_socket_a_token_says_who(local: Office, session: str) -> None:
+def test_over_the_unix_socket_a_token_says_who(local: RunningServer, session: str) -> None:
     path, token = Path(local.ready["uds"]), local.inbox.ok("agent", "token", session)["token"]
     with wired_locally(path, session, token) as wire:
         assert wire.refused("enqueue", message={"from": "user", "to": session, "payload": ""})["code"] == "forbidden"
 
 
-def test_the_address_without_an_upgrade_says_what_it_is(office: Office, session: str) -> None:
-    answer = office.person.get(f"/api/mailbox/{session}/socket")
+def test_the_address_without_an_upgrade_says_what_it_is(server: RunningServer, session: str) -> None:
+    answer = server.person.get(f"/api/mailbox/{session}/socket")
     refusal(answer, 426, "invalid_input")
     assert answer.headers["upgrade"] == "websocket"
 
 
 @pytest.mark.parametrize("path", ["/api/events", "/", "/mcp/x", "/api/mailbox/x/sockets"])
-def test_no_other_address_is_a_socket(office: Office, path: str) -> None:
-    unwelcome(office, "x", 404, "not_found", url=office.url.replace("http", "ws", 1) + path)
+def test_no_other_address_is_a_socket(server: RunningServer, path: str) -> None:
+    unwelcome(server, "x", 404, "not_found", url=server.url.replace("http", "ws", 1) + path)
 
 
 # The file
 
 
-def test_the_file_is_served_and_is_asyncapi_3(office: Office) -> None:
-    served = office.get("/api/asyncapi.json")
+def test_the_file_is_served_and_is_asyncapi_3(server: RunningServer) -> None:
+    served = server.get("/api/asyncapi.json")
     assert served == described()
     assert served["asyncapi"].startswith("3.0")
 

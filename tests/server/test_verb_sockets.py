@@ -14,16 +14,18 @@ import pytest
 
 import postroom
 from postroom import mail, work
-from postroom.core.errors import Forbidden, InvalidInput, StoreAway, TooMany, Unauthenticated
-from postroom.server.frames import MOST_WRONG
-from postroom.server.verb_sockets import AT_ONCE, MOST_WAITS
-from postroom.store.port import Store
+from postroom.core.errors import Forbidden, InvalidInput, StoreUnreachable, TooMany, Unauthenticated
+from postroom.core.rpc.wire import VERB_PROTOCOL
+from postroom.server.rpc.websocket import MAX_CALLS, MAX_WAITS
+from postroom.server.ws.frames import MAX_MALFORMED_FRAMES
+from postroom.store.interface import Store
 from tests.cli.process import LIMIT, eventually
-from tests.server.office import Office
-from tests.server.rooms import opened
-from tests.server.wires import VerbWire, error_of, speaking, unwelcome
+from tests.server.mailbox_data import opened
+from tests.server.running_server import RunningServer
+from tests.server.verb_calls import say
+from tests.server.wires import VerbSocketClient, error_of, speaking, unwelcome
 
-Found = Callable[..., Office]
+Found = Callable[..., RunningServer]
 NAMES = count(1)
 
 
@@ -33,77 +35,77 @@ def box() -> str:
     return f"spoken-{next(NAMES)}"
 
 
-def _token(office: Office, name: str) -> str:
-    token: str = office.inbox.ok("agent", "token", name)["token"]
+def _token(server: RunningServer, name: str) -> str:
+    token: str = server.inbox.ok("agent", "token", name)["token"]
     return token
 
 
 @contextmanager
-def _afar(office: Office, token: str | None = None, wire: str = "ws") -> Iterator[Store]:
+def _afar(server: RunningServer, token: str | None = None, wire: str = "ws") -> Iterator[Store]:
     """The store behind the server, as the library has it."""
-    url = office.url.replace("http", wire, 1)
-    with closing(postroom.connect(url, token=office.ready["token"] if token is None else token)) as store:
+    url = server.url.replace("http", wire, 1)
+    with closing(postroom.connect(url, token=server.ready["token"] if token is None else token)) as store:
         yield store
 
 
-def _states(office: Office, box: str) -> list[str]:
-    with opened(office) as store:
+def _states(server: RunningServer, box: str) -> list[str]:
+    with opened(server) as store:
         return [message.state for message in mail.peek(store, box).messages]
 
 
 # Said, and answered
 
 
-def test_a_verb_is_said_and_its_result_comes_back(office: Office, box: str) -> None:
-    with speaking(office) as wire:
+def test_a_verb_is_said_and_its_result_comes_back(server: RunningServer, box: str) -> None:
+    with speaking(server) as wire:
         wire.does("mail.enqueue", message={"from": "leader", "to": box, "payload": "Hello"})
-        over_http = office.person.post("/api/verbs/mail.peek", json={"named": {"session": box}}).json()["result"]
+        over_http = say(server.person, "mail.peek", session=box).json()["result"]
         assert wire.does("mail.peek", session=box) == over_http
-        assert wire.ok("say", verb="mail.peek", args=[box]) == over_http
+        assert wire.ok("call", verb="mail.peek", args=[box]) == over_http
         assert wire.ok("ping") is None
 
 
-def test_a_verb_that_waits_holds_up_no_other(office: Office, box: str) -> None:
-    with speaking(office) as wire:
+def test_a_verb_that_waits_holds_up_no_other(server: RunningServer, box: str) -> None:
+    with speaking(server) as wire:
         waits = wire.verb("mail.wait", session=box, receiver="builder", timeout_seconds=LIMIT)
         sends = wire.verb("mail.enqueue", message={"from": "leader", "to": box, "payload": "Hello"})
         answers = {answer["id"]: answer for answer in (wire.answer(), wire.answer())}
-        assert {answers[waits]["op"], answers[sends]["op"]} == {"said"}
+        assert {answers[waits]["op"], answers[sends]["op"]} == {"result"}
         assert "Hello" in str(answers[waits]["result"])
 
 
-def test_the_same_key_is_done_once_also_on_another_socket(office: Office, box: str) -> None:
+def test_the_same_key_is_done_once_also_on_another_socket(server: RunningServer, box: str) -> None:
     given: dict[str, Any] = {"verb": "mail.enqueue", "key": f"key of {box}", "named": {"message": {"from": "a", "to": box, "payload": ""}}}
-    with speaking(office) as wire:
-        first = wire.ok("say", **given)
-        assert wire.ok("say", **given) == first
-    with speaking(office) as wire:
-        assert wire.ok("say", **given) == first
-    assert _states(office, box) == ["pending"]
+    with speaking(server) as wire:
+        first = wire.ok("call", **given)
+        assert wire.ok("call", **given) == first
+    with speaking(server) as wire:
+        assert wire.ok("call", **given) == first
+    assert _states(server, box) == ["pending"]
 
 
-def test_what_was_said_before_a_farewell_is_done(office: Office, box: str) -> None:
+def test_what_was_said_before_a_farewell_is_done(server: RunningServer, box: str) -> None:
     """More than are done at once, and nobody reads the answers."""
-    many = 3 * AT_ONCE
-    with speaking(office) as wire:
+    many = 3 * MAX_CALLS
+    with speaking(server) as wire:
         for number in range(many):
             wire.verb("mail.enqueue", message={"from": "leader", "to": box, "payload": str(number)})
-    eventually(lambda: len(_states(office, box)) == many)
+    eventually(lambda: len(_states(server, box)) == many)
 
 
-def test_what_is_waited_for_is_not_taken_for_who_has_left(office: Office, box: str) -> None:
-    with speaking(office) as wire:
+def test_what_is_waited_for_is_not_taken_for_who_has_left(server: RunningServer, box: str) -> None:
+    with speaking(server) as wire:
         wire.verb("mail.wait", session=box, receiver="builder", timeout_seconds=LIMIT)
         assert wire.does("mail.peek", session=box)
-    with speaking(office) as wire:
+    with speaking(server) as wire:
         wire.does("mail.enqueue", message={"from": "leader", "to": box, "payload": "For whoever is there"})
         taken = wire.does("mail.wait", session=box, receiver="builder", timeout_seconds=LIMIT)
         assert "For whoever is there" in str(taken)
 
 
-def test_so_many_may_wait_on_one_socket_that_others_are_still_done(office: Office, box: str) -> None:
-    with speaking(office) as wire:
-        for _ in range(MOST_WAITS):
+def test_so_many_may_wait_on_one_socket_that_others_are_still_done(server: RunningServer, box: str) -> None:
+    with speaking(server) as wire:
+        for _ in range(MAX_WAITS):
             wire.verb("mail.wait", session=box, receiver="builder", timeout_seconds=LIMIT)
         one_more = wire.verb("mail.wait", session=box, receiver="builder", timeout_seconds=LIMIT)
         answer = wire.answer()
@@ -111,7 +113,7 @@ def test_so_many_may_wait_on_one_socket_that_others_are_still_done(office: Offic
         assert wire.does("mail.peek", session=f"{box}-other")
 
 
-def test_who_is_interrupted_while_waiting_takes_nothing_more(office: Office, box: str) -> None:
+def test_who_is_interrupted_while_waiting_takes_nothing_more(server: RunningServer, box: str) -> None:
     class Interruption(BaseException):
         pass
 
@@ -120,13 +122,13 @@ def test_who_is_interrupted_while_waiting_takes_nothing_more(office: Office, box
 
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        with _afar(office) as store:
+        with _afar(server) as store:
             assert mail.peek(store, box).messages == ()
             signal.setitimer(signal.ITIMER_REAL, 0.5)
             with pytest.raises(Interruption):
                 mail.wait(store, box, receiver=box, timeout_seconds=LIMIT)
-        office.mailbox.enqueue("For whoever is there", to=box)
-        with _afar(office) as store:
+        server.mailbox.enqueue("For whoever is there", to=box)
+        with _afar(server) as store:
             taken = mail.wait(store, box, receiver=box, timeout_seconds=20)
             assert taken is not None
     finally:
@@ -134,11 +136,11 @@ def test_who_is_interrupted_while_waiting_takes_nothing_more(office: Office, box
 
 
 def test_a_store_that_nobody_has_any_more_keeps_no_seat(found: Found, box: str) -> None:
-    office = found("--max-sockets", "1").open()
-    url, token = office.url.replace("http", "ws", 1), office.ready["token"]
+    server = found("--max-sockets", "1").open()
+    url, token = server.url.replace("http", "ws", 1), server.ready["token"]
     for _ in range(3):
         eventually(lambda: _peeked(url, token, box))
-    assert office.close() == 0
+    assert server.close() == 0
 
 
 def _peeked(url: str, token: str, box: str) -> bool:
@@ -152,58 +154,58 @@ def _peeked(url: str, token: str, box: str) -> bool:
 # Refused
 
 
-def test_a_verb_that_refuses_leaves_the_socket_open(office: Office) -> None:
-    with speaking(office) as wire:
-        for _ in range(MOST_WRONG + 1):
-            error = wire.refused("say", verb="mail.dequeue", named={"session": ""})
+def test_a_verb_that_refuses_leaves_the_socket_open(server: RunningServer) -> None:
+    with speaking(server) as wire:
+        for _ in range(MAX_MALFORMED_FRAMES + 1):
+            error = wire.refused("call", verb="mail.dequeue", named={"session": ""})
         assert error["code"] == "invalid_input"
-        assert wire.refused("say", verb="mail.burn")["code"] == "not_found"
-        assert wire.refused("say", verb="people.issue_bearer", named={"person": "user"})["code"] == "forbidden"
-        wire.raw(json.dumps({"op": "say", "verb": "mail.peek", "named": {"session": "x"}, "key": "k" * 201}))
+        assert wire.refused("call", verb="mail.burn")["code"] == "not_found"
+        assert wire.refused("call", verb="people.issue_bearer", named={"person": "user"})["code"] == "forbidden"
+        wire.raw(json.dumps({"op": "call", "verb": "mail.peek", "named": {"session": "x"}, "key": "k" * 201}))
         assert error_of(wire.answer())["field"] == "key"
 
 
 @pytest.mark.parametrize(
-    "frame", ["[]", "{", '{"op":"credit","n":1}', '{"op":"say"}', '{"op":"say","verb":"mail.peek","named":[]}', '{"op":"ok","id":1}']
+    "frame", ["[]", "{", '{"op":"credit","n":1}', '{"op":"call"}', '{"op":"call","verb":"mail.peek","named":[]}', '{"op":"ok","id":1}']
 )
-def test_frames_that_make_no_sense_are_refused_and_then_the_socket_closed(office: Office, frame: str) -> None:
-    with speaking(office) as wire:
-        for _ in range(MOST_WRONG):
+def test_frames_that_make_no_sense_are_refused_and_then_the_socket_closed(server: RunningServer, frame: str) -> None:
+    with speaking(server) as wire:
+        for _ in range(MAX_MALFORMED_FRAMES):
             wire.raw(frame)
         came, code = wire.last()
         assert {error_of(answer)["code"] for answer in came} == {"invalid_input"}
-        assert (len(came), code) == (MOST_WRONG, 1008)
+        assert (len(came), code) == (MAX_MALFORMED_FRAMES, 1008)
 
 
 @pytest.mark.parametrize(("frame", "code"), [(b"\0", 1003), ("x" * (1 << 20), 1009)], ids=["binary", "a megabyte"])
-def test_what_is_no_frame_closes_the_socket(office: Office, frame: str | bytes, code: int) -> None:
-    with speaking(office) as wire, speaking(office) as other:
+def test_what_is_no_frame_closes_the_socket(server: RunningServer, frame: str | bytes, code: int) -> None:
+    with speaking(server) as wire, speaking(server) as other:
         wire.raw(frame)
         assert wire.last() == ([], code)
         assert other.ok("ping") is None
 
 
-def test_strangers_are_refused_before_the_upgrade(office: Office) -> None:
-    url = f"{office.url.replace('http', 'ws', 1)}/api/verbs"
-    unwelcome(office, "", 401, "unauthenticated", token="", url=url)
-    unwelcome(office, "", 401, "unauthenticated", token="prw_guess", url=url)
+def test_strangers_are_refused_before_the_upgrade(server: RunningServer) -> None:
+    url = f"{server.url.replace('http', 'ws', 1)}/api/verbs"
+    unwelcome(server, "", 401, "unauthenticated", token="", url=url, subprotocols=[VERB_PROTOCOL])
+    unwelcome(server, "", 401, "unauthenticated", token="prw_guess", url=url, subprotocols=[VERB_PROTOCOL])
 
 
-def test_an_agent_says_what_an_agent_may(office: Office, box: str) -> None:
-    with speaking(office, _token(office, box)) as wire:
+def test_an_agent_says_what_an_agent_may(server: RunningServer, box: str) -> None:
+    with speaking(server, _token(server, box)) as wire:
         assert wire.does("mail.peek", session=box)
-        assert wire.refused("say", verb="mail.peek", named={"session": "another"})["code"] == "forbidden"
-        assert wire.refused("say", verb="mail.purge", named={"session": box})["code"] == "forbidden"
+        assert wire.refused("call", verb="mail.peek", named={"session": "another"})["code"] == "forbidden"
+        assert wire.refused("call", verb="mail.purge", named={"session": box})["code"] == "forbidden"
 
 
-def test_a_verb_after_its_token_was_revoked_is_not_done(office: Office, box: str) -> None:
-    with speaking(office, _token(office, box)) as wire:
+def test_a_verb_after_its_token_was_revoked_is_not_done(server: RunningServer, box: str) -> None:
+    with speaking(server, _token(server, box)) as wire:
         assert wire.ok("ping") is None
-        office.inbox.ok("agent", "token", box, "--revoke")
+        server.inbox.ok("agent", "token", box, "--revoke")
         wire.verb("mail.enqueue", message={"from": box, "to": "victim", "payload": "Too late"})
         came, code = wire.last()
         assert ([error_of(answer)["code"] for answer in came], code) == (["unauthenticated"], 1008)
-    assert _states(office, "victim") == []
+    assert _states(server, "victim") == []
 
 
 WAITS: dict[str, Callable[[Store, str], object]] = {
@@ -216,33 +218,33 @@ WAITS: dict[str, Callable[[Store, str], object]] = {
 @pytest.mark.parametrize("wire", ["http", "ws"])
 @pytest.mark.parametrize("waits", WAITS.values(), ids=WAITS)
 def test_who_waits_when_its_token_is_revoked_gets_nothing_more(
-    own_office: Office, box: str, wire: str, waits: Callable[[Store, str], object]
+    own_server: RunningServer, box: str, wire: str, waits: Callable[[Store, str], object]
 ) -> None:
     """On a server of its own: on that of other tests there may be work that was left, and that anybody may take."""
-    with _afar(own_office, _token(own_office, box), wire) as store, ThreadPoolExecutor(1) as aside:
+    with _afar(own_server, _token(own_server, box), wire) as store, ThreadPoolExecutor(1) as aside:
         waiting = aside.submit(waits, store, box)
-        own_office.inbox.ok("agent", "token", box, "--revoke")
-        own_office.mailbox.enqueue("Too late", to=box)
-        own_office.inbox.ok("send", "--from", "leader", "--to", box, "--subject", "Too late")
+        own_server.inbox.ok("agent", "token", box, "--revoke")
+        own_server.mailbox.enqueue("Too late", to=box)
+        own_server.inbox.ok("send", "--from", "leader", "--to", box, "--subject", "Too late")
         with pytest.raises(Unauthenticated):
             waiting.result(LIMIT)
-    assert _states(own_office, box) == ["pending"]
-    assert own_office.inbox.ok("list", "--assigned-to", box)["threads"][0]["status"] == "pending"
+    assert _states(own_server, box) == ["pending"]
+    assert own_server.inbox.ok("list", "--assigned-to", box)["threads"][0]["status"] == "pending"
 
 
 # The library
 
 
 def test_a_store_over_a_socket_is_over_a_socket(found: Found, box: str) -> None:
-    office = found("--max-sockets", "1").open()
-    with _afar(office) as store:
+    server = found("--max-sockets", "1").open()
+    with _afar(server) as store:
         assert mail.enqueue(store, {"from": "leader", "to": box, "payload": "Hello"}).queued
-        with _afar(office) as another, pytest.raises(TooMany):
+        with _afar(server) as another, pytest.raises(TooMany):
             mail.peek(another, box)
         assert len(mail.peek(store, box).messages) == 1
-    with _afar(office) as store:
+    with _afar(server) as store:
         eventually(lambda: _peeks(store, box))
-    assert office.close() == 0
+    assert server.close() == 0
 
 
 def _peeks(store: Store, box: str) -> bool:
@@ -252,20 +254,20 @@ def _peeks(store: Store, box: str) -> bool:
         return False
 
 
-def test_what_is_too_long_for_a_frame_gets_there_and_back(office: Office, box: str) -> None:
+def test_what_is_too_long_for_a_frame_gets_there_and_back(server: RunningServer, box: str) -> None:
     payload = "é" * (1 << 20)
-    with _afar(office) as store:
+    with _afar(server) as store:
         mail.enqueue(store, {"from": "leader", "to": box, "payload": payload})
         taken = mail.dequeue(store, box, receiver=box)
         assert taken is not None
         assert taken.message.payload == payload
 
 
-def test_a_store_over_a_socket_refuses_alike(office: Office, box: str) -> None:
-    with _afar(office, "prw_guess") as store, pytest.raises(Unauthenticated) as refused:
+def test_a_store_over_a_socket_refuses_alike(server: RunningServer, box: str) -> None:
+    with _afar(server, "prw_guess") as store, pytest.raises(Unauthenticated) as refused:
         mail.peek(store, box)
     assert "INBOX_TOKEN" in refused.value.hint
-    with _afar(office, _token(office, box)) as store:
+    with _afar(server, _token(server, box)) as store:
         with pytest.raises(Forbidden):
             mail.peek(store, "another")
         with pytest.raises(InvalidInput) as wrong:
@@ -274,8 +276,8 @@ def test_a_store_over_a_socket_refuses_alike(office: Office, box: str) -> None:
 
 
 @pytest.mark.parametrize("wire", ["http", "ws"])
-def test_a_thread_that_waits_holds_up_no_other_that_shares_its_store(office: Office, box: str, wire: str) -> None:
-    with _afar(office, wire=wire) as store, ThreadPoolExecutor(1) as aside:
+def test_a_thread_that_waits_holds_up_no_other_that_shares_its_store(server: RunningServer, box: str, wire: str) -> None:
+    with _afar(server, wire=wire) as store, ThreadPoolExecutor(1) as aside:
         waiting = aside.submit(mail.wait, store, box, receiver=box, timeout_seconds=20)  # less than one turn on the server
         for number in range(3):
             mail.enqueue(store, {"from": "leader", "to": box, "payload": str(number)})
@@ -285,54 +287,54 @@ def test_a_thread_that_waits_holds_up_no_other_that_shares_its_store(office: Off
 
 
 def test_a_wait_over_a_socket_outlives_the_server(found: Found, box: str) -> None:
-    office = found().open()
-    port = office.url.rpartition(":")[2]
-    with _afar(office) as store, ThreadPoolExecutor(1) as aside:
+    server = found().open()
+    port = server.url.rpartition(":")[2]
+    with _afar(server) as store, ThreadPoolExecutor(1) as aside:
         assert mail.peek(store, box).messages == ()
-        for end in (office.kill, office.close):
+        for end in (server.kill, server.close):
             waiting = aside.submit(mail.wait, store, box, receiver=box, timeout_seconds=LIMIT)
             end()
-            office.mailbox.enqueue(f"After {end.__name__}", to=box)
-            office.open("--port", port)
+            server.mailbox.enqueue(f"After {end.__name__}", to=box)
+            server.open("--port", port)
             taken = waiting.result(LIMIT)
             assert taken is not None
             assert taken.message.payload == f"After {end.__name__}"
             mail.ack(store, box, taken.message.msg_id)
-    assert office.close() == 0
+    assert server.close() == 0
 
 
 def test_a_server_that_is_away_is_away_over_a_socket_too(found: Found, box: str) -> None:
-    office = found().open()
-    with _afar(office) as store:
+    server = found().open()
+    with _afar(server) as store:
         assert mail.peek(store, box).messages == ()
-        assert office.close() == 0
-        with pytest.raises(StoreAway):
+        assert server.close() == 0
+        with pytest.raises(StoreUnreachable):
             mail.peek(store, box)
 
 
 def test_who_is_connected_is_told_goodbye(found: Found) -> None:
-    office = found().open()
-    with speaking(office) as wire:
+    server = found().open()
+    with speaking(server) as wire:
         assert wire.ok("ping") is None
-        assert office.close() == 0
+        assert server.close() == 0
         assert wire.last() == ([{"op": "goodbye"}], 1001)
 
 
 # Clients that keep to no rules
 
 
-def test_who_never_reads_is_not_served_for_ever_and_others_are(office: Office, box: str) -> None:
+def test_who_never_reads_is_not_served_for_ever_and_others_are(server: RunningServer, box: str) -> None:
     """Its verbs are held up, once it leaves so much unread; nobody else's are, and it costs no more than a few answers."""
-    with opened(office) as store:
+    with opened(server) as store:
         mail.enqueue(store, {"from": "leader", "to": box, "payload": "x" * 200_000})
-    with speaking(office, max_queue=1) as wire, speaking(office) as other:
-        for _ in range(20 * AT_ONCE):
+    with speaking(server, max_queue=1) as wire, speaking(server) as other:
+        for _ in range(20 * MAX_CALLS):
             wire.verb("mail.peek", session=box)
         other.does("mail.enqueue", message={"from": "leader", "to": f"{box}-other", "payload": "Hello"})
         _abandon(wire)
         assert other.does("mail.peek", session=f"{box}-other")
 
 
-def _abandon(wire: VerbWire) -> None:
+def _abandon(wire: VerbSocketClient) -> None:
     """Without a word."""
     wire.connection.socket.close()

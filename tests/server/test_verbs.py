@@ -15,17 +15,20 @@ import pytest
 import postroom
 from postroom import mail, people, work
 from postroom.core import errors
-from postroom.core.errors import Forbidden, Interrupted, Invalid, Missing, Refusal, StoreAway, Unauthenticated
-from postroom.core.records import Attachment
-from postroom.core.waits import IN_VAIN
-from postroom.server.answers import failure, status_of
-from postroom.server.verbs import ONLY_THERE, OWN, table
-from postroom.store.port import Store
+from postroom.core.errors import Forbidden, Interrupted, Invalid, Missing, Refusal, StoreUnreachable, Unauthenticated
+from postroom.core.records.work import Attachment
+from postroom.core.verbs import ANY_AGENT, MESSAGE_SENDER, PEOPLE, SERVER_MACHINE, WAIT
+from postroom.server.http.responses import refusal_json, status_of
+from postroom.server.rpc.dispatch import routing_table
+from postroom.store.interface import Store
 from postroom.store.remote.engine import RemoteStore
-from tests.server.office import Desk, Office, refusal
-from tests.server.saying import Session, say
+from postroom.store.remote.transport import HttpAnswer
+from tests.server.running_server import RunningServer, WorkspaceClient, refusal
+from tests.server.verb_calls import TokenAgent, say
 
 NAMES = count(1)
+DECLARED = list(routing_table().values())
+SERVER_ONLY = {verb.name for verb in DECLARED if verb.caller == SERVER_MACHINE}
 # What is left to people: neither agents' nor only the server's machine's. A new verb is somebody's, or here.
 PEOPLES = {
     *("mail.aliases", "mail.find_alias", "mail.purge", "mail.purge_dead_letter", "mail.remove_alias", "mail.retry_dead_letter"),
@@ -33,45 +36,45 @@ PEOPLES = {
     *("mail.set_alias", "mail.set_policy", "mail.sweep"),
     *("people.delete_entry", "people.focus", "people.history", "people.list_queues", "people.list_workspaces", "people.mark_read"),
     *("people.mark_unread", "people.remove_workspace", "people.reply", "people.search", "people.show_entry", "people.show_workspace"),
-    "people.welcome",
+    "people.backfill_person",
     *("tasks.begin_sheet", "tasks.end_job", "tasks.end_sheet", "tasks.jobs", "tasks.pending", "tasks.settle"),
-    *("work.add_agent", "work.list_presences", "work.list_runs", "work.rhythm", "work.show_run", "work.take_back"),
+    *("work.add_agent", "work.list_presences", "work.list_runs", "work.activity_histogram", "work.show_run", "work.revoke_lease"),
 }
 
 
 def minimal(verb: str, **given: Any) -> dict[str, Any]:
     """As little as a verb takes, and nothing that it has to wait long for."""
     named: dict[str, Any] = {}
-    for parameter in list(inspect.signature(table()[verb].__wrapped__).parameters.values())[1:]:  # type: ignore[attr-defined]
+    for parameter in list(inspect.signature(routing_table()[verb].function).parameters.values())[1:]:
         if parameter.default is parameter.empty:
             named[parameter.name] = "x"
-    if verb in IN_VAIN:
+    if routing_table()[verb].mode == WAIT:
         named["timeout_seconds"] = 0.01
     return {**named, **given}
 
 
 @pytest.fixture
-def session(office: Office) -> Session:
-    return Session(office)
+def session(server: RunningServer) -> TokenAgent:
+    return TokenAgent(server)
 
 
 @pytest.fixture
-def person(office: Office) -> Iterator[Store]:
-    with closing(postroom.connect(office.url, token=office.ready["token"])) as store:
+def person(server: RunningServer) -> Iterator[Store]:
+    with closing(postroom.connect(server.url, token=server.ready["token"])) as store:
         yield store
 
 
 @pytest.fixture
-def here(office: Office) -> Iterator[Store]:
+def here(server: RunningServer) -> Iterator[Store]:
     """The same store, by its file."""
-    with closing(postroom.open(str(office.inbox.db))) as store:
+    with closing(postroom.open(str(server.inbox.db))) as store:
         yield store
 
 
 @pytest.fixture
-def another_person(office: Office) -> str:
+def another_person(server: RunningServer) -> str:
     name = f"person-{next(NAMES)}"
-    office.inbox.ok("agent", "add", name, "--kind", "human")
+    server.inbox.ok("agent", "add", name, "--kind", "human")
     return name
 
 
@@ -79,51 +82,51 @@ def another_person(office: Office) -> str:
 
 
 def test_every_verb_is_somebodys() -> None:
-    assert set(table()) - set(OWN) - ONLY_THERE == PEOPLES
-    assert not set(OWN) & ONLY_THERE
-    assert set(OWN) | ONLY_THERE <= set(table())
+    assert {verb.name for verb in DECLARED if verb.caller == PEOPLE} == PEOPLES
+    for verb in DECLARED:
+        assert verb.caller in (ANY_AGENT, MESSAGE_SENDER, PEOPLE, SERVER_MACHINE, *inspect.signature(verb.function).parameters), verb.name
 
 
-@pytest.mark.parametrize("verb", [*sorted(table())[::12], "no.verb"])  # not all: who guesses may not ask often
-def test_nobody_says_anything_without_a_token(office: Office, verb: str) -> None:
-    refusal(say(office.stranger, verb), 401, "unauthenticated")
+@pytest.mark.parametrize("verb", [*sorted(routing_table())[::12], "no.verb"])  # not all: who guesses may not ask often
+def test_nobody_says_anything_without_a_token(server: RunningServer, verb: str) -> None:
+    refusal(say(server.stranger, verb), 401, "unauthenticated")
 
 
-@pytest.mark.parametrize("verb", sorted(PEOPLES | ONLY_THERE))
-def test_an_agent_does_not_say_what_is_for_people(session: Session, verb: str) -> None:
+@pytest.mark.parametrize("verb", sorted(PEOPLES | SERVER_ONLY))
+def test_an_agent_does_not_say_what_is_for_people(session: TokenAgent, verb: str) -> None:
     refusal(say(session.http, verb, **minimal(verb)), 403, "forbidden")
 
 
-@pytest.mark.parametrize("verb", sorted(ONLY_THERE))
-def test_what_concerns_the_servers_machine_is_said_by_nobody_from_afar(office: Office, verb: str) -> None:
-    assert "--db" in refusal(say(office.person, verb, **minimal(verb)), 403, "forbidden")["hint"]
+@pytest.mark.parametrize("verb", sorted(SERVER_ONLY))
+def test_what_concerns_the_servers_machine_is_said_by_nobody_from_afar(server: RunningServer, verb: str) -> None:
+    assert "--db" in refusal(say(server.person, verb, **minimal(verb)), 403, "forbidden")["hint"]
 
 
-NAMING = sorted((verb, argument) for verb, argument in OWN.items() if argument not in ("", "from", "workspace_id"))
+NAMING = sorted((verb.name, verb.caller) for verb in DECLARED if " " not in verb.caller and verb.caller != "workspace_id")
 
 
 @pytest.mark.parametrize(("verb", "argument"), NAMING)
-def test_an_agent_speaks_in_its_own_name_and_in_no_others(session: Session, verb: str, argument: str) -> None:
-    other = Session(session.office)
+def test_an_agent_speaks_in_its_own_name_and_in_no_others(session: TokenAgent, verb: str, argument: str) -> None:
+    other = TokenAgent(session.server)
     for name in (other.name, "user", "nobody ever", "", 7, [session.name], {"a": 1}):
         refusal(say(session.http, verb, **minimal(verb, **{argument: name})), 403, "forbidden")
     own = say(session.http, verb, **minimal(verb, **{argument: session.name})).status_code
     assert own in (200, 400, 404, 409)
     none, without = minimal(verb, **{argument: None}), {name: value for name, value in minimal(verb).items() if name != argument}
-    if inspect.signature(table()[verb].__wrapped__).parameters[argument].default is None:  # type: ignore[attr-defined]
+    if inspect.signature(routing_table()[verb].function).parameters[argument].default is None:
         assert {say(session.http, verb, **given).status_code for given in (none, without)} == {own}
     else:
         refusal(say(session.http, verb, **none), 403, "forbidden")
         refusal(say(session.http, verb, **without), 400, "invalid_input")
 
 
-@pytest.mark.parametrize("verb", sorted(verb for verb, argument in OWN.items() if not argument))
-def test_an_agent_says_what_only_reads(session: Session, verb: str) -> None:
+@pytest.mark.parametrize("verb", sorted(verb.name for verb in DECLARED if verb.caller == ANY_AGENT))
+def test_an_agent_says_what_only_reads(session: TokenAgent, verb: str) -> None:
     assert say(session.http, verb, **minimal(verb)).status_code in (200, 400, 404)
 
 
-def test_an_agent_sends_mail_as_itself(session: Session) -> None:
-    receiver = Session(session.office)
+def test_an_agent_sends_mail_as_itself(session: TokenAgent) -> None:
+    receiver = TokenAgent(session.server)
     other = receiver.name
     own, forged = ({"from": name, "to": other, "payload": "hello"} for name in (session.name, other))
     assert mail.enqueue(session.store, own).queued
@@ -137,7 +140,7 @@ def test_an_agent_sends_mail_as_itself(session: Session) -> None:
     assert mail.peek(receiver.store, other).total == 3
 
 
-def test_two_spellings_do_not_let_an_agent_send_as_another(session: Session) -> None:
+def test_two_spellings_do_not_let_an_agent_send_as_another(session: TokenAgent) -> None:
     """The name that is checked is the name that is stored."""
     for message in ({"from": session.name, "From": "user"}, {"from": session.name, "sender": "user"}):
         stored = say(session.http, "mail.enqueue", {**message, "to": session.name, "payload": "x"})
@@ -147,14 +150,14 @@ def test_two_spellings_do_not_let_an_agent_send_as_another(session: Session) -> 
         mail.ack(session.store, session.name, delivery.message.msg_id)
 
 
-def test_a_workspaces_agent_speaks_in_its_name_too(desk: Desk, other: Desk) -> None:
-    store = postroom.connect(desk.office.url, token=desk.token)
-    assert work.send(store, sender=desk.agent, to=other.agent, subject="Help").message.verified
+def test_a_workspaces_agent_speaks_in_its_name_too(workspace: WorkspaceClient, other: WorkspaceClient) -> None:
+    store = postroom.connect(workspace.server.url, token=workspace.token)
+    assert work.send(store, sender=workspace.agent, to=other.agent, subject="Help").message.verified
     with pytest.raises(Forbidden):
-        work.send(store, sender=other.agent, to=desk.agent, subject="Help")
+        work.send(store, sender=other.agent, to=workspace.agent, subject="Help")
 
 
-def test_what_an_agent_says_is_vouched_for(session: Session, here: Store) -> None:
+def test_what_an_agent_says_is_vouched_for(session: TokenAgent, here: Store) -> None:
     posted = work.send(session.store, sender=session.name, to="builder", subject="From afar")
     assert (posted.message.door, posted.message.verified) == ("http", True)
     assert work.show(here, posted.thread.thread_id).messages[-1] == posted.message
@@ -170,7 +173,7 @@ SPEAKING: dict[str, Callable[[Store, str], object]] = {
     "work.send": lambda store, name: work.send(store, sender=name, to="builder", subject="S"),
     "work.reply": lambda store, name: work.reply(store, "thr_x", sender=name, summary="S"),
     "work.claim": lambda store, name: work.claim(store, "thr_x", agent=name),
-    "work.take_back": lambda store, name: work.take_back(store, "thr_x", person=name),
+    "work.revoke_lease": lambda store, name: work.revoke_lease(store, "thr_x", person=name),
     "people.reply": lambda store, name: people.reply(store, "x", person=name, body="B"),
     "people.mark_read": lambda store, name: people.mark_read(store, "x", person=name),
     "people.delete_entry": lambda store, name: people.delete_entry(store, "x", person=name),
@@ -197,26 +200,26 @@ def test_a_person_speaks_for_themselves_and_for_agents(person: Store, act: Calla
             act(person, name)
 
 
-def test_a_token_that_was_revoked_is_refused_at_once(office: Office, session: Session) -> None:
+def test_a_token_that_was_revoked_is_refused_at_once(server: RunningServer, session: TokenAgent) -> None:
     store = session.store
     assert mail.dequeue(store, session.name) is None
-    office.inbox.ok("agent", "token", session.name, "--revoke")
+    server.inbox.ok("agent", "token", session.name, "--revoke")
     with pytest.raises(Unauthenticated) as refused:
         mail.dequeue(store, session.name)
     assert "INBOX_TOKEN" in refused.value.hint
     with pytest.raises(Unauthenticated):
         mail.wait(store, session.name, timeout_seconds=30)
-    new = office.inbox.ok("agent", "token", session.name)["token"]
-    assert mail.dequeue(postroom.connect(office.url, token=new), session.name) is None
+    new = server.inbox.ok("agent", "token", session.name)["token"]
+    assert mail.dequeue(postroom.connect(server.url, token=new), session.name) is None
 
 
-def test_an_agent_that_does_not_name_itself_means_itself(office: Office, session: Session) -> None:
+def test_an_agent_that_does_not_name_itself_means_itself(server: RunningServer, session: TokenAgent) -> None:
     mail.enqueue(session.store, {"from": session.name, "to": session.name, "payload": "x"})
     work.send(session.store, sender=session.name, to=session.name, subject="Mine")
     work.send(session.store, sender=session.name, to="another", subject="Its")
     taken = mail.dequeue(session.store, session.name)
     assert taken is not None
-    steps = office.mailbox.ok("show", "--msg-id", taken.message.msg_id)["steps"]
+    steps = server.mailbox.ok("show", "--msg-id", taken.message.msg_id)["steps"]
     assert steps[-1]["receiver"] == session.name
     entry = people.ask(session.store, question="Which?").id
     assert people.wait_answer(session.store, entry, timeout_seconds=0.01).state == "open"
@@ -226,19 +229,19 @@ def test_an_agent_that_does_not_name_itself_means_itself(office: Office, session
         mail.dequeue(session.store, session.name, receiver="another")
 
 
-def test_an_agent_sees_what_became_of_what_it_sent_and_got(office: Office, session: Session) -> None:
-    to, stranger = Session(office), Session(office)
+def test_an_agent_sees_what_became_of_what_it_sent_and_got(server: RunningServer, session: TokenAgent) -> None:
+    to, stranger = TokenAgent(server), TokenAgent(server)
     msg_id = mail.enqueue(session.store, {"from": session.name, "to": to.name, "payload": "x"}).msg_id
     assert [mail.show(one.store, msg_id).state for one in (session, to)] == ["pending", "pending"]
     with pytest.raises(Forbidden):
         mail.show(stranger.store, msg_id)
-    mail.purge(postroom.connect(office.url, token=office.ready["token"]), to.name)
+    mail.purge(postroom.connect(server.url, token=server.ready["token"]), to.name)
     with pytest.raises(Forbidden):
         mail.show(stranger.store, msg_id)
 
 
-def test_a_new_token_voids_the_one_before(office: Office, session: Session) -> None:
-    office.inbox.ok("agent", "token", session.name)
+def test_a_new_token_voids_the_one_before(server: RunningServer, session: TokenAgent) -> None:
+    server.inbox.ok("agent", "token", session.name)
     with pytest.raises(Unauthenticated):
         mail.dequeue(session.store, session.name)
 
@@ -246,31 +249,31 @@ def test_a_new_token_voids_the_one_before(office: Office, session: Session) -> N
 # Said once
 
 
-def test_a_key_said_twice_is_done_once(office: Office) -> None:
+def test_a_key_said_twice_is_done_once(server: RunningServer) -> None:
     named = {"sender": "leader", "to": "builder", "subject": "Once"}
-    first, again, other = (say(office.person, "work.send", once=key, **named).json() for key in ("a key", "a key", "another"))
+    first, again, other = (say(server.person, "work.send", once=key, **named).json() for key in ("a key", "a key", "another"))
     assert first == again
     assert first["result"] != other["result"]
 
 
-def test_a_key_said_twice_is_done_once_however_long_its_answer_is(office: Office) -> None:
+def test_a_key_said_twice_is_done_once_however_long_its_answer_is(server: RunningServer) -> None:
     named = {"sender": "leader", "to": "builder", "subject": "Once", "body": "x" * 200_000}
-    first, again = (say(office.person, "work.send", once="a long one", **named).json() for _ in range(2))
+    first, again = (say(server.person, "work.send", once="a long one", **named).json() for _ in range(2))
     assert first == again
 
 
-def test_a_key_that_is_said_by_many_at_once_is_done_once(office: Office, here: Store) -> None:
+def test_a_key_that_is_said_by_many_at_once_is_done_once(server: RunningServer, here: Store) -> None:
     subject = f"At once {next(NAMES)}"
 
     def act(_: int) -> bytes:
-        return say(office.person, "work.send", once=subject, sender="leader", to="builder", subject=subject).content
+        return say(server.person, "work.send", once=subject, sender="leader", to="builder", subject=subject).content
 
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(act, range(16)))) == 1
     assert [thread.subject for thread in work.list_threads(here, limit=1000).threads].count(subject) == 1
 
 
-def test_a_delivery_whose_answer_was_lost_is_given_again_to_who_asks_with_its_key(session: Session) -> None:
+def test_a_delivery_whose_answer_was_lost_is_given_again_to_who_asks_with_its_key(session: TokenAgent) -> None:
     mail.enqueue(session.store, {"from": session.name, "to": session.name, "payload": "hello"})
     first, again = (say(session.http, "mail.dequeue", session.name, once="k") for _ in range(2))
     assert first.json()["result"] is not None
@@ -278,8 +281,8 @@ def test_a_delivery_whose_answer_was_lost_is_given_again_to_who_asks_with_its_ke
     assert say(session.http, "mail.dequeue", session.name, once="l").json()["result"] is None
 
 
-def test_a_key_is_its_callers_own(office: Office, session: Session) -> None:
-    other = Session(office)
+def test_a_key_is_its_callers_own(server: RunningServer, session: TokenAgent) -> None:
+    other = TokenAgent(server)
     for one in (session, other):
         mail.enqueue(one.store, {"from": one.name, "to": one.name, "payload": one.name})
     for one in (session, other):
@@ -287,12 +290,12 @@ def test_a_key_is_its_callers_own(office: Office, session: Session) -> None:
         assert one.name in str(told)
 
 
-def test_a_key_with_other_words_is_not_the_same(office: Office) -> None:
-    subjects = [say(office.person, "work.send", once="k k", sender="leader", to="builder", subject=one).json() for one in ("One", "Two")]
+def test_a_key_with_other_words_is_not_the_same(server: RunningServer) -> None:
+    subjects = [say(server.person, "work.send", once="k k", sender="leader", to="builder", subject=one).json() for one in ("One", "Two")]
     assert ["One" in str(subjects[0]), "Two" in str(subjects[1])] == [True, True]
 
 
-def test_what_was_refused_may_be_said_again(session: Session) -> None:
+def test_what_was_refused_may_be_said_again(session: TokenAgent) -> None:
     args = (session.name, "m:1")
     refusal(say(session.http, "mail.ack", *args, once="k"), 404, "not_found")
     mail.enqueue(session.store, {"from": session.name, "to": session.name, "payload": "", "msg_id": f"{session.name} m"})
@@ -357,10 +360,10 @@ def _kinds(kind: type[Refusal] = Refusal) -> Iterator[type[Refusal]]:
 def test_every_refusal_of_the_house_comes_back_as_itself(kind: type[Refusal]) -> None:
     refused = kind("It is so.", hint="Do that.", field="x", path="/p", seconds=1.5, nothing=None)
     with pytest.raises(Refusal) as found:
-        RemoteStore("http://127.0.0.1:1")._answered(status_of(refused), orjson.dumps(failure(refused)))
+        RemoteStore("http://127.0.0.1:1")._read_answer(HttpAnswer(status_of(refused), orjson.dumps(refusal_json(refused)), "0.1.0"))
     again = found.value
     if kind is Interrupted:  # there, because the server stops: here it is away
-        assert isinstance(again, StoreAway)
+        assert isinstance(again, StoreUnreachable)
         return
     assert (type(again), str(again), again.hint, again.facts) == (kind, str(refused), refused.hint, refused.facts)
 
@@ -393,6 +396,6 @@ LOOKS: tuple[Callable[[Store], object], ...] = (
 
 
 def test_a_store_elsewhere_has_no_transactions(person: Store) -> None:
-    for act in (person.read, person.write, person.together):
+    for act in (person.read, person.write, person.batch):
         with pytest.raises(errors.InvalidState):
             act()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from queue import SimpleQueue
@@ -13,12 +14,13 @@ from websockets.exceptions import ConnectionClosed
 
 import postroom
 from postroom import mail, work
-from postroom.server.patience import MOST_OF_ONE
-from postroom.server.verb_sockets import MOST_WAITS
+from postroom.core.records.work import Lease
+from postroom.server.rpc.websocket import MAX_WAITS
+from postroom.server.runtime.wait_pool import MAX_WAITS_PER_AGENT
 from tests.cli.process import LIMIT
-from tests.server.office import JSON, Office, refusal
-from tests.server.saying import Session, say
-from tests.server.wires import VerbWire, error_of, speaking
+from tests.server.running_server import RunningServer, refusal
+from tests.server.verb_calls import TokenAgent, post_verb, say
+from tests.server.wires import VerbSocketClient, error_of, speaking
 
 # What cannot be said
 
@@ -26,8 +28,8 @@ from tests.server.wires import VerbWire, error_of, speaking
 @pytest.mark.parametrize(
     "verb", ["mail.burn", "mail", ".", "", "mail.", "enqueue", "os.system", "mail.enqueue.x", "people.fold", "%00", "é"]
 )
-def test_an_unknown_verb_is_not_found(office: Office, verb: str) -> None:
-    refusal(say(office.person, verb), 404, "not_found")
+def test_an_unknown_verb_is_not_found(server: RunningServer, verb: str) -> None:
+    refusal(say(server.person, verb), 404, "not_found")
 
 
 WRONG: list[tuple[str, list[object], dict[str, object]]] = [
@@ -48,7 +50,7 @@ WRONG: list[tuple[str, list[object], dict[str, object]]] = [
     ("mail.wait", ["a"], {"timeout_seconds": -1}),
     ("mail.wait", ["a"], {"timeout_seconds": [1]}),
     ("mail.wait", ["a"], {"timeout_seconds": 10**30}),
-    ("mail.wait", ["a"], {"timeout_seconds": {"~": "float", "is": ["nan"]}}),
+    ("mail.wait", ["a"], {"timeout_seconds": {"~": "float", "items": ["nan"]}}),
     ("mail.enqueue", ["text"], {}),
     ("mail.enqueue", [[]], {}),
     ("mail.enqueue_all", [7], {}),
@@ -64,11 +66,11 @@ WRONG: list[tuple[str, list[object], dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("verb", "args", "named"), WRONG, ids=repr)
-def test_wrong_arguments_are_refused(office: Office, verb: str, args: list[object], named: dict[str, object]) -> None:
-    refusal(office.person.post(f"/api/verbs/{verb}", json={"args": args, "named": named}), 400, "invalid_input")
+def test_wrong_arguments_are_refused(server: RunningServer, verb: str, args: list[object], named: dict[str, object]) -> None:
+    refusal(post_verb(server.person, verb, json.dumps({"args": args, "named": named}).encode()), 400, "invalid_input")
 
 
-LEASE = {"~": "records.Lease", "is": ["t", "a", "l", "c", "e", None, 1.0]}
+LEASE = {"~": "Lease", **dict.fromkeys(Lease.__fields__, "x")}
 BODIES: list[bytes] = [
     b"",
     b"{",
@@ -83,57 +85,57 @@ BODIES: list[bytes] = [
     b'{"args": ["\xff"]}',
     b'{"args": ["a"]} {}',
     b'{"args": [{"~": 1}]}',
-    b'{"args": [{"~": "os.system", "is": ["true"]}]}',
-    b'{"args": [{"~": "dict", "is": [[{}, 1]]}]}',
-    b'{"named": {"~": "list", "is": []}}',
-    b'{"named": {"~": "dict", "is": [[1, 2]]}}',
+    b'{"args": [{"~": "os.system", "items": ["true"]}]}',
+    b'{"args": [{"~": "dict", "items": [[{}, 1]]}]}',
+    b'{"named": {"~": "list", "items": []}}',
+    b'{"named": {"~": "dict", "items": [[1, 2]]}}',
     b'{"args": ' + b"[" * 400 + b"]" * 400 + b"}",
     b'{"args": ' + b"[" * 50_000 + b"]" * 50_000 + b"}",
-    b'{"args": ' + b'[{"~": "list", "is": ' * 300 + b"[]" + b"}]" * 300 + b"}",
+    b'{"args": ' + b'[{"~": "list", "items": ' * 300 + b"[]" + b"}]" * 300 + b"}",
 ]
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: repr(body[:40]))
-def test_a_broken_body_is_refused(office: Office, body: bytes) -> None:
-    refusal(office.person.post("/api/verbs/mail.dequeue", content=body, headers=JSON), 400, "invalid_input")
+def test_a_broken_body_is_refused(server: RunningServer, body: bytes) -> None:
+    refusal(post_verb(server.person, "mail.dequeue", body), 400, "invalid_input")
 
 
-def test_a_record_that_is_not_for_sending_is_refused(office: Office) -> None:
+def test_a_record_that_is_not_for_sending_is_refused(server: RunningServer) -> None:
     for held in (LEASE, [LEASE], {"a": LEASE}):
-        refusal(say(office.person, "mail.enqueue", held), 400, "invalid_input")
-        refusal(say(office.person, "mail.dequeue", session=held), 400, "invalid_input")
+        refusal(say(server.person, "mail.enqueue", held), 400, "invalid_input")
+        refusal(say(server.person, "mail.dequeue", session=held), 400, "invalid_input")
 
 
-def test_a_body_without_end_is_refused(office: Office) -> None:
+def test_a_body_without_end_is_refused(server: RunningServer) -> None:
     body = b'{"args": ["' + b"x" * (33 * 1024 * 1024) + b'"]}'
-    refusal(office.person.post("/api/verbs/mail.dequeue", content=body, headers=JSON), 413, "too_large")
+    refusal(post_verb(server.person, "mail.dequeue", body), 413, "too_large")
 
 
-def test_other_sites_say_nothing(office: Office) -> None:
-    answer = office.person.post("/api/verbs/mail.sessions", json={}, headers={"Origin": "http://evil.example"})
+def test_other_sites_say_nothing(server: RunningServer) -> None:
+    answer = post_verb(server.person, "mail.sessions", b"{}", Origin="http://evil.example")
     refusal(answer, 403, "forbidden")
 
 
 # Too much at once
 
 
-def test_who_says_too_much_pauses_and_goes_on(found: Callable[..., Office]) -> None:
+def test_who_says_too_much_pauses_and_goes_on(found: Callable[..., RunningServer]) -> None:
     """What can be gone through once is said again, too."""
-    office = found("--rate", "20").open()
-    with closing(postroom.connect(office.url, token=office.ready["token"])) as store:
+    server = found("--rate", "20").open()
+    with closing(postroom.connect(server.url, token=server.ready["token"])) as store:
         sent = [
             enqueued.msg_id
             for number in range(60)
             for enqueued in mail.enqueue_all(store, ({"from": "leader", "to": "box", "payload": f"{number} {part}"} for part in "ab"))
         ]
     assert len(set(sent)) == 120
-    assert office.close() == 0
+    assert server.close() == 0
 
 
-def _first_answer(wires: list[VerbWire]) -> dict[str, Any]:
+def _first_answer(wires: list[VerbSocketClient]) -> dict[str, Any]:
     answers: SimpleQueue[dict[str, Any]] = SimpleQueue()
 
-    def hear(wire: VerbWire) -> None:
+    def hear(wire: VerbSocketClient) -> None:
         with suppress(ConnectionClosed):  # as it will be
             answers.put(wire.answer())
 
@@ -142,13 +144,13 @@ def _first_answer(wires: list[VerbWire]) -> dict[str, Any]:
     return answers.get(timeout=LIMIT)
 
 
-def test_one_agent_that_waits_often_leaves_room_for_others(own_office: Office) -> None:
+def test_one_agent_that_waits_often_leaves_room_for_others(own_server: RunningServer) -> None:
     """What is there already can be had by itself, too: to look, there is always a seat."""
-    session, other = Session(own_office), Session(own_office)
+    session, other = TokenAgent(own_server), TokenAgent(own_server)
     with ExitStack() as stack:
-        wires = [stack.enter_context(speaking(own_office, session.token)) for _ in range(MOST_OF_ONE // MOST_WAITS + 1)]
-        for number in range(MOST_OF_ONE + 1):
-            wires[number // MOST_WAITS].verb("mail.wait", session=session.name, timeout_seconds=LIMIT)
+        wires = [stack.enter_context(speaking(own_server, session.token)) for _ in range(MAX_WAITS_PER_AGENT // MAX_WAITS + 1)]
+        for number in range(MAX_WAITS_PER_AGENT + 1):
+            wires[number // MAX_WAITS].verb("mail.wait", session=session.name, timeout_seconds=LIMIT)
         assert error_of(_first_answer(wires))["code"] == "too_many"  # to one of them
         mail.enqueue(other.store, {"from": other.name, "to": other.name, "payload": "There"})
         taken = mail.wait(other.store, other.name, timeout_seconds=LIMIT)

@@ -19,9 +19,10 @@ from jsonschema import Draft202012Validator
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect, unix_connect
 
+from postroom.core.rpc.wire import VERB_PROTOCOL
 from tests.cli.process import LIMIT
-from tests.server.office import Office
-from tests.server.rooms import part
+from tests.server.mailbox_data import part
+from tests.server.running_server import RunningServer
 
 FILE = Path(__file__).parents[2] / "docs" / "reference" / "asyncapi.json"
 PROTOCOL = "postroom.mailbox.v1"
@@ -53,7 +54,7 @@ def checked(frame: Frame, action: str, channel: str = MAILBOX) -> Frame:
     return frame
 
 
-class Wire:
+class SocketClient:
     """An open socket. What comes while something else is waited for is kept."""
 
     answered = "ok"
@@ -121,20 +122,20 @@ class Wire:
             return came, 1006 if closed.rcvd is None else closed.rcvd.code
 
 
-class VerbWire(Wire):
+class VerbSocketClient(SocketClient):
     """An open socket on which verbs are said. The next answer is of whichever is done next."""
 
-    answered = "said"
+    answered = "result"
 
     def __init__(self, connection: ClientConnection) -> None:
         super().__init__(connection, VERBS)
 
     def verb(self, name: str, **named: Any) -> int:
         """Say a verb; its id."""
-        return self.say("say", verb=name, named=named)
+        return self.say("call", verb=name, named=named)
 
     def does(self, name: str, **named: Any) -> Any:
-        return self.ok("say", verb=name, named=named)
+        return self.ok("call", verb=name, named=named)
 
 
 def error_of(answer: Frame) -> Frame:
@@ -145,40 +146,40 @@ def error_of(answer: Frame) -> Frame:
     return error
 
 
-def place(office: Office, session: str) -> str:
-    return f"{office.url.replace('http', 'ws', 1)}/api/mailbox/{part(session)}/socket"
+def place(server: RunningServer, session: str) -> str:
+    return f"{server.url.replace('http', 'ws', 1)}/api/mailbox/{part(session)}/socket"
 
 
 @contextmanager
-def speaking(office: Office, token: str | None = None, **more: Any) -> Iterator[VerbWire]:
+def speaking(server: RunningServer, token: str | None = None, **more: Any) -> Iterator[VerbSocketClient]:
     """A socket for verbs; by default with the person's token."""
-    with wired(office, "", token, url=f"{office.url.replace('http', 'ws', 1)}/api/verbs", **more) as wire:
-        yield VerbWire(wire.connection)
+    with wired(server, "", token, url=f"{server.url.replace('http', 'ws', 1)}/api/verbs", subprotocols=[VERB_PROTOCOL], **more) as wire:
+        yield VerbSocketClient(wire.connection)
 
 
 @contextmanager
-def wired(office: Office, session: str, token: str | None = None, **more: Any) -> Iterator[Wire]:
+def wired(server: RunningServer, session: str, token: str | None = None, **more: Any) -> Iterator[SocketClient]:
     """A socket of a session; by default with the person's token."""
-    headers = {"Authorization": f"Bearer {office.ready['token'] if token is None else token}"} if token != "" else {}
+    headers = {"Authorization": f"Bearer {server.ready['token'] if token is None else token}"} if token != "" else {}
     headers |= more.pop("headers", {})
-    url = more.pop("url", place(office, session))
+    url = more.pop("url", place(server, session))
     settings = {"proxy": None, "open_timeout": LIMIT, "close_timeout": 5, "max_size": None, **more}
     with connect(url, additional_headers=headers, **settings) as connection:
-        yield Wire(connection)
+        yield SocketClient(connection)
 
 
 @contextmanager
-def wired_locally(path: Path, session: str, token: str = "") -> Iterator[Wire]:
+def wired_locally(path: Path, session: str, token: str = "") -> Iterator[SocketClient]:
     """The same over a Unix socket."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     address = f"ws://localhost/api/mailbox/{part(session)}/socket"
     with unix_connect(str(path), address, additional_headers=headers, open_timeout=LIMIT, max_size=None) as connection:
-        yield Wire(connection)
+        yield SocketClient(connection)
 
 
-def unwelcome(office: Office, session: str, status: int, code: str, **more: Any) -> Frame:
+def unwelcome(server: RunningServer, session: str, status: int, code: str, **more: Any) -> Frame:
     """How an upgrade is refused: before it, in the one shape."""
-    with pytest.raises(InvalidStatus) as refused, wired(office, session, **more):
+    with pytest.raises(InvalidStatus) as refused, wired(server, session, **more):
         pass
     response = refused.value.response
     assert response.status_code == status, (response.status_code, response.body)
@@ -192,11 +193,11 @@ def unwelcome(office: Office, session: str, status: int, code: str, **more: Any)
 # Clients that keep to no rules
 
 
-class Line:
+class RawConnection:
     """A TCP connection on which anything can be said."""
 
-    def __init__(self, office: Office, *, small: bool = False) -> None:
-        address = urlsplit(office.url)
+    def __init__(self, server: RunningServer, *, small: bool = False) -> None:
+        address = urlsplit(server.url)
         self.netloc = address.netloc
         self.socket = socket.socket()
         if small:
@@ -204,7 +205,7 @@ class Line:
         self.socket.settimeout(LIMIT)
         self.socket.connect((address.hostname, address.port))
 
-    def head(self, office: Office, session: str, *more: str, token: str | None = None) -> bytes:
+    def head(self, server: RunningServer, session: str, *more: str, token: str | None = None) -> bytes:
         lines = [
             f"GET /api/mailbox/{part(session)}/socket HTTP/1.1",
             f"Host: {self.netloc}",
@@ -212,7 +213,7 @@ class Line:
             "Upgrade: websocket",
             "Sec-WebSocket-Version: 13",
             "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
-            f"Authorization: Bearer {office.ready['token'] if token is None else token}",
+            f"Authorization: Bearer {server.ready['token'] if token is None else token}",
             *more,
         ]
         return "\r\n".join([*lines, "", ""]).encode()
@@ -248,7 +249,7 @@ class Line:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 
-    def __enter__(self) -> Line:
+    def __enter__(self) -> RawConnection:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -256,10 +257,10 @@ class Line:
 
 
 @contextmanager
-def raw(office: Office, session: str, *, small: bool = False, token: str | None = None) -> Iterator[Line]:
+def raw(server: RunningServer, session: str, *, small: bool = False, token: str | None = None) -> Iterator[RawConnection]:
     """A connection after its upgrade, at the level of frames."""
-    with Line(office, small=small) as line:
-        line.send(line.head(office, session, token=token))
+    with RawConnection(server, small=small) as line:
+        line.send(line.head(server, session, token=token))
         assert b" 101 " in line.until(b"\r\n\r\n").splitlines()[0]
         yield line
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from postroom.tasks.delegation import parse
+from postroom.tasks.delegation import parse_delegations
 
 NAME = re.compile(r"(?!\.)[\w.-]{1,200}(?<!\.)")
 LINE = "@delegate forge: build it"
@@ -42,11 +42,11 @@ bodies = st.tuples(sentences, st.lists(sentences | st.just(""), max_size=4), sen
 
 
 def _understood(text: str) -> list[tuple[str, str, int]]:
-    return [(one.agent, one.text, one.line) for one in parse(text).understood]
+    return [(one.agent, one.text, one.line) for one in parse_delegations(text).understood]
 
 
 def _misunderstood(text: str) -> list[int]:
-    return [one.line for one in parse(text).misunderstood]
+    return [one.line for one in parse_delegations(text).misunderstood]
 
 
 def _written(agent: str, text: str) -> str:
@@ -231,7 +231,7 @@ MALFORMED += [
 
 @pytest.mark.parametrize("line", MALFORMED)
 def test_what_is_malformed_is_said_back_with_its_line_and_a_reason(line: str) -> None:
-    answer = parse(f"Hello.\n\n{line}\n\n@delegate canyon: go on\n")
+    answer = parse_delegations(f"Hello.\n\n{line}\n\n@delegate canyon: go on\n")
     (wrong,) = answer.misunderstood
     assert wrong.line == 3
     assert wrong.text.strip() == line.strip()
@@ -240,14 +240,17 @@ def test_what_is_malformed_is_said_back_with_its_line_and_a_reason(line: str) ->
 
 
 def test_the_reasons_differ_by_what_is_wrong() -> None:
-    whys = [parse(line).misunderstood[0].why for line in ("@delegate", "@delegate forge build it", "@delegate forge:", "@delegate a/b: x")]
+    whys = [
+        parse_delegations(line).misunderstood[0].why
+        for line in ("@delegate", "@delegate forge build it", "@delegate forge:", "@delegate a/b: x")
+    ]
     assert len(set(whys)) == 4, whys
 
 
 @settings(deadline=None, max_examples=400)
 @given(markdown | st.text() | st.text("@delgat :.\n`~> "))
 def test_any_text_is_parsed_and_what_was_understood_is_well_formed(text: str) -> None:
-    answer = parse(text)
+    answer = parse_delegations(text)
     lines = [one.line for one in answer.understood] + [one.line for one in answer.misunderstood]
     assert len(set(lines)) == len(lines), "a line is understood or not"
     for one in answer.understood:
@@ -263,7 +266,7 @@ def test_any_text_is_parsed_and_what_was_understood_is_well_formed(text: str) ->
 @given(markdown)
 def test_what_is_found_stands_where_it_is_said_to_stand(text: str) -> None:
     lines = text.split("\n")
-    answer = parse(text)
+    answer = parse_delegations(text)
     for number in [one.line for one in answer.understood] + [one.line for one in answer.misunderstood]:
         assert re.match(r" {0,3}@delegate(?![\w-])", lines[number - 1])
     for one in answer.understood:
@@ -273,8 +276,8 @@ def test_what_is_found_stands_where_it_is_said_to_stand(text: str) -> None:
 @settings(deadline=None, max_examples=400)
 @given(markdown)
 def test_whatever_was_understood_can_be_written_back_and_read_again(text: str) -> None:
-    for one in parse(text).understood:
-        again = parse(_written(one.agent, one.text))
+    for one in parse_delegations(text).understood:
+        again = parse_delegations(_written(one.agent, one.text))
         assert [(other.agent, other.text, other.line) for other in again.understood] == [(one.agent, one.text, 1)]
         assert again.misunderstood == ()
 
@@ -283,7 +286,7 @@ def test_whatever_was_understood_can_be_written_back_and_read_again(text: str) -
 @given(st.lists(st.tuples(names, bodies), max_size=5), st.sampled_from(["\n", "\n\n", "\nThanks.\n\n"]))
 @example([("a", "`"), ("a", "0\n`")], "\n")  # each has a back-tick of its own
 def test_delegations_between_prose_are_read_as_they_were_written(given_them: list[tuple[str, str]], between: str) -> None:
-    answer = parse(between.join(_written(agent, text) for agent, text in given_them))
+    answer = parse_delegations(between.join(_written(agent, text) for agent, text in given_them))
     assert [(one.agent, one.text) for one in answer.understood] == given_them
     assert answer.misunderstood == ()
 
@@ -301,10 +304,10 @@ def test_no_delegation_fires_when_it_is_shown_in_a_fence(given_them: list[tuple[
     "piece", ["`\n", "` ``\n", "```\n~~~\n", "  \n", "@delegate\n", "@delegate a:\n", "@delegate a: b\n  ", "> ```\n", "\\`"]
 )
 def test_a_long_answer_is_read_to_its_end(piece: str) -> None:
-    answer = parse(piece * 30_000)
+    answer = parse_delegations(piece * 30_000)
     assert len(answer.understood) + len(answer.misunderstood) <= 30_000
-    assert parse("x\n" * 100_000 + LINE).understood[0].line == 100_001
+    assert parse_delegations("x\n" * 100_000 + LINE).understood[0].line == 100_001
 
 
 def test_back_ticks_of_every_length_are_read_to_their_end() -> None:
-    assert parse(" ".join("`" * nth for nth in range(4, 1_500))).understood == ()
+    assert parse_delegations(" ".join("`" * nth for nth in range(4, 1_500))).understood == ()

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from postroom.core.errors import InvalidInput
 from postroom.tasks import A2AInbox, A2ATask
-from postroom.tasks.rendering import render, rendered
+from postroom.tasks.rendering import render_tasks, render_text
 
 PRIORITIES = ("urgent", "high", "normal", "low")
 HEADING = re.compile(r"^### (Task|Result) ")
@@ -106,14 +106,14 @@ def _check_forms(text: str, shown: list[A2ATask]) -> None:
 
 
 def test_nothing_is_rendered_as_nothing() -> None:
-    assert render([]) == ""
-    assert (rendered([], 10_000).text, rendered([], 10_000).shown, rendered([], 10_000).left_out) == ("", (), 0)
+    assert render_text([]) == ""
+    assert (render_tasks([], 10_000).text, render_tasks([], 10_000).shown, render_tasks([], 10_000).left_out) == ("", (), 0)
     assert A2AInbox(job_id="j1", agent_name="canyon").render_pending_context() == ""
 
 
 def test_a_plain_task_is_a_heading_its_origin_and_its_quoted_text() -> None:
     task = _task("Review module X.\n\nThen tell me.")
-    assert render([task]).rstrip("\n").split("\n") == [
+    assert render_text([task]).rstrip("\n").split("\n") == [
         "## Incoming A2A tasks",
         "",
         f"### Task {task.task_id}",
@@ -128,7 +128,7 @@ def test_a_plain_task_is_a_heading_its_origin_and_its_quoted_text() -> None:
 
 def test_whatever_a_task_carries_stands_in_its_place() -> None:
     task = _task(priority="high", deadline="2026-11-16T00:00:00.000000Z", attempt=1, context={"files": ["a.py"], "why": {"n": 1}})
-    assert render([task]).rstrip("\n").split("\n") == [
+    assert render_text([task]).rstrip("\n").split("\n") == [
         "## Incoming A2A tasks",
         "",
         f"### Task {task.task_id}",
@@ -146,20 +146,20 @@ def test_whatever_a_task_carries_stands_in_its_place() -> None:
 
 
 def test_what_is_usual_is_not_said() -> None:
-    text = render([_task()])
+    text = render_text([_task()])
     assert not [word for word in ("Priority:", "Deadline:", "Attempt:", "Context:", "Answers:", "Status:", "Reason:") if word in text]
 
 
 def test_tasks_stand_apart_by_one_empty_line() -> None:
     first, second = _task("first", age=2), _task("second", age=1)
-    text = render([first, second])
+    text = render_text([first, second])
     assert f"> first\n\n### Task {second.task_id}\n\nFrom: " in text
     assert text.startswith(f"## Incoming A2A tasks\n\n### Task {first.task_id}\n\nFrom: ")
 
 
 def test_a_completed_result_shows_what_it_answers_and_its_artifacts() -> None:
     result = _result(artifacts={"review": "fine"})
-    text = render([result])
+    text = render_text([result])
     lines = text.splitlines()
     assert f"### Result {result.task_id}" in lines
     assert {f"Answers: {NO_TASK}", "Status: completed"} <= set(lines)
@@ -170,7 +170,7 @@ def test_a_completed_result_shows_what_it_answers_and_its_artifacts() -> None:
 
 
 def test_a_failed_result_says_why() -> None:
-    text = render([_result(reason="no such module", reason_code="attempts_exhausted")])
+    text = render_text([_result(reason="no such module", reason_code="attempts_exhausted")])
     assert "Status: failed" in text.splitlines()
     assert "Status: completed" not in text
     assert [line for line in text.splitlines() if line.startswith("Reason: ") and "no such module" in line]
@@ -182,7 +182,7 @@ def test_the_inbox_renders_what_is_pending_and_only_that() -> None:
     inbox.mark_accepted(tasks[1].task_id)
     inbox.complete_task(tasks[2].task_id)
     inbox.fail_task(tasks[3].task_id, "no")
-    assert inbox.render_pending_context() == render([tasks[0]])
+    assert inbox.render_pending_context() == render_text([tasks[0]])
     assert inbox.get_pending_tasks() == [tasks[0]], "reading is not accepting"
     inbox.mark_accepted(tasks[0].task_id)
     assert inbox.render_pending_context() == ""
@@ -207,8 +207,8 @@ mixtures = st.lists(st.tuples(st.sampled_from(PRIORITIES), st.booleans()), min_s
 @settings(deadline=None)
 @given(mixtures)
 def test_tasks_and_results_are_one_list(tasks: list[A2ATask]) -> None:
-    assert rendered(tasks, 100_000).shown == tuple(task.task_id for task in tasks)
-    _check_forms(render(tasks, 100_000), tasks)
+    assert render_tasks(tasks, 100_000).shown == tuple(task.task_id for task in tasks)
+    _check_forms(render_text(tasks, 100_000), tasks)
 
 
 @settings(deadline=None)
@@ -216,14 +216,14 @@ def test_tasks_and_results_are_one_list(tasks: list[A2ATask]) -> None:
 def test_the_order_is_urgent_first_then_oldest_first_however_they_come(tasks: list[A2ATask], random: Any) -> None:
     shuffled = list(tasks)
     random.shuffle(shuffled)
-    assert render(shuffled, 100_000) == render(tasks, 100_000)
+    assert render_text(shuffled, 100_000) == render_text(tasks, 100_000)
 
 
 @settings(deadline=None, max_examples=300)
 @given(unnullified, contexts)
 def test_no_description_and_no_context_is_read_as_ours(description: str, context: dict[str, Any]) -> None:
     tasks = [_task("an honest one", age=59), _task(description, context=context, age=1), _task("another", age=0)]
-    _check_forms(render(tasks, 1_000_000), tasks)
+    _check_forms(render_text(tasks, 1_000_000), tasks)
 
 
 @settings(deadline=None, max_examples=300)
@@ -237,7 +237,7 @@ def test_no_name_and_no_reason_is_read_as_ours(agent: str, job: str, reason: str
         ),
     )
     tasks = [honest, *(task for task in made if task)]
-    _check_forms(render(tasks, 1_000_000), tasks)
+    _check_forms(render_text(tasks, 1_000_000), tasks)
 
 
 @settings(deadline=None, max_examples=200)
@@ -264,43 +264,43 @@ def test_no_end_of_a_line_starts_a_line_of_a_strangers(end: str, name: str) -> N
     kind = {"kind": "result", "answers": NO_TASK} if name == "reason" else {}
     task = _possible(**fields, **kind)
     if task is not None:
-        _check_forms(render([task]), [task])
+        _check_forms(render_text([task]), [task])
     else:
         assert name in ("source_agent", "source_job_id"), "text is data, whatever it holds"
 
 
 def test_the_words_of_a_description_are_all_there() -> None:
     lines = ["# Title", "```sh", "make  all", "```", "> quoted", "", "  indented", "### Task of mine", "~~~", "naïve — 日本語 🎼"]
-    assert _quoted(render([_task("\n".join(lines))])) == lines
+    assert _quoted(render_text([_task("\n".join(lines))])) == lines
 
 
 @pytest.mark.parametrize("sign", ["\x1b", "\x07", "\x7f", "\x9b", *BIDI], ids=ascii)
 def test_a_name_cannot_steer_a_terminal(sign: str) -> None:
     task = _possible(source_agent=f"fo{sign}rge")
     if task is not None:
-        (origin,) = [line for line in render([task]).splitlines() if line.startswith("From: ")]
+        (origin,) = [line for line in render_text([task]).splitlines() if line.startswith("From: ")]
         assert sign not in origin
         assert origin.isprintable()
 
 
 @pytest.mark.parametrize("sign", ["\x1b", "\x07", "\x7f", "\x9b", *BIDI], ids=ascii)
 def test_a_quoted_text_cannot_either(sign: str) -> None:
-    assert sign not in render([_task(f"fo{sign}rge", context={f"ke{sign}y": [f"val{sign}ue"]})])
+    assert sign not in render_text([_task(f"fo{sign}rge", context={f"ke{sign}y": [f"val{sign}ue"]})])
 
 
 def test_all_fits_into_a_budget_of_exactly_its_size() -> None:
     tasks = [_task("x" * 300, age=9 - nth) for nth in range(3)]
-    whole = render(tasks, 1_000_000)
-    assert render(tasks, len(whole)) == whole
+    whole = render_text(tasks, 1_000_000)
+    assert render_text(tasks, len(whole)) == whole
     assert not [line for line in whole.splitlines() if MORE.match(line) or LEFT_OUT.match(line)]
-    less = render(tasks, len(whole) - 1)
+    less = render_text(tasks, len(whole) - 1)
     assert len(less) < len(whole)
     assert [line for line in less.splitlines() if MORE.match(line) or LEFT_OUT.match(line)]
 
 
 def test_a_description_that_is_cut_says_how_much_is_missing() -> None:
     description = "".join(f"{nth} " for nth in range(10_000))
-    text = render([_task(description)], 2_000)
+    text = render_text([_task(description)], 2_000)
     shown, more = _quoted(text)[0], MORE.match(text.rstrip("\n").splitlines()[-1])
     assert 1_500 <= len(text) <= 2_000, "what room there is is used"
     assert description.startswith(shown)
@@ -310,11 +310,11 @@ def test_a_description_that_is_cut_says_how_much_is_missing() -> None:
 
 def test_a_second_task_is_cut_while_two_hundred_of_its_characters_fit_and_left_out_below() -> None:
     first, second = _task("y" * 100, age=2), _task("z" * 1_000, age=1)
-    alone, both = len(render([first], 1_000_000)), len(render([first, second], 1_000_000))
+    alone, both = len(render_text([first], 1_000_000)), len(render_text([first, second], 1_000_000))
     bare = both - alone - 1_000
     seen: list[int] = []
     for budget in range(alone + 30, both + 1):
-        answer = rendered([first, second], budget)
+        answer = render_tasks([first, second], budget)
         assert len(answer.text) <= budget
         visible = answer.text.count("z")
         seen.append(visible)
@@ -333,7 +333,7 @@ def test_what_is_too_large_to_show_beside_a_description_does_not_hide_it(descrip
     notes = {"notes": ["n" * 70] * 1_000}
     large = _task(description, kind=kind, age=2, **({"context": notes} if kind == "task" else {"artifacts": notes, "answers": NO_TASK}))
     tasks = [_task("short", age=3), large] if place else [large, _task("short", age=1)]
-    answer = rendered(tasks, 10_000)
+    answer = render_tasks(tasks, 10_000)
     assert len(answer.text) <= 10_000
     assert large.task_id in answer.shown
     assert f"> {description}" in answer.text.splitlines()
@@ -367,9 +367,9 @@ carried = st.sampled_from([{}, {"x": 1}, {"x": "y" * 500}, {"x": ["\u2028" * 30]
 def test_any_budget_is_kept_with_ids_whole_and_the_rest_counted(kinds: list[tuple[str, dict[str, Any], str]], budget: int) -> None:
     tasks = [_task(text[:100_000], context=context, priority=priority, age=50 - nth) for nth, (text, context, priority) in enumerate(kinds)]
     tasks.sort(key=lambda task: (PRIORITIES.index(task.priority), task.created_at))
-    answer = rendered(tasks, budget)
+    answer = render_tasks(tasks, budget)
     _check_forms(answer.text, tasks[: len(answer.shown)])
-    assert answer.text == render(tasks, budget)
+    assert answer.text == render_text(tasks, budget)
     assert answer.shown == tuple(task.task_id for task in tasks[: len(answer.shown)])
     assert answer.shown, "the first is always shown"
     assert answer.left_out == len(tasks) - len(answer.shown)

@@ -29,7 +29,7 @@ sessions = st.lists(parts, min_size=1, max_size=3).map("/".join)
 def _refusal(text: str) -> str:
     """Why an address is refused, with a hint that says what to do."""
     with pytest.raises(InvalidInput) as caught:
-        addresses.parse(text)
+        addresses.parse_address(text)
     assert caught.value.hint
     return str(caught.value)
 
@@ -49,7 +49,7 @@ def _with(kind: str, names: tuple[str, ...], name: str, value: str) -> str:
     ],
 )
 def test_the_documents_external_addresses_have_their_parts(text: str, expected: tuple[str, ...]) -> None:
-    address = addresses.parse(text)
+    address = addresses.parse_address(text)
     assert address.kind == "external"
     assert (address.channel_type, address.channel_id, address.session_type, address.session_id, address.peer) == expected
 
@@ -63,7 +63,7 @@ def test_the_documents_external_addresses_have_their_parts(text: str, expected: 
     ],
 )
 def test_the_documents_internal_addresses_have_their_parts(text: str, expected: tuple[str, ...]) -> None:
-    address = addresses.parse(text)
+    address = addresses.parse_address(text)
     assert address.kind == "internal"
     assert (address.session_type, address.session_id, address.peer) == expected
     assert not address.channel_type
@@ -71,33 +71,33 @@ def test_the_documents_internal_addresses_have_their_parts(text: str, expected: 
 
 
 def test_self_has_no_parts() -> None:
-    address = addresses.parse("self")
+    address = addresses.parse_address("self")
     assert address.kind == "self"
     assert not any((address.channel_type, address.channel_id, address.session_type, address.session_id, address.peer))
 
 
 @given(st.tuples(parts, parts, parts, sessions, parts))
 def test_every_external_address_is_read_as_it_was_put_together(words: tuple[str, ...]) -> None:
-    address = addresses.parse(":".join(("external", *words)))
+    address = addresses.parse_address(":".join(("external", *words)))
     assert (address.channel_type, address.channel_id, address.session_type, address.session_id, address.peer) == words
 
 
 @given(st.tuples(parts, sessions, parts))
 def test_every_internal_address_is_read_as_it_was_put_together(words: tuple[str, ...]) -> None:
-    address = addresses.parse(":".join(("internal", *words)))
+    address = addresses.parse_address(":".join(("internal", *words)))
     assert (address.session_type, address.session_id, address.peer) == words
 
 
 @given(parts, parts, sessions, parts)
 def test_addresses_that_differ_are_read_differently(one: str, other: str, session: str, agent: str) -> None:
-    first, second = (addresses.parse(f"internal:{kind}:{session}:{agent}") for kind in (one, other))
+    first, second = (addresses.parse_address(f"internal:{kind}:{session}:{agent}") for kind in (one, other))
     assert (first == second) == (one == other)
 
 
 @given(nonsense)
 def test_any_text_is_read_or_refused_and_nothing_else(text: str) -> None:
     try:
-        address = addresses.parse(text)
+        address = addresses.parse_address(text)
     except InvalidInput:
         return
     named = [address.kind, address.channel_type, address.channel_id, address.session_type, address.session_id, address.peer]
@@ -120,7 +120,7 @@ def test_the_part_that_is_wrong_is_named(kind: str, names: tuple[str, ...], name
 @pytest.mark.parametrize(("kind", "names", "name"), [row for row in PARTS if row[2] != "session_id"])
 def test_a_slash_stands_in_a_session_and_nowhere_else(kind: str, names: tuple[str, ...], name: str) -> None:
     assert name in _refusal(_with(kind, names, name, "a/b"))
-    assert addresses.parse(_with(kind, names, "session_id", "a/b")).session_id == "a/b"
+    assert addresses.parse_address(_with(kind, names, "session_id", "a/b")).session_id == "a/b"
 
 
 @pytest.mark.parametrize(
@@ -149,6 +149,6 @@ def test_what_is_none_of_the_three_kinds_is_refused(text: str) -> None:
 
 def test_an_address_has_at_most_500_characters() -> None:
     longest = "internal:dm:default:" + "x" * (LONGEST - len("internal:dm:default:"))
-    assert addresses.parse(longest).peer.endswith("xx")  # type: ignore[union-attr, unused-ignore]
+    assert addresses.parse_address(longest).peer.endswith("xx")  # type: ignore[union-attr, unused-ignore]
     assert len(_refusal(longest + "x")) < 400, "a refusal does not echo pages"
     assert len(_refusal("external:" + "x" * 1_000_000)) < 400

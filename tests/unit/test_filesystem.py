@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from postroom.store.sqlite.schema import filesystem, is_network
+from postroom.store.sqlite.schema import filesystem_type, is_network_filesystem
 
 MOUNTS = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/vda rw
@@ -31,19 +31,19 @@ MOUNTS = """\
 def test_a_folder_belongs_to_the_nearest_mount_above_it(folder: str, kind: str, tmp_path: Path) -> None:
     table = tmp_path / "mountinfo"
     table.write_text(MOUNTS)
-    assert filesystem(folder, str(table)) == kind
+    assert filesystem_type(folder, str(table)) == kind
 
 
 def test_a_system_that_does_not_say_is_trusted(tmp_path: Path) -> None:
-    assert filesystem("/srv", str(tmp_path / "nothing")) == ""
-    assert not is_network("")
+    assert filesystem_type("/srv", str(tmp_path / "nothing")) == ""
+    assert not is_network_filesystem("")
 
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "ceph"])
 def test_network_file_systems_are_known(kind: str) -> None:
-    assert is_network(kind)
+    assert is_network_filesystem(kind)
 
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "tmpfs", "overlay", "apfs", "fuse.ntfs-3g"])
 def test_local_file_systems_are_not_refused(kind: str) -> None:
-    assert not is_network(kind)
+    assert not is_network_filesystem(kind)

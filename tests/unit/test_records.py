@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from postroom.core.records import Agent, Attachment, Thread
+from postroom.core.records.work import Agent, Attachment, Thread
 
 
 def agent(**changes: str) -> Agent:

@@ -6,19 +6,19 @@ from hashlib import sha1
 
 import pytest
 
-from postroom.queues.notifier import slug, task_for
+from postroom.queues.notifier import dispatch_task_id, path_slug
 
 
 def test_the_documents_own_example() -> None:
-    assert slug("/home/user/my-project/thread") == "home-user-my-project-thread"
-    assert task_for("/home/user/my-project/thread") == "dispatch-home-user-my-project-thread"
+    assert path_slug("/home/user/my-project/thread") == "home-user-my-project-thread"
+    assert dispatch_task_id("/home/user/my-project/thread") == "dispatch-home-user-my-project-thread"
 
 
 @pytest.mark.parametrize(("length", "whole"), [(1, True), (40, True), (41, False), (400, False)])
 def test_up_to_forty_characters_it_is_whole_and_beyond_it_is_cut_and_hashed(length: int, whole: bool) -> None:
     path = "/" + "x" * length
-    assert slug(path) == ("x" * length if whole else f"{'x' * 32}-{sha1(path.encode()).hexdigest()[:6]}")
+    assert path_slug(path) == ("x" * length if whole else f"{'x' * 32}-{sha1(path.encode()).hexdigest()[:6]}")
 
 
 def test_what_is_no_letter_or_digit_of_ascii_is_a_hyphen() -> None:
-    assert slug("/a b/ü_c.d") == "a-b---c-d"
+    assert path_slug("/a b/ü_c.d") == "a-b---c-d"

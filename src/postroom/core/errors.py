@@ -1,27 +1,27 @@
-"""Every refusal of the house, in one tree.
+"""Every refusal that Postroom raises, as one tree. All packages raise them. The command line and the server map them to their own codes.
 
     Refusal
-    ├── Conflict                 somebody else was first
-    │   ├── LeaseHeld            a live lease stands in the way
+    ├── Conflict                 another caller was first
+    │   ├── LeaseHeld            another agent holds a live lease
     │   ├── LeaseLost            the caller's lease was replaced
-    │   ├── DeliveryLost         the caller's delivery timed out, or was followed by another
-    │   └── Taken                the name, or the folder, is another's
-    ├── Invalid                  the request cannot be carried out as it stands
-    │   ├── InvalidInput         a value is malformed or missing
-    │   ├── InvalidState         the thread or message is not in a state that allows it
-    │   └── FilterFailed         a filter cannot be applied to the events that are there
-    ├── Denied                   the server does not do this for the caller
-    │   ├── Unauthenticated      nobody knows who asks
-    │   ├── Forbidden            it is known, and may not
-    │   ├── TooLarge             more than one request may bring
-    │   └── TooMany              more than is taken at once; later it may work
-    ├── Missing                  what was named is not there
+    │   ├── DeliveryLost         the caller's delivery timed out, or the message was delivered again
+    │   └── Taken                the name or the folder belongs to another owner
+    ├── Invalid                  the request cannot be carried out as it is
+    │   ├── InvalidInput         a value is malformed, missing or out of range
+    │   ├── InvalidState         the state of the thread or message does not allow the request
+    │   └── FilterFailed         an accepted filter fails on an event, or takes too long
+    ├── Denied                   the server refuses to do this for the caller
+    │   ├── Unauthenticated      the caller is not identified
+    │   ├── Forbidden            the caller is identified and lacks the permission
+    │   ├── TooLarge             the request exceeds the size limit
+    │   └── TooMany              a rate or concurrency limit is reached. A later attempt may succeed
+    ├── Missing                  the named object does not exist
     │   ├── NotFound
     │   └── NoStore
-    ├── StoreTrouble             the store could not do it
+    ├── StoreTrouble             the store failed
     │   ├── StoreBusy
-    │   │   └── Contended        another transaction was in the way; verbs try again by themselves
-    │   ├── StoreAway
+    │   │   └── Contended        another transaction was in conflict. Verbs retry on their own
+    │   ├── StoreUnreachable
     │   ├── StoreReadOnly
     │   ├── StoreFull
     │   ├── NotAStore
@@ -30,17 +30,18 @@
     │   └── StorageFailure
     └── Interrupted              a signal ended a wait
 
-A refusal says what happened (`str(refusal)`), what to do next (`hint`), and carries its facts. Its `code` is API.
+`str(refusal)` describes what happened. `hint` names the next step. `facts` holds the values that belong to it. `code` is part of the API
+and does not change.
 """
 
 from __future__ import annotations
 
 
 class Refusal(Exception):
-    """An error that we raise on purpose."""
+    """An error that Postroom raises on purpose, with a message, a hint and facts."""
 
     code = "refused"
-    command: str | None = None  # of a command line that could not be read whole: the part that could
+    command: str | None = None  # the name of the refused command, if the command line got that far
 
     def __init__(self, message: str, *, hint: str = "", **facts: object) -> None:
         super().__init__(message)
@@ -49,37 +50,37 @@ class Refusal(Exception):
 
 
 class Conflict(Refusal):
-    """Somebody else was first."""
+    """Another caller was first."""
 
     code = "conflict"
 
 
 class LeaseHeld(Conflict):
-    """A live lease stands in the way."""
+    """Another agent holds a live lease on the thread."""
 
     code = "lease_conflict"
 
 
 class LeaseLost(Conflict):
-    """The caller's lease was replaced by another."""
+    """The caller's lease was replaced by another lease."""
 
     code = "lease_lost"
 
 
 class DeliveryLost(Conflict):
-    """The caller's delivery of a message timed out, or was followed by another."""
+    """The caller's delivery timed out, or the message was delivered again."""
 
     code = "delivery_lost"
 
 
 class Taken(Conflict):
-    """The name, or the folder, is another's."""
+    """The name or the folder belongs to another owner."""
 
     code = "taken"
 
 
 class Invalid(Refusal):
-    """The request cannot be carried out as it stands."""
+    """The request cannot be carried out as it is."""
 
     code = "invalid"
 
@@ -91,55 +92,55 @@ class InvalidInput(Invalid):
 
 
 class InvalidState(Invalid):
-    """The thread, or the message, is not in a state that allows this."""
+    """The state of the thread or message does not allow the request."""
 
     code = "invalid_state"
 
 
 class FilterFailed(Invalid):
-    """A filter that was let in cannot be applied: it fails on an event, or takes too long."""
+    """An accepted filter fails on an event, or takes too long."""
 
     code = "filter_failed"
 
 
 class Denied(Refusal):
-    """The server does not do this for the caller."""
+    """The server refuses to do this for the caller."""
 
     code = "denied"
 
 
 class Unauthenticated(Denied):
-    """Nobody knows who asks."""
+    """The caller is not identified."""
 
     code = "unauthenticated"
 
 
 class Forbidden(Denied):
-    """Whoever asks is known, and may not."""
+    """The caller is identified and lacks the permission."""
 
     code = "forbidden"
 
 
 class TooLarge(Denied):
-    """More than one request may bring."""
+    """The request exceeds the size limit."""
 
     code = "too_large"
 
 
 class TooMany(Denied):
-    """More than is taken at once; later it may work."""
+    """A rate or concurrency limit is reached. A later attempt may succeed."""
 
     code = "too_many"
 
 
 class Missing(Refusal):
-    """What was named is not there."""
+    """The named object does not exist."""
 
     code = "missing"
 
 
 class NotFound(Missing):
-    """No such thread, message or agent."""
+    """The named thread, message, agent or other record does not exist."""
 
     code = "not_found"
 
@@ -151,31 +152,31 @@ class NoStore(Missing):
 
 
 class StoreTrouble(Refusal):
-    """The store could not do it; nothing was changed."""
+    """The store failed. Nothing was changed, unless the hint states that the outcome is unknown."""
 
     code = "storage_trouble"
 
 
 class StoreBusy(StoreTrouble):
-    """Another writer kept the store for too long."""
+    """Another writer held the store for too long."""
 
     code = "store_busy"
 
 
 class Contended(StoreBusy):
-    """Another transaction was in the way, and this one was undone."""
+    """Another transaction was in conflict, and this one was rolled back."""
 
     code = "contended"
 
 
-class StoreAway(StoreTrouble):
-    """The server cannot be reached."""
+class StoreUnreachable(StoreTrouble):
+    """The database or the server cannot be reached."""
 
     code = "store_away"
 
 
 class StoreReadOnly(StoreTrouble):
-    """The store, or its folder, cannot be written."""
+    """The store or its folder is not writable."""
 
     code = "store_read_only"
 
@@ -193,19 +194,19 @@ class NotAStore(StoreTrouble):
 
 
 class WrongVersion(StoreTrouble):
-    """The store's schema is newer or older than this program."""
+    """The schema of the store, or the other side of a connection, is newer or older than this program."""
 
     code = "wrong_version"
 
 
 class UnsafePlace(StoreTrouble):
-    """The folder is on a file system that cannot keep the promises."""
+    """The folder is on a network file system, on which a SQLite store is not safe."""
 
     code = "unsafe_place"
 
 
 class StorageFailure(StoreTrouble):
-    """The engine failed in a way that has no name of its own."""
+    """The engine failed in a way that no other refusal describes."""
 
     code = "storage_error"
 

@@ -1,4 +1,4 @@
-"""The words that the records may hold, and the one machine that threads follow."""
+"""The values that fields of work records may hold, and the allowed transitions of a thread. The room `work` and its callers use them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ PENDING, CLAIMED, IN_PROGRESS, BLOCKED = "pending", "claimed", "in_progress", "b
 DONE, FAILED, CANCELLED = "done", "failed", "cancelled"
 
 STATUSES = (PENDING, CLAIMED, IN_PROGRESS, BLOCKED, DONE, FAILED, CANCELLED)
-TERMINAL = frozenset((DONE, FAILED, CANCELLED))
-HELD = (CLAIMED, IN_PROGRESS, BLOCKED)
+TERMINAL_STATUSES = frozenset((DONE, FAILED, CANCELLED))
+HELD_STATUSES = (CLAIMED, IN_PROGRESS, BLOCKED)
 
-# From each status, where a thread may go. `claimed` is reached again when a lapsed lease is taken, `pending` by a release.
+# The statuses that may follow each status. Taking a lapsed lease leads to `claimed` again, releasing a lease to `pending`.
 _FROM_HELD = frozenset((CLAIMED, IN_PROGRESS, BLOCKED, DONE, FAILED, CANCELLED, PENDING))
-MOVES: dict[str, frozenset[str]] = {
+ALLOWED_TRANSITIONS: dict[str, frozenset[str]] = {
     PENDING: frozenset((CLAIMED, CANCELLED)),
     CLAIMED: _FROM_HELD,
     IN_PROGRESS: _FROM_HELD,
@@ -26,3 +26,7 @@ MOVES: dict[str, frozenset[str]] = {
     FAILED: frozenset(),
     CANCELLED: frozenset(),
 }
+
+# Doors: the ways by which a message comes in. The store records the door with each message.
+RELAY_DOOR = "relay"  # a person wrote the message in the name of an agent
+UNVERIFIED_DOORS = ("cli", "library", "file", "unix", RELAY_DOOR)  # no server checked the sender

@@ -1,6 +1,8 @@
-"""Verbs: what a room offers, each a function whose first argument is a store.
+"""The declaration of a verb: a function of a room whose first argument is a store.
 
-Given a store that is elsewhere, a verb is said there, and its answer or its refusal comes back: the same call, for file and server alike.
+`@verb(caller=…, mode=…)` is the only place that defines which callers may use a verb over the network and how the server runs it. The
+server derives its routing table, permission check, write path, OpenAPI operations and reference page from it. A verb that receives a
+remote store sends the call to the server, and returns its result or raises its refusal.
 """
 
 from __future__ import annotations
@@ -13,23 +15,57 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
     T = TypeVar("T")
 
-VERBS: dict[str, Callable[..., Any]] = {}  # by room and name, once their modules are loaded
+# `caller` is the name of the argument that holds the acting agent, or one of these values. They contain a space, so that none of them can
+# be the name of an argument.
+MESSAGE_SENDER = "sender of each message"  # the field `from` of `message`, or of each of `messages`
+ANY_AGENT = "any agent"  # the verb only reads, and has no argument for the caller
+PEOPLE = "people only"
+SERVER_MACHINE = "server machine only"  # the verb uses files or tokens of the server's machine, and is refused over the network
+
+# `mode` is how the server runs a verb.
+READ = "read"  # writes nothing
+WRITE = "write"  # one transaction, after overdue transitions were applied. Shares a commit with other writes
+STEPS = "steps"  # several transactions, or reads files. Runs in its own thread
+WAIT = "wait"  # blocks until something happens, up to `timeout_seconds`
+MODES = (READ, WRITE, STEPS, WAIT)
 
 
-def verb(function: Callable[P, T]) -> Callable[P, T]:
-    """Make a function a verb of its room."""
-    name = f"{function.__module__.split('.')[1]}.{function.__name__}"
-    inner: Any = function
-    while hasattr(inner, "__wrapped__"):
-        inner = inner.__wrapped__
-    names = inner.__code__.co_varnames[1 : inner.__code__.co_argcount]
+class Verb:
+    """One declared verb. `function` runs it on a local store. The signature of `function` gives the arguments and the result."""
 
-    def said(store: Any, *args: Any, **named: Any) -> Any:
-        if store.elsewhere:
-            return store.say(name, args[len(names) :], {**dict(zip(names, args)), **named})
-        return function(store, *args, **named)
+    __slots__ = ("caller", "function", "mode", "name")
 
-    said.__name__, said.__doc__, said.__module__ = function.__name__, function.__doc__, function.__module__
-    said.__wrapped__ = function  # type: ignore[attr-defined]
-    VERBS[name] = said
-    return said  # type: ignore[return-value]
+    def __init__(self, name: str, function: Callable[..., Any], caller: str, mode: str) -> None:
+        self.name = name
+        self.function = function
+        self.caller = caller
+        self.mode = mode
+
+
+VERBS: dict[str, Verb] = {}  # the verbs of all loaded modules, by `room.name`
+
+
+def verb(*, caller: str, mode: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator that declares a function as a verb of its room. Both arguments are required, so nothing is allowed by default."""
+
+    def declare_verb(function: Callable[P, T]) -> Callable[P, T]:
+        name = f"{function.__module__.split('.')[1]}.{function.__name__}"
+        undecorated: Any = function
+        while hasattr(undecorated, "__wrapped__"):
+            undecorated = undecorated.__wrapped__
+        code = undecorated.__code__
+        positional = code.co_varnames[1 : code.co_argcount]  # without the store
+
+        def call_verb(store: Any, *args: Any, **named: Any) -> Any:
+            if store.is_remote:
+                return store.call(name, args[len(positional) :], {**dict(zip(positional, args)), **named})
+            return function(store, *args, **named)
+
+        call_verb.__name__ = function.__name__
+        call_verb.__doc__ = function.__doc__
+        call_verb.__module__ = function.__module__
+        call_verb.__wrapped__ = function  # type: ignore[attr-defined]
+        VERBS[name] = Verb(name, function, caller, mode)
+        return call_verb  # type: ignore[return-value]
+
+    return declare_verb

@@ -1,10 +1,11 @@
-"""The room of mailboxes: every verb of the `mailbox` command, importable.
+"""Mailboxes: queues of messages that are acked, retried or dead-lettered. These are the verbs of the `mailbox` command.
 
     from postroom import mail
     mail.enqueue(store, {"from": "lead", "to": "analyst", "payload": "analyze the auth module"})
     delivery = mail.dequeue(store, "analyst")
 
-Names are loaded when first used, so that a command pays only for its own.
+The command line, the server and `postroom.people` call it. It must not know about them, nor about SQL dialects.
+A name is imported when it is first used, so that a command loads only the modules that it needs.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     from postroom.mail.mailbox import enqueue_all as enqueue_all
     from postroom.mail.mailbox import extend as extend
     from postroom.mail.mailbox import nack as nack
+    from postroom.mail.reading import delivery_state as delivery_state
     from postroom.mail.reading import peek as peek
     from postroom.mail.reading import sessions as sessions
     from postroom.mail.reading import show as show
-    from postroom.mail.reading import standing as standing
     from postroom.mail.settings import aliases as aliases
     from postroom.mail.settings import find_alias as find_alias
     from postroom.mail.settings import policy as policy
@@ -33,13 +34,13 @@ if TYPE_CHECKING:
     from postroom.mail.settings import set_policy as set_policy
     from postroom.mail.sweeping import purge as purge
     from postroom.mail.sweeping import sweep as sweep
-    from postroom.mail.waiting import outlook as outlook
+    from postroom.mail.waiting import next_available as next_available
     from postroom.mail.waiting import wait as wait
 
-_WHERE = {
+_MODULE_OF_VERB = {
     "find_alias": "settings",
-    "standing": "reading",
-    "outlook": "waiting",
+    "delivery_state": "reading",
+    "next_available": "waiting",
     "peek_dead_letter": "dead_letters",
     "purge_dead_letter": "dead_letters",
     "retry_dead_letter": "dead_letters",
@@ -62,13 +63,13 @@ _WHERE = {
     "sweep": "sweeping",
     "wait": "waiting",
 }
-__all__ = sorted(_WHERE)  # noqa: PLE0605
+__all__ = sorted(_MODULE_OF_VERB)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> object:
-    if name not in _WHERE:
+    if name not in _MODULE_OF_VERB:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    verb = globals()[name] = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+    verb = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF_VERB[name]}"), name)
     return verb

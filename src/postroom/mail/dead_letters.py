@@ -1,112 +1,112 @@
-"""Dead letters: what nobody could take is kept until somebody looks, and tries it again or throws it away."""
+"""Dead letters: messages whose retries are exhausted. They are kept until a person retries or purges them."""
 
 from __future__ import annotations
 
 from postroom.core import checks, clock
 from postroom.core.errors import TooLarge
-from postroom.core.letters import DEAD_LETTER, PENDING, PURGED, DeadLetterEntry, Parcel
-from postroom.core.verbs import verb
-from postroom.mail import boxes, mailbox, sweeping
-from postroom.mail.boxes import PARCEL_FIELDS
+from postroom.core.records.mail import DEAD_LETTER, PENDING, PURGED, DeadLetterEntry
+from postroom.core.verbs import PEOPLE, STEPS, verb
+from postroom.mail import mailbox, sweeping, transitions
 from postroom.mail.drafts import Draft
-from postroom.store.attempts import retried
+from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from postroom.mail.boxes import Box
-    from postroom.store.port import Row, Store, Transaction
+    from postroom.core.records.mail import DeliveryContents, DeliveryRow, StoredMessage
+    from postroom.mail.transitions import LockedMailbox
+    from postroom.store.interface import Store, Transaction
 
-    Act = Callable[[Transaction, Box, Parcel, str, str], None]
+    LetterAction = Callable[[Transaction, LockedMailbox, DeliveryRow, DeliveryContents], None]
 
-_NO_END = 2**62
-_BATCH = 100  # they come with their payloads
-MOST_SHOWN = 64 * 1024 * 1024  # characters of payloads
+_AFTER_ALL_DELIVERIES = 2**62
+_LETTERS_PER_BATCH = 100  # a small batch: each is read with its payload of up to 10 MiB
+MAX_PEEK_CHARS = 64 * 1024 * 1024  # of payloads
 
 
-@verb
+@verb(caller="session", mode=STEPS)
 def peek_dead_letter(store: Store, session: str, *, limit: int = 100) -> tuple[DeadLetterEntry, ...]:
-    """The dead letters of a mailbox, the oldest first."""
+    """List the dead letters of a mailbox, the oldest first. Refuses with `TooLarge` more than `MAX_PEEK_CHARS` of payloads."""
     checks.name("session", session)
     checks.limit("limit", limit)
-    sweeping.fresh(store, session)
+    sweeping.bring_mailbox_up_to_date(store, session)
     with store.read() as tx:
-        sizes = [size for (size,) in tx.all(tx.sql.deliveries_dead_sizes, session=session, limit=limit)]
-        if len(sizes) > 1 and sum(sizes) > MOST_SHOWN:
+        sizes = tx.fetch_all(tx.sql.deliveries_dead_sizes, session=session, limit=limit)
+        if len(sizes) > 1 and sum(sizes) > MAX_PEEK_CHARS:
             hint = "Ask for fewer of them with a limit."
             raise TooLarge(f"{len(sizes)} dead letters hold {sum(sizes) >> 20} MiB", hint=hint, field="limit")
-        rows = tx.all(tx.sql.deliveries_dead, session=session, upto=_NO_END, limit=limit)
-    return tuple(_entry(row) for row in rows)
+        dead = tx.fetch_all(tx.sql.deliveries_dead, session=session, upto=_AFTER_ALL_DELIVERIES, limit=limit)
+    return tuple(_to_entry(stored) for stored in dead)
 
 
-def _entry(row: Row) -> DeadLetterEntry:
-    parcel = Parcel(*row[:PARCEL_FIELDS])
-    message = mailbox.message_of(parcel, *row[PARCEL_FIELDS:])
-    return DeadLetterEntry(message, parcel.reason, (parcel.ended_at or 0) // clock.SECOND, parcel.attempt)
+def _to_entry(stored: StoredMessage) -> DeadLetterEntry:
+    row = stored.delivery
+    message = mailbox.build_message(row, stored.contents)
+    return DeadLetterEntry(message, row.reason, (row.ended_at or 0) // clock.MICROSECONDS_PER_SECOND, row.attempt)
 
 
-@verb
+@verb(caller=PEOPLE, mode=STEPS)
 def purge_dead_letter(store: Store, session: str, *, msg_id: str | None = None) -> int:
-    """Throw away the dead letters of a mailbox, or one of them; how many. Their ids stay known."""
-    return _each(store, session, msg_id, _throw_away)
+    """Delete the dead letters of a mailbox, or one of them, and return how many. Their ids cannot be enqueued again."""
+    return _apply_to_dead_letters(store, session, msg_id, _purge_letter)
 
 
-@verb
+@verb(caller=PEOPLE, mode=STEPS)
 def retry_dead_letter(store: Store, session: str, *, msg_id: str | None = None) -> int:
-    """Try the dead letters of a mailbox again, or one of them; how many. Each joins the tail of its pair, as if new."""
-    return _each(store, session, msg_id, _requeue)
+    """Requeue the dead letters of a mailbox, or one of them, and return how many. Each goes behind its sender's other messages."""
+    return _apply_to_dead_letters(store, session, msg_id, _requeue_letter)
 
 
-def _throw_away(tx: Transaction, box: Box, parcel: Parcel, extra_json: str, payload: str) -> None:
-    sweeping.remove(tx, box, parcel, PURGED)
-    boxes.tell(tx, parcel.replace(state=PURGED), "purged")
+def _purge_letter(tx: Transaction, locked: LockedMailbox, row: DeliveryRow, contents: DeliveryContents) -> None:
+    sweeping.delete_message(tx, locked, row, PURGED)
+    transitions.append_step_event(tx, row.replace(state=PURGED), "purged")
 
 
-def _requeue(tx: Transaction, box: Box, parcel: Parcel, extra_json: str, payload: str) -> None:
-    tx.run(tx.sql.delivery_delete, delivery_id=parcel.delivery_id)
-    box.count(DEAD_LETTER, None)
-    draft = Draft(parcel.msg_id, parcel.sender, parcel.session, payload, parcel.created_at, extra_json)
-    mailbox.store_draft(tx, box, draft, parcel.msg_id)
-    boxes.tell(tx, parcel.replace(state=PENDING, attempt=0), "requeued")
+def _requeue_letter(tx: Transaction, locked: LockedMailbox, row: DeliveryRow, contents: DeliveryContents) -> None:
+    tx.execute(tx.sql.delivery_delete, delivery_id=row.delivery_id)
+    locked.count_move(DEAD_LETTER, None)
+    draft = Draft(row.msg_id, row.sender, row.session, contents.payload, row.created_at, contents.extra_json)
+    mailbox.store_draft(tx, locked, draft, row.msg_id)
+    transitions.append_step_event(tx, row.replace(state=PENDING, attempt=0), "requeued")
 
 
-def _each(store: Store, session: str, msg_id: str | None, act: Act) -> int:
+def _apply_to_dead_letters(store: Store, session: str, msg_id: str | None, action: LetterAction) -> int:
+    """Apply an action to one dead letter, or to all of a mailbox in several transactions. Returns how many."""
     checks.name("session", session)
     if msg_id is not None:
-        _one(store, session, msg_id, act)
+        _apply_to_one(store, session, msg_id, action)
         return 1
-    sweeping.fresh(store, session)
+    sweeping.bring_mailbox_up_to_date(store, session)
     with store.read() as tx:
-        row = tx.one(tx.sql.delivery_latest)
-        upto = row[0] if row else 0  # what is retried now and dies again is not retried for ever
-    done = 0
+        upto = tx.fetch_one(tx.sql.delivery_latest) or 0  # a letter that dies again during the loop has a higher id
+    total = 0
     while True:
-        handled = _some(store, session, upto, act)
-        done += handled
-        if handled < _BATCH:
-            return done
+        handled = _apply_to_batch(store, session, upto, action)
+        total += handled
+        if handled < _LETTERS_PER_BATCH:
+            return total
 
 
-@retried
-def _one(store: Store, session: str, msg_id: str, act: Act) -> None:
+@retry_on_contention
+def _apply_to_one(store: Store, session: str, msg_id: str, action: LetterAction) -> None:
     with store.write() as tx:
-        box, parcel = mailbox.found(tx, session, msg_id)
-        contents = tx.one(tx.sql.delivery_contents, delivery_id=parcel.delivery_id)
-        if contents is None or parcel.state != DEAD_LETTER:
-            raise mailbox.not_allowed(msg_id, parcel.state, "Only a dead letter can be retried or purged by its id.")
-        act(tx, box, parcel, *contents)
-        box.close()
+        locked, row = mailbox.lock_message(tx, session, msg_id)
+        contents = tx.fetch_one(tx.sql.delivery_contents, delivery_id=row.delivery_id)
+        if contents is None or row.state != DEAD_LETTER:
+            raise mailbox.wrong_state_error(msg_id, row.state, "Only a dead letter can be retried or purged by its id.")
+        action(tx, locked, row, contents)
+        locked.write_back()
 
 
-@retried
-def _some(store: Store, session: str, upto: int, act: Act) -> int:
+@retry_on_contention
+def _apply_to_batch(store: Store, session: str, upto: int, action: LetterAction) -> int:
     with store.write() as tx:
-        box = boxes.locked(tx, session)
-        if box is None:
+        locked = transitions.lock_mailbox(tx, session)
+        if locked is None:
             return 0
-        rows = tx.all(tx.sql.deliveries_dead, session=session, upto=upto, limit=_BATCH)
-        for row in rows:
-            act(tx, box, Parcel(*row[:PARCEL_FIELDS]), *row[PARCEL_FIELDS:])
-        box.close()
-        return len(rows)
+        dead = tx.fetch_all(tx.sql.deliveries_dead, session=session, upto=upto, limit=_LETTERS_PER_BATCH)
+        for stored in dead:
+            action(tx, locked, stored.delivery, stored.contents)
+        locked.write_back()
+        return len(dead)

@@ -1,7 +1,7 @@
-"""The delivery engine: any command line, run for one message after another, of many mailboxes side by side.
+"""The delivery engine of `mailbox deliver`: runs a command for each message of several mailboxes in parallel.
 
-Exit 0 acks, anything else nacks. It wakes when a message comes or a retry falls due. If it is killed, its commands die with it, and
-what was in flight comes again when its time is over.
+Exit status 0 acks the message, any other nacks it. The engine wakes when a message arrives or a retry is due. If it is killed,
+its commands are killed with it, and its messages are delivered again after the in-flight timeout.
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ import os
 from signal import SIGKILL, SIGTERM
 from time import monotonic
 
-from postroom.children import Child, Wake
 from postroom.core import checks
-from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound, StoreAway, StoreBusy, TooMany
-from postroom.core.letters import ACKED, DEAD_LETTER, EXPIRED, IN_FLIGHT, NACKED
+from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound, StoreBusy, StoreUnreachable, TooMany
 from postroom.core.records import Record
-from postroom.mail import boxes, mailbox
-from postroom.mail.reading import standing
+from postroom.core.records.mail import ACKED, DEAD_LETTER, EXPIRED, IN_FLIGHT, NACKED
+from postroom.mail import mailbox, transitions
+from postroom.mail.reading import delivery_state
 from postroom.mail.settings import policy
-from postroom.mail.waiting import outlook
-from postroom.store.waking import LOOK_WHEN_AWAY
+from postroom.mail.waiting import next_available
+from postroom.processes.child_process import ChildProcess, WakePipe
+from postroom.store.wait_loop import RETRY_WHEN_UNREACHABLE_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from postroom.core.letters import Delivery, MailMessage
-    from postroom.store.port import Store
+    from postroom.core.records.mail import Delivery, MailMessage
+    from postroom.store.interface import Store
 
-    Tell = Callable[[str, MailMessage, str], None]
+    ReportStep = Callable[[str, MailMessage, str], None]
 
-TAIL = 2000  # characters of what a command said, as the reason of a nack
+MAX_REASON_CHARS = 2000  # the end of a command's output, recorded as the reason of a nack
 
 
-class Delivered(Record):
-    """What a delivery engine did."""
+class DeliverTotals(Record):
+    """The number of messages that a delivery engine acked, nacked or lost to another receiver."""
 
     acked: int
     nacked: int
@@ -42,10 +42,13 @@ class Delivered(Record):
 
 
 class Deliverer:
-    """Hands the messages of some mailboxes to a command, one at a time of each."""
+    """Passes the messages of some mailboxes to a command, one at a time per mailbox.
+
+    `report_step` is called with each step: its name, the message, and a detail.
+    """
 
     def __init__(
-        self, store: Store, sessions: Iterable[str], *, command: str, receiver: str | None = None, tell: Tell | None = None
+        self, store: Store, sessions: Iterable[str], *, command: str, receiver: str | None = None, report_step: ReportStep | None = None
     ) -> None:
         self._store = store
         self._sessions = tuple(dict.fromkeys(checks.name("session", session) for session in sessions))
@@ -55,59 +58,66 @@ class Deliverer:
             raise InvalidInput("command is empty", field="command", hint="For example: --command './handle.sh'")
         self._command = command
         self._receiver = receiver if receiver is None else checks.name("receiver", receiver)
-        self._tell = tell or (lambda what, message, says: None)
-        self._running: dict[str, _Run] = {}
+        self._report_step = report_step or (lambda step, message, detail: None)
+        self._running: dict[str, _MessageCommand] = {}
         self._counts = {"acked": 0, "nacked": 0, "lost": 0}
-        self._wake = Wake()
-        self._stops = 0
+        self._wake = WakePipe()
+        self._stop_requests = 0
 
     def stop(self) -> None:
-        """Take nothing more, and end when what is in hand is finished. Said again, commands are ended. Safe in a signal handler."""
-        self._stops += 1
-        self._wake.ring()
+        """Make `run` take no more messages and return when its commands have exited. A second call terminates the commands.
 
-    def run(self, *, once: bool = False, until_empty: bool = False) -> Delivered:
-        """Deliver until told to stop; with `until_empty`, until nothing is pending; with `once`, one message of each mailbox."""
+        Safe to call from a signal handler.
+        """
+        self._stop_requests += 1
+        self._wake.notify()
+
+    def run(self, *, once: bool = False, until_empty: bool = False) -> DeliverTotals:
+        """Deliver messages until `stop` is called, and return the totals.
+
+        With `until_empty`, return when no message is pending. With `once`, deliver at most one message of each mailbox. If the
+        store is unreachable or busy, try again after a pause, or raise the error if one of the two is set.
+        """
         bounded = once or until_empty
-        open_to = set(self._sessions)
-        with self._store.watch(*map(boxes.of_mailbox, self._sessions)) as bell:
+        open_sessions = set(self._sessions)
+        with self._store.watch(*map(transitions.mailbox_topic, self._sessions)) as watch:
             while True:
                 try:
-                    self._reap()
-                    self._keep()
-                    taken = set() if self._stops else self._take(open_to)
+                    self._reap_finished()
+                    self._extend_deliveries()
+                    taken = set() if self._stop_requests else self._take_messages(open_sessions)
                     if once:
-                        open_to.clear()
-                    if not self._running and (self._stops or (bounded and not taken)):
+                        open_sessions.clear()
+                    if not self._running and (self._stop_requests or (bounded and not taken)):
                         break
-                    due = self._due(open_to)
-                except (StoreAway, StoreBusy, TooMany):  # what could not be written down is, when the store is back
+                    due = self._seconds_until_due(open_sessions)
+                except (StoreUnreachable, StoreBusy, TooMany):  # finished commands stay in the list and are settled later
                     if bounded:
                         raise
-                    due = LOOK_WHEN_AWAY
-                bell.wait(due, self._wake.woken)
+                    due = RETRY_WHEN_UNREACHABLE_SECONDS
+                watch.wait(due, self._wake.read_fd)
                 self._wake.drain()
         self._wake.close()
-        return Delivered(self._counts["acked"], self._counts["nacked"], self._counts["lost"])
+        return DeliverTotals(self._counts["acked"], self._counts["nacked"], self._counts["lost"])
 
-    def _take(self, open_to: set[str]) -> set[str]:
-        """Start a command for each mailbox that has a message and no command at work; for which ones."""
+    def _take_messages(self, open_sessions: set[str]) -> set[str]:
+        """Start a command for each mailbox with a message and without a running command. Returns these mailboxes."""
         taken = set()
         for session in self._sessions:
-            if session in open_to and session not in self._running and outlook(self._store, session)[0]:
-                # Asked before the message is taken: once its command runs, nothing may come between it and our list.
+            if session in open_sessions and session not in self._running and next_available(self._store, session)[0]:
+                # Read the policy before the dequeue: an error after it would leave a message in flight without a command.
                 seconds = policy(self._store, session).inflight_timeout_secs
                 delivery = mailbox.dequeue(self._store, session, receiver=self._receiver)
                 if delivery is not None:
-                    self._start(session, delivery, seconds)
+                    self._start_command(session, delivery, seconds)
                     taken.add(session)
         return taken
 
-    def _start(self, session: str, delivery: Delivery, seconds: float) -> None:
+    def _start_command(self, session: str, delivery: Delivery, seconds: float) -> None:
         message = delivery.message
         environment = {
             **os.environ,
-            "INBOX_DB": self._store.place,
+            "INBOX_DB": self._store.location,
             "MAILBOX_SESSION": session,
             "MAILBOX_MSG_ID": message.msg_id,
             "MAILBOX_FROM": message.sender,
@@ -116,52 +126,55 @@ class Deliverer:
             "MAILBOX_ATTEMPT": str(message.attempt),
             "MAILBOX_DELIVERY_TOKEN": delivery.delivery_token,
         }
-        self._tell("took", message, f"from {message.sender}, attempt {message.attempt}")
-        child = Child(self._command, environment, message.payload, self._wake)
-        self._running[session] = _Run(delivery, child, seconds)
+        self._report_step("took", message, f"from {message.sender}, attempt {message.attempt}")
+        child = ChildProcess(self._command, environment, message.payload, self._wake)
+        self._running[session] = _MessageCommand(delivery, child, seconds)
 
-    def _reap(self) -> None:
+    def _reap_finished(self) -> None:
         for session, run in list(self._running.items()):
-            if run.child.over:
-                self._conclude(session, run)
+            if run.child.has_ended:
+                self._settle_message(session, run)
                 del self._running[session]
                 run.child.close()
 
-    def _conclude(self, session: str, run: _Run) -> None:
-        """Ack or nack a message by how its command ended, unless the command, or somebody else, has decided."""
+    def _settle_message(self, session: str, run: _MessageCommand) -> None:
+        """Ack or nack a message by the exit status of its command, unless the command or another receiver has done so."""
         message, token = run.delivery.message, run.delivery.delivery_token
         try:
             if run.child.status == 0:
                 mailbox.ack(self._store, session, message.msg_id, delivery_token=token)
-                self._count("acked", message, "")
+                self._count_outcome("acked", message, "")
             else:
-                nacked = mailbox.nack(self._store, session, message.msg_id, run.reason(), delivery_token=token)
-                self._count("acked" if nacked.state == ACKED else "nacked", message, run.reason() if nacked.changed else "by its command")
+                nacked = mailbox.nack(self._store, session, message.msg_id, run.nack_reason(), delivery_token=token)
+                self._count_outcome(
+                    "acked" if nacked.state == ACKED else "nacked", message, run.nack_reason() if nacked.changed else "by its command"
+                )
         except InvalidState as refusal:
             by_command = refusal.facts.get("state") in (NACKED, DEAD_LETTER)
-            self._count("nacked" if by_command else "lost", message, "by its command" if by_command else str(refusal))
+            self._count_outcome("nacked" if by_command else "lost", message, "by its command" if by_command else str(refusal))
         except (Conflict, NotFound) as refusal:
-            self._count("lost", message, str(refusal))
+            self._count_outcome("lost", message, str(refusal))
 
-    def _count(self, what: str, message: MailMessage, says: str) -> None:
-        self._counts[what] += 1
-        self._tell(what, message, says)
+    def _count_outcome(self, outcome: str, message: MailMessage, detail: str) -> None:
+        self._counts[outcome] += 1
+        self._report_step(outcome, message, detail)
 
-    def _keep(self) -> None:
-        """Extend what is due, and end the commands whose delivery is over."""
+    def _extend_deliveries(self) -> None:
+        """Extend the deliveries that are due. Stop the commands whose delivery is lost, or all after a second `stop`."""
         for session, run in self._running.items():
             if run.child.kill_at is not None:
                 if monotonic() >= run.child.kill_at:
-                    run.child.end(SIGKILL)
-            elif self._stops > 1:
-                run.child.end(SIGTERM)
+                    run.child.send_signal(SIGKILL)
+            elif self._stop_requests > 1:
+                run.child.send_signal(SIGTERM)
             elif not self._still_ours(session, run):
-                self._tell("lost", run.delivery.message, "its delivery is over; its command is stopped")
-                run.child.end(SIGTERM)
+                self._report_step("lost", run.delivery.message, "its delivery is over; its command is stopped")
+                run.child.send_signal(SIGTERM)
 
-    def _still_ours(self, session: str, run: _Run) -> bool:
+    def _still_ours(self, session: str, run: _MessageCommand) -> bool:
+        """Return whether the command's delivery is the current one. Extends it if that is due."""
         msg_id, token = run.delivery.message.msg_id, run.delivery.delivery_token
-        state = standing(self._store, session, msg_id, delivery_token=token)
+        state = delivery_state(self._store, session, msg_id, delivery_token=token)
         if state is None or state == EXPIRED:
             return False
         if state == IN_FLIGHT and monotonic() >= run.extend_at:
@@ -169,34 +182,37 @@ class Deliverer:
                 mailbox.extend(self._store, session, msg_id, delivery_token=token)
             except (Conflict, InvalidState, NotFound):
                 return False
-            run.extended()
+            run.schedule_extension()
         return True
 
-    def _due(self, open_to: set[str]) -> float | None:
-        """Seconds until something must be done, unless the bell rings first."""
-        if any(run.child.over for run in self._running.values()):
+    def _seconds_until_due(self, open_sessions: set[str]) -> float | None:
+        """Return the seconds until a delivery must be extended, a command must be killed, or a retry is due."""
+        if any(run.child.has_ended for run in self._running.values()):
             return 0
         moments = [run.extend_at if run.child.kill_at is None else run.child.kill_at for run in self._running.values()]
         waits: list[float | None] = [max(moment - monotonic(), 0) for moment in moments]
-        if not self._stops:
-            waits += [outlook(self._store, session)[1] for session in open_to if session not in self._running]
+        if not self._stop_requests:
+            waits += [next_available(self._store, session)[1] for session in open_sessions if session not in self._running]
         return min((wait for wait in waits if wait is not None), default=None)
 
 
-class _Run:
-    """One command at work on one message, and when to extend its time."""
+class _MessageCommand:
+    """A command that runs for one message, and the time (monotonic seconds) to extend its delivery.
 
-    def __init__(self, delivery: Delivery, child: Child, seconds: float) -> None:
+    `seconds` is the in-flight timeout. The delivery is extended after a third of it.
+    """
+
+    def __init__(self, delivery: Delivery, child: ChildProcess, seconds: float) -> None:
         self.delivery = delivery
         self.child = child
         self._seconds = seconds
-        self.extended()
+        self.schedule_extension()
 
-    def extended(self) -> None:
+    def schedule_extension(self) -> None:
         self.extend_at = monotonic() + self._seconds / 3
 
-    def reason(self) -> str:
+    def nack_reason(self) -> str:
         status = self.child.status
-        how = f"signal {-status}" if status < 0 else f"exit {status}"
-        said = self.child.errors() or self.child.output()
-        return f"{how}: {said[-TAIL:]}" if said else how
+        exit_text = f"signal {-status}" if status < 0 else f"exit {status}"
+        output = self.child.read_errors() or self.child.read_output()
+        return f"{exit_text}: {output[-MAX_REASON_CHARS:]}" if output else exit_text

@@ -1,4 +1,4 @@
-"""The mailbox: a message comes in, is handed to one receiver at a time, and is acknowledged, or comes again."""
+"""The mailbox verbs: enqueue a message, deliver it to one receiver at a time, and ack, nack or extend the delivery."""
 
 from __future__ import annotations
 
@@ -6,96 +6,114 @@ import os
 
 from postroom.core import checks, clock
 from postroom.core.errors import DeliveryLost, InvalidInput, InvalidState, NotFound
-from postroom.core.letters import ACKED, DEAD_LETTER, IN_FLIGHT, Acked, Delivery, EnqueueAck, Extended, MailMessage, Nacked, Parcel
-from postroom.core.verbs import verb
-from postroom.core.words import quoted
-from postroom.mail import boxes, drafts
-from postroom.mail.boxes import PARCEL_FIELDS, Box
-from postroom.store.attempts import retried
+from postroom.core.records.mail import (
+    ACKED,
+    DEAD_LETTER,
+    IN_FLIGHT,
+    AckResult,
+    Delivery,
+    DeliveryRow,
+    EnqueueAck,
+    ExtendResult,
+    MailMessage,
+    NackResult,
+)
+from postroom.core.text import shell_quote
+from postroom.core.verbs import MESSAGE_SENDER, WRITE, verb
+from postroom.mail import drafts, transitions
+from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from postroom.store.port import Store, Transaction
+    from postroom.core.records.mail import DeliveryContents
+    from postroom.mail.transitions import LockedMailbox
+    from postroom.store.interface import Store, Transaction
 
 
-@verb
-@retried
+@verb(caller=MESSAGE_SENDER, mode=WRITE)
+@retry_on_contention
 def enqueue(store: Store, message: Mapping[str, Any]) -> EnqueueAck:
     """Store a message for its receiver.
 
-    Fields in snake_case or camelCase; unknown ones are kept. An id that was ever seen, by any mailbox, whatever became of it, is
-    not stored again: `queued` is false then. Without an id, it gets `{from}:{nanoseconds}`.
+    Fields are in snake_case or camelCase. Unknown fields are kept. An id that any mailbox has ever stored is not stored again,
+    even after the message was acked or purged: then `queued` is false. A message without an id gets `{from}:{nanoseconds}`.
+    Refuses with `InvalidInput` and the name of the field.
     """
-    draft = drafts.read(message)
+    draft = drafts.parse_message(message)
     with store.write() as tx:
-        return put_all(tx, [draft])[0]
+        return store_drafts(tx, [draft])[0]
 
 
-@verb
+@verb(caller=MESSAGE_SENDER, mode=WRITE)
 def enqueue_all(store: Store, messages: Iterable[Mapping[str, Any]]) -> tuple[EnqueueAck, ...]:
-    """Store many messages in one transaction: all of them, or none if one is refused."""
-    # Read once, outside of what is tried again: an iterator has nothing left the second time.
-    return _store_all(store, [_numbered(number, message) for number, message in enumerate(messages, 1)])
+    """Store messages in one transaction: all of them, or none if one is refused."""
+    # Parse outside of the retried function: an iterator is empty on the second attempt.
+    return _store_all(store, [_parse_numbered(number, message) for number, message in enumerate(messages, 1)])
 
 
-@retried
-def _store_all(store: Store, read: list[drafts.Draft]) -> tuple[EnqueueAck, ...]:
+@retry_on_contention
+def _store_all(store: Store, parsed: list[drafts.Draft]) -> tuple[EnqueueAck, ...]:
     with store.write() as tx:
-        return tuple(put_all(tx, read))
+        return tuple(store_drafts(tx, parsed))
 
 
-def _numbered(number: int, message: Mapping[str, Any]) -> drafts.Draft:
+def _parse_numbered(number: int, message: Mapping[str, Any]) -> drafts.Draft:
+    """Parse one message of several. A refusal names its number, from 1 on."""
     try:
-        return drafts.read(message)
+        return drafts.parse_message(message)
     except InvalidInput as refusal:
         raise InvalidInput(f"message {number}: {refusal}", hint=refusal.hint, number=number, **refusal.facts) from None
 
 
-def put_all(tx: Transaction, read: list[drafts.Draft]) -> list[EnqueueAck]:
-    """Store drafts in this transaction. Each mailbox is opened once and closed once, however many messages it gets."""
-    opened: dict[str, Box | None] = {}
-    acks, steps = [], []
-    instant = tx.now() * 1000
-    for draft in read:
-        alias = tx.one(tx.sql.alias_find, name=draft.to)
-        session = alias[0] if alias else draft.to
+def store_drafts(tx: Transaction, parsed: list[drafts.Draft]) -> list[EnqueueAck]:
+    """Store drafts in this transaction. Each mailbox is locked once and written back once."""
+    opened: dict[str, LockedMailbox | None] = {}
+    acks = []
+    steps = []
+    nanosecond = tx.now() * 1000
+    for draft in parsed:
+        aliased_session = tx.fetch_one(tx.sql.alias_find, name=draft.to)
+        session = aliased_session or draft.to
         if session not in opened:
-            box = opened[session] = boxes.locked(tx, session)
-            if box is not None:
-                boxes.carry_out(tx, box)
-        box = opened[session]
-        if draft.msg_id is not None and _known(tx, draft.msg_id):
-            acks.append(EnqueueAck(draft.msg_id, False, box.counts["pending"] if box else 0))
+            locked = opened[session] = transitions.lock_mailbox(tx, session)
+            if locked is not None:
+                transitions.apply_overdue_moves(tx, locked)
+        locked = opened[session]
+        if draft.msg_id is not None and _is_id_used(tx, draft.msg_id):
+            acks.append(EnqueueAck(draft.msg_id, False, locked.counts["pending"] if locked else 0))
             continue
-        if box is None:
-            box = opened[session] = boxes.opened(tx, session)
+        if locked is None:
+            locked = opened[session] = transitions.open_mailbox(tx, session)
         msg_id = draft.msg_id
         if msg_id is None:
-            instant = _free_nanosecond(tx, draft.sender, instant)
-            msg_id = f"{draft.sender}:{instant}"
-        store_draft(tx, box, draft, msg_id)
-        acks.append(EnqueueAck(msg_id, True, box.counts["pending"]))
+            nanosecond = _free_nanosecond(tx, draft.sender, nanosecond)
+            msg_id = f"{draft.sender}:{nanosecond}"
+        store_draft(tx, locked, draft, msg_id)
+        acks.append(EnqueueAck(msg_id, True, locked.counts["pending"]))
         payload = {"session": session, "from": draft.sender, "state": "pending", "attempt": 0}
-        steps.append((draft.sender, msg_id, {**payload, "alias": draft.to} if alias else payload))
-    for box in filter(None, opened.values()):
-        box.close()
+        steps.append((draft.sender, msg_id, {**payload, "alias": draft.to} if aliased_session else payload))
+    for locked in filter(None, opened.values()):
+        locked.write_back()
     for sender, msg_id, payload in steps:
-        boxes.announce(tx, str(payload["session"]), "stored", source=sender, msg_id=msg_id, payload=payload)
+        transitions.append_mail_event(tx, str(payload["session"]), "stored", source=sender, msg_id=msg_id, payload=payload)
     return acks
 
 
-def store_draft(tx: Transaction, box: Box, draft: drafts.Draft, msg_id: str) -> None:
-    """Put a message at the tail of its pair. A sender's clock that is ahead does not put it behind what came later."""
-    now = tx.now() // clock.SECOND
+def store_draft(tx: Transaction, locked: LockedMailbox, draft: drafts.Draft, msg_id: str) -> None:
+    """Insert a message behind the other messages of its sender.
+
+    The rank is at most the current time, so that a sender whose clock is ahead does not fall behind later messages.
+    """
+    now = tx.now() // clock.MICROSECONDS_PER_SECOND
     created_at = now if draft.created_at is None else draft.created_at
-    expires_at = box.expiry()
-    tx.run(
+    expires_at = locked.expiry_instant()
+    tx.execute(
         tx.sql.delivery_insert,
         msg_id=msg_id,
-        session=box.session,
+        session=locked.session,
         sender=draft.sender,
         created_at=created_at,
         rank=min(created_at, now),
@@ -105,205 +123,222 @@ def store_draft(tx: Transaction, box: Box, draft: drafts.Draft, msg_id: str) -> 
         extra_json=draft.extra_json,
         payload=draft.payload,
     )
-    box.count(None, "pending")
-    box.expect(expires_at)
+    locked.count_move(None, "pending")
+    locked.note_due_at(expires_at)
 
 
-def _known(tx: Transaction, msg_id: str) -> bool:
-    return tx.one(tx.sql.delivery_known, msg_id=msg_id) is not None
+def _is_id_used(tx: Transaction, msg_id: str) -> bool:
+    return tx.fetch_one(tx.sql.delivery_known, msg_id=msg_id) is not None
 
 
-def _free_nanosecond(tx: Transaction, sender: str, instant: int) -> int:
-    """The first, from an instant on, at which this sender made no id yet."""
-    while _known(tx, f"{sender}:{instant}"):
-        instant += 1
-    return instant
+def _free_nanosecond(tx: Transaction, sender: str, nanosecond: int) -> int:
+    """Return the first nanosecond, from the given one on, that no id of this sender uses."""
+    while _is_id_used(tx, f"{sender}:{nanosecond}"):
+        nanosecond += 1
+    return nanosecond
 
 
-@verb
+@verb(caller="session", mode=WRITE)
 def dequeue(store: Store, session: str, *, receiver: str | None = None) -> Delivery | None:
-    """Take the next message of a mailbox: in flight from now on. None if there is none to take.
+    """Take the next message of a mailbox. It is in flight from now on. Returns None if there is no message to take.
 
-    Of each sender only the first that has not ended is offered; among senders, the oldest `created_at` goes first. It must be acked
-    before `in_flight_until`, or it is nacked by itself. `receiver` is for the receipt.
+    Only the first unfinished message of each sender is offered. Among senders, the oldest `created_at` is first. A message that
+    is not acked before `in_flight_until` is nacked by the store. `receiver` is recorded in the receipt.
     """
     checks.name("session", session)
-    taker = _receiver(receiver)
+    taker = _receiver_name(receiver)
     while True:
-        delivery, look_again = _take(store, session, taker)
-        if delivery is not None or not look_again:
+        delivery, retry = _take_next(store, session, taker)
+        if delivery is not None or not retry:
             return delivery
 
 
-@retried
-def _take(store: Store, session: str, receiver: str) -> tuple[Delivery | None, bool]:
-    """The next message, if there is one; else whether so much was due that there may be one after another look."""
+@retry_on_contention
+def _take_next(store: Store, session: str, receiver: str) -> tuple[Delivery | None, bool]:
+    """Take the next message, if there is one. If not, also return whether to call again.
+
+    One transaction makes a limited number of overdue moves. The remaining ones may leave a message to take.
+    """
     with store.write() as tx:
-        box = boxes.locked(tx, session)
-        if box is None:
+        locked = transitions.lock_mailbox(tx, session)
+        if locked is None:
             return None, False
-        more = boxes.carry_out(tx, box)
-        delivery = _offer(tx, box, receiver)
-        box.close()
+        more = transitions.apply_overdue_moves(tx, locked)
+        delivery = _offer_first(tx, locked, receiver)
+        locked.write_back()
         return delivery, more and delivery is None
 
 
-def _offer(tx: Transaction, box: Box, receiver: str) -> Delivery | None:
-    """Hand the first message of a mailbox to a receiver, if there is one."""
-    row = tx.one(tx.sql.delivery_offer, session=box.session)
-    offered = None if row is None else Parcel(*row[:PARCEL_FIELDS])
-    if row is None or offered is None or (offered.due_at is not None and offered.due_at <= tx.now()):
+def _offer_first(tx: Transaction, locked: LockedMailbox, receiver: str) -> Delivery | None:
+    """Put the first message of a mailbox in flight and return its delivery, or None if there is no message to take."""
+    first = tx.fetch_one(tx.sql.delivery_offer, session=locked.session)
+    if first is None or (first.delivery.due_at is not None and first.delivery.due_at <= tx.now()):
         return None
-    token = tx.fresh("dlv")
-    until = box.in_flight_until()
-    taken = boxes.move(tx, box, offered, IN_FLIGHT, at=tx.now(), move_at=until, delivery_token=token)
-    boxes.tell(tx, taken, "offered", source=receiver, receiver=receiver, door=tx.door)
-    return Delivery(message_of(taken, *row[PARCEL_FIELDS:]), token, clock.stamp(taken.due_at or until))
+    token = tx.new_id("dlv")
+    until = locked.in_flight_until()
+    taken = transitions.move_message(tx, locked, first.delivery, IN_FLIGHT, at=tx.now(), move_at=until, delivery_token=token)
+    transitions.append_step_event(tx, taken, "offered", source=receiver, receiver=receiver, door=tx.door)
+    return Delivery(build_message(taken, first.contents), token, clock.format_stamp(taken.due_at or until))
 
 
-def take_all(tx: Transaction, session: str, *, receiver: str, limit: int, upto: int | None = None) -> list[tuple[MailMessage, Parcel]]:
-    """Take and ack what waits in a mailbox, in this transaction: for who reads it at once and cannot lose it after.
+def take_and_ack_all(
+    tx: Transaction, session: str, *, receiver: str, limit: int, upto: int | None = None
+) -> list[tuple[MailMessage, DeliveryRow]]:
+    """Take and ack at most `limit` messages of a mailbox, in this transaction.
 
-    With `upto`, only what is offered first and was stored by then.
+    For a caller that stores the messages in the same transaction and so cannot lose them. With `upto`, an instant in
+    microseconds, stop at the first message that was stored later.
     """
-    box = boxes.locked(tx, session)
-    if box is None:
+    locked = transitions.lock_mailbox(tx, session)
+    if locked is None:
         return []
-    boxes.carry_out(tx, box)
-    taken: list[tuple[MailMessage, Parcel]] = []
-    while len(taken) < limit and _offered_by(tx, box, upto) and (delivery := _offer(tx, box, receiver)) is not None:
-        row = tx.one(tx.sql.delivery_find, msg_id=delivery.message.msg_id)
+    transitions.apply_overdue_moves(tx, locked)
+    taken: list[tuple[MailMessage, DeliveryRow]] = []
+    while len(taken) < limit and _is_first_stored_by(tx, locked, upto) and (delivery := _offer_first(tx, locked, receiver)) is not None:
+        row = tx.fetch_one(tx.sql.delivery_find, msg_id=delivery.message.msg_id)
         assert row is not None
-        _ack(tx, box, Parcel(*row))
-        taken.append((delivery.message, Parcel(*row)))
-    box.close()
+        _ack_delivery(tx, locked, row)
+        taken.append((delivery.message, row))
+    locked.write_back()
     return taken
 
 
-def _offered_by(tx: Transaction, box: Box, upto: int | None) -> bool:
-    row = None if upto is None else tx.one(tx.sql.delivery_offer, session=box.session)
-    return upto is None or (row is not None and Parcel(*row[:PARCEL_FIELDS]).stored_at <= upto)
+def _is_first_stored_by(tx: Transaction, locked: LockedMailbox, upto: int | None) -> bool:
+    if upto is None:
+        return True
+    first = tx.fetch_one(tx.sql.delivery_offer, session=locked.session)
+    return first is not None and first.delivery.stored_at <= upto
 
 
-def _receiver(named: str | None) -> str:
+def _receiver_name(named: str | None) -> str:
     return f"{os.uname().nodename}:{os.getpid()}" if named is None else checks.name("receiver", named)
 
 
-@verb
-@retried
-def ack(store: Store, session: str, msg_id: str, *, delivery_token: str | None = None) -> Acked:
-    """Delivered. Said twice, the second time changes nothing. `DeliveryLost` if the token is not the current delivery's."""
+@verb(caller="session", mode=WRITE)
+@retry_on_contention
+def ack(store: Store, session: str, msg_id: str, *, delivery_token: str | None = None) -> AckResult:
+    """Acknowledge a message. A second ack changes nothing. Refuses with `DeliveryLost` if the token is not the current one."""
     with store.write() as tx:
-        box, parcel = _addressed(tx, session, msg_id, delivery_token)
-        acked = _ack(tx, box, parcel)
-        box.close()
+        locked, row = _lock_delivery(tx, session, msg_id, delivery_token)
+        acked = _ack_delivery(tx, locked, row)
+        locked.write_back()
         return acked
 
 
-@verb
-@retried
+@verb(caller="session", mode=WRITE)
+@retry_on_contention
 def ack_and_dequeue(
     store: Store, session: str, msg_id: str, *, delivery_token: str | None = None, receiver: str | None = None
-) -> tuple[Acked, Delivery | None]:
-    """Ack a message and take the next, in one transaction: half the cost of a receiver's loop."""
-    taker = _receiver(receiver)
+) -> tuple[AckResult, Delivery | None]:
+    """Ack a message and take the next one, in one transaction. This costs half of an `ack` and a `dequeue`."""
+    taker = _receiver_name(receiver)
     with store.write() as tx:
-        box, parcel = _addressed(tx, session, msg_id, delivery_token)
-        acked = _ack(tx, box, parcel)
-        delivery = _offer(tx, box, taker)
-        box.close()
+        locked, row = _lock_delivery(tx, session, msg_id, delivery_token)
+        acked = _ack_delivery(tx, locked, row)
+        delivery = _offer_first(tx, locked, taker)
+        locked.write_back()
         return acked, delivery
 
 
-def _ack(tx: Transaction, box: Box, parcel: Parcel) -> Acked:
-    if parcel.state == ACKED:
-        return Acked(parcel.msg_id, ACKED, False)
-    _in_flight(parcel)
-    boxes.tell(tx, boxes.move(tx, box, parcel, ACKED, at=tx.now()), "acked", door=tx.door)
-    return Acked(parcel.msg_id, ACKED, True)
+def _ack_delivery(tx: Transaction, locked: LockedMailbox, row: DeliveryRow) -> AckResult:
+    if row.state == ACKED:
+        return AckResult(row.msg_id, ACKED, False)
+    _require_in_flight(row)
+    transitions.append_step_event(tx, transitions.move_message(tx, locked, row, ACKED, at=tx.now()), "acked", door=tx.door)
+    return AckResult(row.msg_id, ACKED, True)
 
 
-@verb
-@retried
-def nack(store: Store, session: str, msg_id: str, reason: str = "", *, delivery_token: str | None = None) -> Nacked:
-    """Not delivered: it comes again after its backoff, or is dead after the last retry. Of one that ended so, nothing changes."""
+@verb(caller="session", mode=WRITE)
+@retry_on_contention
+def nack(store: Store, session: str, msg_id: str, reason: str = "", *, delivery_token: str | None = None) -> NackResult:
+    """Reject a message. It is delivered again after its backoff, or becomes a dead letter after the last retry.
+
+    A message that is acked or a dead letter does not change. Refuses with `DeliveryLost` if the token is not the current one.
+    """
     checks.text("reason", reason)
     with store.write() as tx:
-        box, parcel = _addressed(tx, session, msg_id, delivery_token)
-        if parcel.state in (ACKED, DEAD_LETTER):
-            box.close()  # something else may have fallen due
-            return Nacked(msg_id, parcel.state, False, None)
-        _in_flight(parcel)
-        nacked = boxes.nack(tx, box, parcel, at=tx.now(), reason=reason, by="receiver")
-        box.close()
-        return Nacked(msg_id, nacked.state, True, None if nacked.move_at is None else clock.stamp(nacked.move_at))
+        locked, row = _lock_delivery(tx, session, msg_id, delivery_token)
+        if row.state in (ACKED, DEAD_LETTER):
+            locked.write_back()  # `_lock_delivery` may have moved other messages
+            return NackResult(msg_id, row.state, False, None)
+        _require_in_flight(row)
+        nacked = transitions.nack_message(tx, locked, row, at=tx.now(), reason=reason, by="receiver")
+        locked.write_back()
+        return NackResult(msg_id, nacked.state, True, None if nacked.move_at is None else clock.format_stamp(nacked.move_at))
 
 
-@verb
-@retried
-def extend(store: Store, session: str, msg_id: str, *, seconds: float | None = None, delivery_token: str | None = None) -> Extended:
-    """Still at it: the in-flight time starts anew, by the policy's length or this many seconds, and never beyond the TTL."""
+@verb(caller="session", mode=WRITE)
+@retry_on_contention
+def extend(store: Store, session: str, msg_id: str, *, seconds: float | None = None, delivery_token: str | None = None) -> ExtendResult:
+    """Restart the in-flight time of a message, with `seconds` or else the policy's timeout. It never exceeds the TTL."""
     if seconds is not None:
         checks.seconds("seconds", seconds)
     with store.write() as tx:
-        box, parcel = _addressed(tx, session, msg_id, delivery_token)
-        _in_flight(parcel)
-        until = box.in_flight_until(seconds)
-        extended = boxes.move(tx, box, parcel, IN_FLIGHT, at=tx.now(), move_at=until)
-        box.close()
-        in_flight_until = clock.stamp(extended.due_at or until)
-        boxes.tell(tx, extended, "extended", in_flight_until=in_flight_until)
-        return Extended(msg_id, in_flight_until)
+        locked, row = _lock_delivery(tx, session, msg_id, delivery_token)
+        _require_in_flight(row)
+        until = locked.in_flight_until(seconds)
+        extended = transitions.move_message(tx, locked, row, IN_FLIGHT, at=tx.now(), move_at=until)
+        locked.write_back()
+        in_flight_until = clock.format_stamp(extended.due_at or until)
+        transitions.append_step_event(tx, extended, "extended", in_flight_until=in_flight_until)
+        return ExtendResult(msg_id, in_flight_until)
 
 
-def message_of(parcel: Parcel, extra_json: str, payload: str) -> MailMessage:
-    return MailMessage(parcel.msg_id, parcel.sender, parcel.session, payload, parcel.created_at, parcel.attempt, extra_json)
+def build_message(row: DeliveryRow, contents: DeliveryContents) -> MailMessage:
+    """Build the message that a receiver gets from its stored parts."""
+    return MailMessage(row.msg_id, row.sender, row.session, contents.payload, row.created_at, row.attempt, contents.extra_json)
 
 
-def found(tx: Transaction, session: str, msg_id: str) -> tuple[Box, Parcel]:
-    """A mailbox with what is due carried out, and a message of it, or what is remembered of one; else it was never there."""
+def lock_message(tx: Transaction, session: str, msg_id: str) -> tuple[LockedMailbox, DeliveryRow]:
+    """Lock the mailbox, apply its overdue moves, and return it with a message or its tombstone. Refuses with `NotFound`."""
     checks.name("session", session)
-    checks.name("msg_id", msg_id, longest=drafts.ID_LENGTH)
-    box = boxes.locked(tx, session)
-    if box is not None:
-        boxes.carry_out(tx, box)
-        row = tx.one(tx.sql.delivery_find, msg_id=msg_id)
-        if row is not None and row[2] == session:
-            return box, boxes.settle(tx, box, Parcel(*row))
-        gone = tx.one(tx.sql.mail_id_find, msg_id=msg_id) if row is None else None
-        if gone is not None and gone[0] == session:
-            return box, _remembered(msg_id, session, gone[1])
+    checks.name("msg_id", msg_id, max_chars=drafts.MAX_ID_CHARS)
+    locked = transitions.lock_mailbox(tx, session)
+    if locked is not None:
+        transitions.apply_overdue_moves(tx, locked)
+        row = tx.fetch_one(tx.sql.delivery_find, msg_id=msg_id)
+        if row is not None and row.session == session:
+            return locked, transitions.settle_message(tx, locked, row)
+        used_id = tx.fetch_one(tx.sql.mail_id_find, msg_id=msg_id) if row is None else None
+        if used_id is not None and used_id.session == session:
+            return locked, _make_tombstone(msg_id, session, used_id.state)
     raise NotFound(
-        f"there is no message {msg_id} in the mailbox {session}", hint=f"See `mailbox peek --session {quoted(session)}`.", msg_id=msg_id
+        f"there is no message {msg_id} in the mailbox {session}",
+        hint=f"See `mailbox peek --session {shell_quote(session)}`.",
+        msg_id=msg_id,
     )
 
 
-def not_allowed(msg_id: str, state: str, hint: str) -> InvalidState:
+def wrong_state_error(msg_id: str, state: str, hint: str) -> InvalidState:
     return InvalidState(f"{msg_id} is {state}", hint=hint, msg_id=msg_id, state=state)
 
 
-def _addressed(tx: Transaction, session: str, msg_id: str, delivery_token: str | None) -> tuple[Box, Parcel]:
-    """The message that a receiver speaks of, if it may."""
-    box, parcel = found(tx, session, msg_id)
-    if not parcel.delivery_id:
-        if parcel.state != ACKED:
-            raise not_allowed(msg_id, parcel.state, "Nothing is left to do for it.")
-        return box, parcel
-    if delivery_token is not None and delivery_token != parcel.delivery_token:
+def _lock_delivery(tx: Transaction, session: str, msg_id: str, delivery_token: str | None) -> tuple[LockedMailbox, DeliveryRow]:
+    """Lock the mailbox and return it with the message of a delivery.
+
+    Refuses with `DeliveryLost` if the token is not the current one, and with `InvalidState` if the message was deleted
+    before it was acked.
+    """
+    locked, row = lock_message(tx, session, msg_id)
+    if not row.delivery_id:
+        if row.state != ACKED:
+            raise wrong_state_error(msg_id, row.state, "Nothing is left to do for it.")
+        return locked, row
+    if delivery_token is not None and delivery_token != row.delivery_token:
         raise DeliveryLost(
             f"this delivery of {msg_id} is over: it timed out, or another followed it",
-            hint="Stop working on it: it comes again, to whoever asks first.",
+            hint="Stop working on it: it is delivered again to the next receiver.",
             msg_id=msg_id,
-            state=parcel.state,
+            state=row.state,
         )
-    return box, parcel
+    return locked, row
 
 
-def _remembered(msg_id: str, session: str, state: str) -> Parcel:
-    """What is left of a message that was purged or forgotten: its id and its state. Without a delivery_id: it is in no mailbox."""
-    return Parcel(0, msg_id, session, "", 0, 0, state, 0, 0, None, 0, 0, None, None, None, 0, "", "")
+def _make_tombstone(msg_id: str, session: str, state: str) -> DeliveryRow:
+    """Return the row of a deleted message, with only its id and its last state. Its `delivery_id` is 0."""
+    return DeliveryRow(0, msg_id, session, "", 0, 0, state, 0, 0, None, 0, 0, None, None, None, 0, "", "")
 
 
-def _in_flight(parcel: Parcel) -> None:
-    if parcel.state != IN_FLIGHT:
-        raise not_allowed(parcel.msg_id, parcel.state, "Only a message in flight can be acked, nacked or extended; dequeue it first.")
+def _require_in_flight(row: DeliveryRow) -> None:
+    if row.state != IN_FLIGHT:
+        raise wrong_state_error(row.msg_id, row.state, "Only a message in flight can be acked, nacked or extended; dequeue it first.")

@@ -1,77 +1,82 @@
-"""Reading without taking: what waits in a mailbox, how many there are, and the whole story of one message."""
+"""Read mailboxes without taking messages: the waiting messages, the counts by state, and the receipt of one message."""
 
 from __future__ import annotations
 
-from postroom.core import checks, clock, jsontext
+from postroom._fastpath import json_text as jsontext
+from postroom.core import checks
 from postroom.core.errors import NotFound
-from postroom.core.letters import FORGOTTEN, PURGED, MessageSummary, Parcel, Peeked, Receipt, SessionCounts, Step
-from postroom.core.records import Event
-from postroom.core.verbs import verb
+from postroom.core.records.mail import FORGOTTEN, PURGED, MailboxCounts, MailReceipt, MailReceiptStep, PeekResult
+from postroom.core.verbs import ANY_AGENT, PEOPLE, READ, STEPS, verb
 from postroom.mail import drafts, sweeping
-from postroom.mail.mailbox import message_of
+from postroom.mail.mailbox import build_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from postroom.store.port import Store
+    from postroom.core.records.work import Event
+    from postroom.store.interface import Store
 
-_SUBJECT = ("session", "from", "state", "at", "door")
+_RECEIPT_FIELDS = ("session", "from", "state", "at", "door")
 
 
-@verb
-def peek(store: Store, session: str, *, limit: int = 100) -> Peeked:
-    """The messages of a mailbox that have not ended, in the order of delivery, without taking any."""
+@verb(caller="session", mode=STEPS)
+def peek(store: Store, session: str, *, limit: int = 100) -> PeekResult:
+    """List the unfinished messages of a mailbox in the order of delivery, without taking any."""
     checks.name("session", session)
     checks.limit("limit", limit)
-    sweeping.fresh(store, session)
+    sweeping.bring_mailbox_up_to_date(store, session)
     with store.read() as tx:
-        box = tx.one(tx.sql.mailbox_find, session=session)
-        rows = tx.all(tx.sql.deliveries_waiting, session=session, limit=limit)
-    summaries = tuple(MessageSummary(*row).replace(due_at=None if row[-1] is None else clock.stamp(row[-1])) for row in rows)
-    return Peeked(summaries, box[1] + box[2] + box[3] if box else 0)
+        mailbox_row = tx.fetch_one(tx.sql.mailbox_find, session=session)
+        summaries = tuple(tx.fetch_all(tx.sql.deliveries_waiting, session=session, limit=limit))
+    return PeekResult(summaries, mailbox_row.unfinished_count if mailbox_row else 0)
 
 
-@verb
-def sessions(store: Store, *, limit: int = 1000) -> tuple[SessionCounts, ...]:
-    """How many messages of each mailbox are in each state."""
+@verb(caller=PEOPLE, mode=STEPS)
+def sessions(store: Store, *, limit: int = 1000) -> tuple[MailboxCounts, ...]:
+    """Count the messages of each mailbox by state."""
     checks.limit("limit", limit)
     sweeping.sweep(store)
     with store.read() as tx:
-        rows = tx.all(tx.sql.mailboxes_all, limit=limit)
-    return tuple(SessionCounts(*row[:7]) for row in rows)
+        rows = tx.fetch_all(tx.sql.mailboxes_all, limit=limit)
+    return tuple(MailboxCounts(*(getattr(row, name) for name in MailboxCounts.__fields__)) for row in rows)
 
 
-@verb
-def show(store: Store, msg_id: str) -> Receipt:
-    """Every step of a message, with its time. Of one that was purged or forgotten, the steps are left."""
-    checks.name("msg_id", msg_id, longest=drafts.ID_LENGTH)
+@verb(caller=ANY_AGENT, mode=STEPS)
+def show(store: Store, msg_id: str) -> MailReceipt:
+    """Return a message, its state and all its steps with their times. A purged or forgotten message has only its steps.
+
+    Refuses with `NotFound` an id that was never stored.
+    """
+    checks.name("msg_id", msg_id, max_chars=drafts.MAX_ID_CHARS)
     with store.read() as tx:
-        row = tx.one(tx.sql.delivery_find, msg_id=msg_id)
+        row = tx.fetch_one(tx.sql.delivery_find, msg_id=msg_id)
     if row is not None:
-        sweeping.fresh(store, row[2])
+        sweeping.bring_mailbox_up_to_date(store, row.session)
     with store.read() as tx:
-        row = tx.one(tx.sql.delivery_find, msg_id=msg_id)
-        gone = tx.one(tx.sql.mail_id_find, msg_id=msg_id)
-        contents = None if row is None else tx.one(tx.sql.delivery_contents, delivery_id=row[0])
-        steps = tuple(_step(Event(*event)) for event in tx.all(tx.sql.events_of_subject, message_id=msg_id))
+        row = tx.fetch_one(tx.sql.delivery_find, msg_id=msg_id)
+        used_id = tx.fetch_one(tx.sql.mail_id_find, msg_id=msg_id)
+        contents = None if row is None else tx.fetch_one(tx.sql.delivery_contents, delivery_id=row.delivery_id)
+        steps = tuple(_to_receipt_step(event) for event in tx.fetch_all(tx.sql.events_of_subject, message_id=msg_id))
     if row is not None and contents is not None:
-        parcel = Parcel(*row)
-        return Receipt(message_of(parcel, *contents), parcel.state, steps)
-    if gone is None:
+        return MailReceipt(build_message(row, contents), row.state, steps)
+    if used_id is None:
         raise NotFound(f"no message {msg_id} was ever stored", hint="See `mailbox sessions`.", msg_id=msg_id)
-    return Receipt(None, PURGED if gone[1] == PURGED else FORGOTTEN, steps)
+    return MailReceipt(None, PURGED if used_id.state == PURGED else FORGOTTEN, steps)
 
 
-@verb
-def standing(store: Store, session: str, msg_id: str, *, delivery_token: str) -> str | None:
-    """The state of a message that was delivered with this token; None if it was delivered again since, or is gone."""
+@verb(caller="session", mode=READ)
+def delivery_state(store: Store, session: str, msg_id: str, *, delivery_token: str) -> str | None:
+    """Return the state of a message if the token is of its current delivery. Returns None if not, or if it was deleted."""
     checks.name("session", session)
     with store.read() as tx:
-        row = tx.one(tx.sql.delivery_find, msg_id=checks.name("msg_id", msg_id, longest=drafts.ID_LENGTH))
-    parcel = None if row is None else Parcel(*row)
-    return parcel.state if parcel is not None and parcel.session == session and parcel.delivery_token == delivery_token else None
+        row = tx.fetch_one(tx.sql.delivery_find, msg_id=checks.name("msg_id", msg_id, max_chars=drafts.MAX_ID_CHARS))
+    if row is None or row.session != session or row.delivery_token != delivery_token:
+        return None
+    return row.state
 
 
-def _step(event: Event) -> Step:
+def _to_receipt_step(event: Event) -> MailReceiptStep:
     facts = jsontext.loads(event.payload_json)
     at = facts.get("at", event.created_at)
-    return Step(at, event.event_type.partition(".")[2], {name: value for name, value in facts.items() if name not in _SUBJECT})
+    return MailReceiptStep(
+        at, event.event_type.partition(".")[2], {name: value for name, value in facts.items() if name not in _RECEIPT_FIELDS}
+    )

@@ -1,34 +1,36 @@
-"""Settings: how a mailbox retries, and which other names it has. Stored, so that every process agrees."""
+"""Settings of a mailbox: its retry policy and its aliases. They are stored, so that all processes use the same ones."""
 
 from __future__ import annotations
 
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, NotFound
-from postroom.core.letters import Alias, Policy
-from postroom.core.verbs import verb
-from postroom.mail import boxes
-from postroom.store.attempts import retried
+from postroom.core.records.mail import MailboxAlias, MailboxPolicy
+from postroom.core.verbs import PEOPLE, READ, WRITE, verb
+from postroom.mail import transitions
+from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from postroom.store.port import Store
+    from postroom.store.interface import Store
 
-MOST_RETRIES = 1000
+MAX_RETRIES = 1000
 
 
-@verb
-def policy(store: Store, session: str) -> Policy:
-    """How a mailbox retries: as it was set, or by default."""
+@verb(caller="session", mode=READ)
+def policy(store: Store, session: str) -> MailboxPolicy:
+    """Return the retry policy of a mailbox, with defaults for a mailbox that does not exist yet."""
     checks.name("session", session)
     with store.read() as tx:
-        row = tx.one(tx.sql.mailbox_find, session=session)
-    return Policy(session) if row is None else Policy(session, *row[7:11])
+        row = tx.fetch_one(tx.sql.mailbox_find, session=session)
+    if row is None:
+        return MailboxPolicy(session)
+    return MailboxPolicy(session, row.base_backoff_secs, row.max_retries, row.inflight_timeout_secs, row.ttl_secs)
 
 
-@verb
-@retried
+@verb(caller=PEOPLE, mode=WRITE)
+@retry_on_contention
 def set_policy(
     store: Store,
     session: str,
@@ -37,92 +39,93 @@ def set_policy(
     max_retries: int | None = None,
     inflight_timeout_secs: float | None = None,
     ttl_secs: float | None = None,
-) -> Policy:
-    """Change how a mailbox retries; what is None stays. A TTL of 0 means none.
+) -> MailboxPolicy:
+    """Change the retry policy of a mailbox. Arguments that are None change nothing. A TTL of 0 removes the TTL.
 
-    A TTL holds for what is there already, counted from when each message was stored; the rest holds from the next move on.
+    A new TTL also applies to stored messages, from the time at which each was stored. The other settings apply from the next
+    move of a message on.
     """
     checks.name("session", session)
     changes: dict[str, Any] = {}
     if base_backoff_secs is not None:
-        changes["base_backoff_secs"] = checks.seconds("base_backoff_secs", base_backoff_secs, zero=True)
+        changes["base_backoff_secs"] = checks.seconds("base_backoff_secs", base_backoff_secs, allow_zero=True)
     if max_retries is not None:
-        changes["max_retries"] = _retries(max_retries)
+        changes["max_retries"] = _check_max_retries(max_retries)
     if inflight_timeout_secs is not None:
         changes["inflight_timeout_secs"] = checks.seconds("inflight_timeout_secs", inflight_timeout_secs)
     if ttl_secs is not None:
-        changes["ttl_secs"] = checks.seconds("ttl_secs", ttl_secs, zero=True) or None
+        changes["ttl_secs"] = checks.seconds("ttl_secs", ttl_secs, allow_zero=True) or None
     with store.write() as tx:
-        box = boxes.opened(tx, session)
-        boxes.carry_out(tx, box)
-        box.settings.update(changes)
+        locked = transitions.open_mailbox(tx, session)
+        transitions.apply_overdue_moves(tx, locked)
+        locked.settings.update(changes)
         if "ttl_secs" in changes:
             ttl = changes["ttl_secs"]
-            tx.run(tx.sql.deliveries_expire, session=session, ttl=None if ttl is None else int(ttl * clock.SECOND))
-            row = tx.one(tx.sql.delivery_next_due, session=session)
-            box.next_due = row[0] if row else None
-        box.close()
-        boxes.announce(tx, session, "policy", source=session, msg_id=None, payload={"session": session, **box.settings})
-        return Policy(session, **box.settings)
+            tx.execute(tx.sql.deliveries_expire, session=session, ttl=None if ttl is None else int(ttl * clock.MICROSECONDS_PER_SECOND))
+            locked.next_due = tx.fetch_one(tx.sql.delivery_next_due, session=session)
+        locked.write_back()
+        transitions.append_mail_event(tx, session, "policy", source=session, msg_id=None, payload={"session": session, **locked.settings})
+        return MailboxPolicy(session, **locked.settings)
 
 
-def _retries(value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_RETRIES:
-        raise InvalidInput(f"max_retries must be a whole number from 0 to {MOST_RETRIES}, not {value}", field="max_retries")
+def _check_max_retries(value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_RETRIES:
+        raise InvalidInput(f"max_retries must be a whole number from 0 to {MAX_RETRIES}, not {value}", field="max_retries")
     return value
 
 
-@verb
-@retried
-def set_alias(store: Store, name: str, session: str) -> Alias:
-    """Let senders write `name` for a session. Resolved once, when a message is stored."""
+@verb(caller=PEOPLE, mode=WRITE)
+@retry_on_contention
+def set_alias(store: Store, name: str, session: str) -> MailboxAlias:
+    """Make `name` an alias of a session. It is resolved once, when a message is stored.
+
+    Refuses with `InvalidInput` a session that is itself an alias, and a name that has aliases.
+    """
     checks.name("name", name)
     checks.name("session", session)
     if name == session:
         raise InvalidInput("an alias cannot stand for itself", field="session", hint="Name another session.")
     with store.write() as tx:
-        other = tx.one(tx.sql.alias_find, name=session)
+        other = tx.fetch_one(tx.sql.alias_find, name=session)
         if other is not None:
-            raise InvalidInput(f"{session} is itself an alias, of {other[0]}", field="session", hint=f"Name {other[0]} instead.")
-        meant = tx.one(tx.sql.alias_of, session=name)
-        if meant is not None:
-            raise InvalidInput(
-                f"{name} is the session that {meant[0]} stands for", field="name", hint=f"Remove the alias {meant[0]} first."
-            )
-        tx.run(tx.sql.alias_put, name=name, session=session)
-    return Alias(name, session)
+            raise InvalidInput(f"{session} is itself an alias, of {other}", field="session", hint=f"Name {other} instead.")
+        alias = tx.fetch_one(tx.sql.alias_of, session=name)
+        if alias is not None:
+            raise InvalidInput(f"{name} is the session that {alias} stands for", field="name", hint=f"Remove the alias {alias} first.")
+        tx.execute(tx.sql.alias_put, name=name, session=session)
+    return MailboxAlias(name, session)
 
 
-@verb
-def find_alias(store: Store, name: str) -> Alias:
-    """What a name stands for."""
+@verb(caller=PEOPLE, mode=READ)
+def find_alias(store: Store, name: str) -> MailboxAlias:
+    """Return the alias of a name. Refuses with `NotFound`."""
     checks.name("name", name)
     with store.read() as tx:
-        row = tx.one(tx.sql.alias_find, name=name)
-    if row is None:
-        raise _no_alias(name)
-    return Alias(name, row[0])
+        session = tx.fetch_one(tx.sql.alias_find, name=name)
+    if session is None:
+        raise _no_alias_error(name)
+    return MailboxAlias(name, session)
 
 
-@verb
-@retried
-def remove_alias(store: Store, name: str) -> Alias:
-    """Messages to that name go to a mailbox of that name again."""
+@verb(caller=PEOPLE, mode=WRITE)
+@retry_on_contention
+def remove_alias(store: Store, name: str) -> MailboxAlias:
+    """Remove an alias and return it. Later messages to the name go to a mailbox of that name. Refuses with `NotFound`."""
     checks.name("name", name)
     with store.write() as tx:
-        row = tx.one(tx.sql.alias_find, name=name)
-        if row is None:
-            raise _no_alias(name)
-        tx.run(tx.sql.alias_delete, name=name)
-    return Alias(name, row[0])
+        session = tx.fetch_one(tx.sql.alias_find, name=name)
+        if session is None:
+            raise _no_alias_error(name)
+        tx.execute(tx.sql.alias_delete, name=name)
+    return MailboxAlias(name, session)
 
 
-def _no_alias(name: str) -> NotFound:
+def _no_alias_error(name: str) -> NotFound:
     return NotFound(f"there is no alias {name}", hint="See `mailbox alias`.", name=name)
 
 
-@verb
-def aliases(store: Store) -> tuple[Alias, ...]:
-    """Every alias, by name."""
+@verb(caller=PEOPLE, mode=READ)
+def aliases(store: Store) -> tuple[MailboxAlias, ...]:
+    """List all aliases, sorted by name."""
     with store.read() as tx:
-        return tuple(Alias(*row) for row in tx.all(tx.sql.aliases_all, limit=10_000))
+        return tuple(tx.fetch_all(tx.sql.aliases_all, limit=10_000))

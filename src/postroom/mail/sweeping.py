@@ -1,143 +1,147 @@
-"""Sweeping: what is due is carried out by whoever touches a mailbox; this does it for all of them, and clears away."""
+"""Sweeping: apply the overdue moves of mailboxes, and delete old messages.
+
+Every verb applies the overdue moves of the mailbox that it uses. `sweep` does it for all mailboxes.
+"""
 
 from __future__ import annotations
 
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput
-from postroom.core.letters import PURGED, Parcel, Swept
-from postroom.core.verbs import verb
-from postroom.core.words import shown
-from postroom.mail import boxes
-from postroom.store.attempts import retried
+from postroom.core.records.mail import PURGED, SweepResult
+from postroom.core.text import short_repr
+from postroom.core.verbs import PEOPLE, STEPS, verb
+from postroom.mail import transitions
+from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from postroom.mail.boxes import Box
-    from postroom.store.port import Store, Transaction
+    from postroom.core.records.mail import DeliveryRow
+    from postroom.mail.transitions import LockedMailbox
+    from postroom.store.interface import Store, Transaction
 
-DAY = 86_400 * clock.SECOND
-_NOTHING = {"retried": 0, "timed_out": 0, "dead_lettered": 0, "expired": 0}
+DAY_MICROSECONDS = 86_400 * clock.MICROSECONDS_PER_SECOND
+_NO_MOVES = {"retried": 0, "timed_out": 0, "dead_lettered": 0, "expired": 0}
 
 
-@verb
-def sweep(store: Store, *, keep_days: float | None = None) -> Swept:
-    """Carry out everything that is due, in every mailbox.
+@verb(caller=PEOPLE, mode=STEPS)
+def sweep(store: Store, *, keep_days: float | None = None) -> SweepResult:
+    """Apply the overdue moves of all mailboxes, and count them: retries, timeouts, dead letters, expiries.
 
-    With `keep_days`, also forget the messages that were acked or expired longer ago than that: their ids stay known, and
-    dead letters stay. Nobody has to call this for the protocol to hold.
+    With `keep_days`, also delete the messages that were acked or expired longer ago. Their ids cannot be enqueued again, and
+    dead letters stay. The protocol is correct without this verb.
     """
     if keep_days is not None and (not isinstance(keep_days, int | float) or not 0 <= keep_days <= 36_500):
-        raise InvalidInput(f"keep_days must be from 0 to 36500, not {shown(keep_days)}", field="keep_days")
-    tally = dict(_NOTHING)
-    for session in _due(store):
-        for name, number in bring_up(store, session).items():
+        raise InvalidInput(f"keep_days must be from 0 to 36500, not {short_repr(keep_days)}", field="keep_days")
+    tally = dict(_NO_MOVES)
+    for session in _list_due_sessions(store):
+        for name, number in sweep_mailbox(store, session).items():
             tally[name] += number
-    forgotten = 0 if keep_days is None else _forget_all(store, keep_days)
-    return Swept(tally["retried"], tally["timed_out"], tally["dead_lettered"], tally["expired"], forgotten)
+    forgotten = 0 if keep_days is None else _forget_old_messages(store, keep_days)
+    return SweepResult(tally["retried"], tally["timed_out"], tally["dead_lettered"], tally["expired"], forgotten)
 
 
-def _due(store: Store) -> list[str]:
+def _list_due_sessions(store: Store) -> list[str]:
     with store.read() as tx:
-        return [row[0] for row in tx.all(tx.sql.mailboxes_due, now=tx.now(), limit=1_000_000)]
+        return tx.fetch_all(tx.sql.mailboxes_due, now=tx.now(), limit=1_000_000)
 
 
-def bring_up(store: Store, session: str) -> dict[str, int]:
-    """Carry out what is due in one mailbox, in as many transactions as it takes; how many moves of each kind."""
-    tally = dict(_NOTHING)
+def sweep_mailbox(store: Store, session: str) -> dict[str, int]:
+    """Apply all overdue moves of a mailbox, in several transactions if necessary. Returns the number of moves by kind."""
+    tally = dict(_NO_MOVES)
     while True:
-        moved, more = _pass(store, session)
+        moved, more = _sweep_batch(store, session)
         for name, number in moved.items():
             tally[name] += number
         if not more:
             return tally
 
 
-def fresh(store: Store, session: str) -> None:
-    """Before a mailbox is read: carry out what is due, if anything is."""
+def bring_mailbox_up_to_date(store: Store, session: str) -> None:
+    """Apply the overdue moves of a mailbox before it is read. Writes nothing if no move is due."""
     with store.read() as tx:
-        row = tx.one(tx.sql.mailbox_find, session=session)
-        due = row is not None and row[-1] is not None and row[-1] <= tx.now()
-    if due:
-        bring_up(store, session)
+        mailbox_row = tx.fetch_one(tx.sql.mailbox_find, session=session)
+        is_due = mailbox_row is not None and mailbox_row.is_due(tx.now())
+    if is_due:
+        sweep_mailbox(store, session)
 
 
-@retried
-def _pass(store: Store, session: str) -> tuple[dict[str, int], bool]:
+@retry_on_contention
+def _sweep_batch(store: Store, session: str) -> tuple[dict[str, int], bool]:
+    """Apply overdue moves in one transaction. Returns their number by kind, and whether there are more."""
     with store.write() as tx:
-        box = boxes.locked(tx, session)
-        if box is None:
+        locked = transitions.lock_mailbox(tx, session)
+        if locked is None:
             return {}, False
-        more = boxes.carry_out(tx, box)
-        box.close()
-        return box.tally, more
+        more = transitions.apply_overdue_moves(tx, locked)
+        locked.write_back()
+        return locked.tally, more
 
 
-@verb
+@verb(caller=PEOPLE, mode=STEPS)
 def purge(store: Store, session: str) -> int:
-    """Remove every message of a mailbox that has not ended; how many. Their ids stay known."""
+    """Delete the unfinished messages of a mailbox, and return how many. Their ids cannot be enqueued again."""
     checks.name("session", session)
     with store.read() as tx:
-        row = tx.one(tx.sql.delivery_latest)
-        upto = row[0] if row else 0
+        upto = tx.fetch_one(tx.sql.delivery_latest) or 0
     purged = 0
     while True:
-        removed = _purge_some(store, session, upto)
+        removed = _purge_batch(store, session, upto)
         purged += removed
-        if removed < boxes.BATCH:
+        if removed < transitions.MAX_MOVES_PER_BATCH:
             return purged
 
 
-@retried
-def _purge_some(store: Store, session: str, upto: int) -> int:
+@retry_on_contention
+def _purge_batch(store: Store, session: str, upto: int) -> int:
     with store.write() as tx:
-        box = boxes.locked(tx, session)
-        if box is None:
+        locked = transitions.lock_mailbox(tx, session)
+        if locked is None:
             return 0
-        boxes.carry_out(tx, box)
-        parcels = [Parcel(*row) for row in tx.all(tx.sql.deliveries_purgeable, session=session, upto=upto, limit=boxes.BATCH)]
-        for parcel in parcels:
-            remove(tx, box, parcel, PURGED)
-        box.close()
-        for parcel in parcels:
-            boxes.tell(tx, parcel.replace(state=PURGED), "purged")
-    return len(parcels)
+        transitions.apply_overdue_moves(tx, locked)
+        rows = tx.fetch_all(tx.sql.deliveries_purgeable, session=session, upto=upto, limit=transitions.MAX_MOVES_PER_BATCH)
+        for row in rows:
+            delete_message(tx, locked, row, PURGED)
+        locked.write_back()
+        for row in rows:
+            transitions.append_step_event(tx, row.replace(state=PURGED), "purged")
+    return len(rows)
 
 
-def remove(tx: Transaction, box: Box, parcel: Parcel, state: str) -> None:
-    """Take a message out of the store, all but its id."""
-    tx.run(tx.sql.delivery_delete, delivery_id=parcel.delivery_id)
-    tx.run(tx.sql.mail_id_keep, msg_id=parcel.msg_id, session=parcel.session, state=state, ended_at=tx.now())
-    box.count(parcel.state, None)
-    if parcel.head:
-        tx.run(tx.sql.pair_advance, session=parcel.session, sender=parcel.sender)
+def delete_message(tx: Transaction, locked: LockedMailbox, row: DeliveryRow, state: str) -> None:
+    """Delete a message and keep its id with `state`. The next message of its sender becomes the head."""
+    tx.execute(tx.sql.delivery_delete, delivery_id=row.delivery_id)
+    tx.execute(tx.sql.mail_id_keep, msg_id=row.msg_id, session=row.session, state=state, ended_at=tx.now())
+    locked.count_move(row.state, None)
+    if row.head:
+        tx.execute(tx.sql.pair_advance, session=row.session, sender=row.sender)
 
 
-def _forget_all(store: Store, keep_days: float) -> int:
+def _forget_old_messages(store: Store, keep_days: float) -> int:
     with store.read() as tx:
-        before = tx.now() - int(keep_days * DAY)
-    forgotten, after = 0, 0
+        before = tx.now() - int(keep_days * DAY_MICROSECONDS)
+    forgotten = 0
+    after = 0
     while True:
-        found, removed, after = _forget_some(store, before, after)
+        scanned, removed, after = _forget_batch(store, before, after)
         forgotten += removed
-        if found < boxes.BATCH:
+        if scanned < transitions.MAX_MOVES_PER_BATCH:
             return forgotten
 
 
-@retried
-def _forget_some(store: Store, before: int, after: int) -> tuple[int, int, int]:
-    """How many were found, how many of them were left to forget, and where to go on.
+@retry_on_contention
+def _forget_batch(store: Store, before: int, after: int) -> tuple[int, int, int]:
+    """Delete one batch of old messages. Returns the number scanned, the number deleted, and the last delivery id.
 
-    Mailboxes are locked in the order of their names, so that two who sweep never wait for each other in a circle.
+    Mailboxes are locked in the order of their names, so that two concurrent sweeps cannot deadlock.
     """
     with store.write() as tx:
-        found = tx.all(tx.sql.deliveries_forgettable, before=before, after=after, limit=boxes.BATCH)
-        parcels = [Parcel(*row) for row in found]
-        opened = {session: boxes.opened(tx, session) for session in sorted({parcel.session for parcel in parcels})}
+        rows = tx.fetch_all(tx.sql.deliveries_forgettable, before=before, after=after, limit=transitions.MAX_MOVES_PER_BATCH)
+        opened = {session: transitions.open_mailbox(tx, session) for session in sorted({row.session for row in rows})}
         removed = 0
-        for parcel in parcels:
-            if tx.one(tx.sql.delivery_find, msg_id=parcel.msg_id) is not None:  # another sweep may have been here first
-                remove(tx, opened[parcel.session], parcel, parcel.state)
+        for row in rows:
+            if tx.fetch_one(tx.sql.delivery_find, msg_id=row.msg_id) is not None:  # a concurrent sweep may have deleted it
+                delete_message(tx, opened[row.session], row, row.state)
                 removed += 1
-        for box in opened.values():
-            box.close()
-    return len(parcels), removed, parcels[-1].delivery_id if parcels else after
+        for locked in opened.values():
+            locked.write_back()
+    return len(rows), removed, rows[-1].delivery_id if rows else after

@@ -1,67 +1,73 @@
-"""Waiting for a message: sleep until one comes, or until time moves one."""
+"""Waiting for a message: sleep until one is stored, or until a retry or a timeout makes one available."""
 
 from __future__ import annotations
 
 from postroom.core import checks, clock
-from postroom.core.verbs import verb
-from postroom.mail import boxes
+from postroom.core.verbs import READ, WAIT, verb
+from postroom.mail import transitions
 from postroom.mail.mailbox import dequeue
-from postroom.store.waking import until
+from postroom.store.wait_loop import wait_until
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from postroom.core.letters import Delivery
-    from postroom.store.port import Store, Transaction
+    from postroom.core.records.mail import Delivery
+    from postroom.store.interface import Store, Transaction
 
 
-@verb
+@verb(caller="session", mode=WAIT)
 def wait(store: Store, session: str, *, timeout_seconds: float = 0, receiver: str | None = None) -> Delivery | None:
-    """Take the next message, sleeping until there is one: stored, or due again. None when the time is over (0: never)."""
+    """Take the next message. If there is none, wait until one is stored or due again.
+
+    Returns None after `timeout_seconds` (0: without a limit).
+    """
     checks.name("session", session)
-    checks.seconds("timeout_seconds", timeout_seconds, zero=True)
-    tide = Tide(store, session)
+    checks.seconds("timeout_seconds", timeout_seconds, allow_zero=True)
+    due_wake = DueMailWake(store, session)
 
-    def look() -> Delivery | None:
-        return dequeue(store, session, receiver=receiver) if tide.ready() else None
+    def take_next() -> Delivery | None:
+        return dequeue(store, session, receiver=receiver) if due_wake.may_have_message() else None
 
-    return until(store, look, timeout_seconds, topics=(boxes.of_mailbox(session),), chore=tide)
-
-
-@verb
-def outlook(store: Store, session: str) -> tuple[bool, float | None]:
-    """Whether there may be a message to take, and the seconds until time alone moves one, if it does."""
-    tide = Tide(store, checks.name("session", session))
-    return tide.ready(), tide.due()
+    return wait_until(store, take_next, timeout_seconds, topics=(transitions.mailbox_topic(session),), periodic=due_wake)
 
 
-class Tide:
-    """Tells when time alone will move something in a mailbox: nobody rings a bell for that."""
+@verb(caller="session", mode=READ)
+def next_available(store: Store, session: str) -> tuple[bool, float | None]:
+    """Return whether there may be a message to take, and the seconds until the next retry, timeout or expiry, if any."""
+    due_wake = DueMailWake(store, checks.name("session", session))
+    return due_wake.may_have_message(), due_wake.seconds_until_due()
+
+
+class DueMailWake:
+    """The periodic task that wakes a waiter when a move is due in a mailbox. No event is written at that moment."""
 
     def __init__(self, store: Store, session: str) -> None:
         self._store = store
         self._session = session
 
-    def ready(self) -> bool:
-        """Whether there may be something to take. Looking costs nobody a turn; taking does."""
+    def may_have_message(self) -> bool:
+        """Return whether there may be a message to take. This is a read, and so does not block writers as `dequeue` does."""
         with self._store.read() as tx:
-            return is_ready(tx, self._session)
+            return is_message_ready(tx, self._session)
 
-    def due(self) -> float | None:
+    def seconds_until_due(self) -> float | None:
         with self._store.read() as tx:
-            box = tx.one(tx.sql.mailbox_find, session=self._session)
-            return None if box is None or box[-1] is None else max((box[-1] - tx.now()) / clock.SECOND, 0.001)
+            mailbox_row = tx.fetch_one(tx.sql.mailbox_find, session=self._session)
+            if mailbox_row is None or mailbox_row.next_due is None:
+                return None
+            return max((mailbox_row.next_due - tx.now()) / clock.MICROSECONDS_PER_SECOND, 0.001)
 
-    def perform(self) -> None:
-        pass
+    def run(self) -> None:
+        """Do nothing: the waiter's next dequeue applies the move."""
 
     @classmethod
-    def of(cls, store: Store, *, session: str) -> float | None:
-        return cls(store, session).due()
+    def seconds_for_session(cls, store: Store, *, session: str) -> float | None:
+        """Return the seconds until a move is due in the mailbox of a session, or None."""
+        return cls(store, session).seconds_until_due()
 
 
-def is_ready(tx: Transaction, session: str) -> bool:
-    box = tx.one(tx.sql.mailbox_find, session=session)
-    if box is None:
+def is_message_ready(tx: Transaction, session: str) -> bool:
+    """Return whether a mailbox has a message to take, or an overdue move that may leave one."""
+    mailbox_row = tx.fetch_one(tx.sql.mailbox_find, session=session)
+    if mailbox_row is None:
         return False
-    due = box[-1] is not None and box[-1] <= tx.now()
-    return due or tx.one(tx.sql.delivery_offered, session=session) is not None
+    return mailbox_row.is_due(tx.now()) or tx.fetch_one(tx.sql.delivery_offered, session=session) is not None

@@ -1,10 +1,12 @@
-"""The room of people: what an agent shows and asks them, and how their word comes back.
+"""The room of people: entries and questions that agents send to people, replies that go back, workspaces, and tokens.
+
+The CLI, the server and the RPC dispatcher call these verbs. This package knows nothing of HTTP, MCP or terminals.
 
     from postroom import people
     registered = people.add_workspace(store, "~/thesis", label="Macro thesis")
     people.push(store, registered.workspace.workspace_id, docs=["report.md"], comments="Drafted. Want a take on the rates?")
 
-Names are loaded when first used, so that a command pays only for its own.
+Each name is imported on first use, so that a command loads only the modules that it needs.
 """
 
 from __future__ import annotations
@@ -26,10 +28,8 @@ if TYPE_CHECKING:
     from postroom.people.entries import push as push
     from postroom.people.entries import search as search
     from postroom.people.entries import seed as seed
+    from postroom.people.entries_mirror import EntriesMirror as EntriesMirror
     from postroom.people.focusing import focus as focus
-    from postroom.people.folding import fold as fold
-    from postroom.people.folding import surface as surface
-    from postroom.people.folding import welcome as welcome
     from postroom.people.passes import issue_agent_token as issue_agent_token
     from postroom.people.passes import issue_bearer as issue_bearer
     from postroom.people.passes import issue_link as issue_link
@@ -37,15 +37,17 @@ if TYPE_CHECKING:
     from postroom.people.passes import redeem as redeem
     from postroom.people.passes import revoke as revoke
     from postroom.people.passes import revoke_agent_token as revoke_agent_token
+    from postroom.people.question_sync import backfill_person as backfill_person
+    from postroom.people.question_sync import sync as sync
+    from postroom.people.question_sync import sync_questions as sync_questions
     from postroom.people.receipts import show_entry as show_entry
     from postroom.people.receiving import old_messages as old_messages
     from postroom.people.receiving import read_messages as read_messages
     from postroom.people.replying import reply as reply
-    from postroom.people.twin import Twin as Twin
-    from postroom.people.watched import add_queue as add_queue
-    from postroom.people.watched import list_queues as list_queues
-    from postroom.people.watched import remove_queue as remove_queue
-    from postroom.people.watched import report as report
+    from postroom.people.watched_queues import add_queue as add_queue
+    from postroom.people.watched_queues import list_queues as list_queues
+    from postroom.people.watched_queues import remove_queue as remove_queue
+    from postroom.people.watched_queues import report as report
     from postroom.people.workspaces import add_workspace as add_workspace
     from postroom.people.workspaces import list_workspaces as list_workspaces
     from postroom.people.workspaces import remove_workspace as remove_workspace
@@ -73,9 +75,9 @@ _WHERE = {
     "search": "entries",
     "seed": "entries",
     "focus": "focusing",
-    "fold": "folding",
-    "surface": "folding",
-    "welcome": "folding",
+    "sync": "question_sync",
+    "sync_questions": "question_sync",
+    "backfill_person": "question_sync",
     "issue_agent_token": "passes",
     "issue_bearer": "passes",
     "issue_link": "passes",
@@ -87,11 +89,11 @@ _WHERE = {
     "old_messages": "receiving",
     "read_messages": "receiving",
     "reply": "replying",
-    "Twin": "twin",
-    "add_queue": "watched",
-    "list_queues": "watched",
-    "remove_queue": "watched",
-    "report": "watched",
+    "EntriesMirror": "entries_mirror",
+    "add_queue": "watched_queues",
+    "list_queues": "watched_queues",
+    "remove_queue": "watched_queues",
+    "report": "watched_queues",
     "add_workspace": "workspaces",
     "list_workspaces": "workspaces",
     "remove_workspace": "workspaces",

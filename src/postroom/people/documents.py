@@ -1,7 +1,7 @@
-"""Documents: files that an entry points to, read live from a workspace, and nothing outside of it.
+"""Open the files that an entry points to. They are read live from a workspace. Files outside of it are refused.
 
-A path is walked name by name, each opened relative to the folder before it and never through a link that was not looked at: so
-a folder that is swapped for a link while we walk leads nowhere.
+A path is opened name by name, each relative to the folder before it and with O_NOFOLLOW. Links are resolved here. So a folder that
+another process replaces by a link during the walk cannot lead out of the workspace.
 """
 
 from __future__ import annotations
@@ -13,66 +13,69 @@ import stat
 from postroom.core import checks
 from postroom.core.errors import InvalidInput, NotFound
 from postroom.core.records import Record
-from postroom.core.words import shown
+from postroom.core.text import short_repr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any, Self
 
-COMPARED_BYTES = 256 * 1024  # of a larger file, or one that is no text, nothing is kept to compare with
-LONGEST_PATH = 1024
-MOST_DOCS = 50
-MOST_LINKS = 20
-HASHED_BYTES = 64 * 1024 * 1024  # of a larger file only the size tells that it changed
-_BLOCK = 1 << 20
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO that was swapped in does not hold us up
+MAX_COMPARED_BYTES = 256 * 1024  # the text of a larger file is not kept for a later comparison
+MAX_PATH_CHARS = 1024
+MAX_DOCS = 50
+MAX_LINKS = 20
+MAX_HASHED_BYTES = 64 * 1024 * 1024  # a larger file counts as changed only if its size differs
+_BLOCK_BYTES = 1 << 20
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # O_NONBLOCK: opening a FIFO must not block
 
 
 class Described(Record):
-    """Documents as they were when they were pushed: what an entry says of each, and the text of those that are compared later."""
+    """Documents as they were when they were pushed: path, hash and size of each, and the texts that are compared later."""
 
     docs: tuple[dict[str, Any], ...] = ()
     texts: tuple[tuple[str, str], ...] = ()
 
 
 class Document:
-    """A file of a workspace, open."""
+    """An open file of a workspace."""
 
     def __init__(self, root: str, path: str) -> None:
         self.path = path
-        self._file = _Walk(root, path).file()
+        self._file = _PathWalk(root, path).open_file()
         self.size = os.fstat(self._file).st_size
 
-    def read(self, most: int) -> bytes:
-        """The first bytes of it."""
-        parts, left, at = [], most, 0
-        while left > 0 and (part := os.pread(self._file, min(left, _BLOCK), at)):
-            parts.append(part)
-            left, at = left - len(part), at + len(part)
-        return b"".join(parts)
+    def read_start(self, max_bytes: int) -> bytes:
+        """Return the first bytes of the file, at most `max_bytes`."""
+        content = bytearray()
+        while len(content) < max_bytes:
+            block = os.pread(self._file, min(max_bytes - len(content), _BLOCK_BYTES), len(content))
+            if not block:
+                break
+            content += block
+        return bytes(content)
 
-    def block(self, at: int) -> bytes:
-        return os.pread(self._file, _BLOCK, at)
+    def read_block(self, offset: int) -> bytes:
+        return os.pread(self._file, _BLOCK_BYTES, offset)
 
-    def sha256(self) -> str | None:
-        """Its hash, unless it is so large that hashing would hold others up."""
-        if self.size > HASHED_BYTES:
+    def compute_sha256(self) -> str | None:
+        """Return the hash of the file in hex, or None if it is larger than `MAX_HASHED_BYTES`."""
+        if self.size > MAX_HASHED_BYTES:
             return None
         from hashlib import sha256
 
-        digest, at = sha256(), 0
-        while at < self.size and (part := self.block(at)[: self.size - at]):  # it may be growing
-            digest.update(part)
-            at += len(part)
+        digest = sha256()
+        offset = 0
+        while offset < self.size and (block := self.read_block(offset)[: self.size - offset]):  # the file may be growing
+            digest.update(block)
+            offset += len(block)
         return digest.hexdigest()
 
-    def text(self) -> str | None:
-        """All of it, if it is a text of a size that can be compared."""
-        if self.size > COMPARED_BYTES:
+    def read_text(self) -> str | None:
+        """Return the whole file as text, or None if it is not UTF-8 text or larger than `MAX_COMPARED_BYTES`."""
+        if self.size > MAX_COMPARED_BYTES:
             return None
-        data = self.read(COMPARED_BYTES)
+        data = self.read_start(MAX_COMPARED_BYTES)
         try:
             return None if b"\0" in data else data.decode("utf-8-sig")
         except UnicodeDecodeError:
@@ -88,8 +91,8 @@ class Document:
         self.close()
 
 
-class _Walk:
-    """The way to a file, one name after another."""
+class _PathWalk:
+    """Opens the file at a relative path, one name after another, without leaving the root folder."""
 
     def __init__(self, root: str, path: str) -> None:
         self._root = root
@@ -97,93 +100,97 @@ class _Walk:
         self._names = path.split("/")
         self._links = 0
         try:
-            self._folders = [os.open(root, _FOLDER)]
+            self._folders = [os.open(root, _FOLDER_FLAGS)]
         except OSError:
             raise NotFound("the workspace's folder is not there any more", hint="Add it again, or restore it.", path=path) from None
 
-    def file(self) -> int:
+    def open_file(self) -> int:
         try:
             while self._names:
-                found = self._step(self._names.pop(0))
-                if found is not None:
-                    return found
+                file = self._enter_name(self._names.pop(0))
+                if file is not None:
+                    return file
         except FileNotFoundError:
-            raise _missing(self._path) from None
+            raise _file_not_found(self._path) from None
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENOTDIR):
-                raise _missing(self._path) from None
-            raise self._refusal(f"cannot be read: {error.strerror}") from None
+                raise _file_not_found(self._path) from None
+            raise self._invalid_path(f"cannot be read: {error.strerror}") from None
         finally:
             for folder in self._folders:
                 os.close(folder)
-        raise self._refusal("is a folder")
+        raise self._invalid_path("is a folder")
 
-    def _step(self, name: str) -> int | None:
+    def _enter_name(self, name: str) -> int | None:
         here = self._folders[-1]
         if name in ("", "."):
             return None
         if name == "..":
             if len(self._folders) == 1:
-                raise self._refusal("leads out of the workspace")
+                raise self._invalid_path("leads out of the workspace")
             os.close(self._folders.pop())
             return None
         mode = os.stat(name, dir_fd=here, follow_symlinks=False).st_mode
         if stat.S_ISLNK(mode):
-            self._follow(os.readlink(name, dir_fd=here))
+            self._follow_link(os.readlink(name, dir_fd=here))
             return None
         if stat.S_ISDIR(mode):
-            self._folders.append(os.open(name, _FOLDER, dir_fd=here))
+            self._folders.append(os.open(name, _FOLDER_FLAGS, dir_fd=here))
             return None
         if self._names and any(left not in ("", ".") for left in self._names):
-            raise _missing(self._path)  # a file is not a folder
-        return self._open(name, mode)
+            raise _file_not_found(self._path)  # a file is not a folder
+        return self._open_regular_file(name, mode)
 
-    def _open(self, name: str, mode: int) -> int:
+    def _open_regular_file(self, name: str, mode: int) -> int:
         if not stat.S_ISREG(mode):
-            raise self._refusal("is not a regular file")
-        file = os.open(name, _FILE, dir_fd=self._folders[-1])
+            raise self._invalid_path("is not a regular file")
+        file = os.open(name, _FILE_FLAGS, dir_fd=self._folders[-1])
         if stat.S_ISREG(os.fstat(file).st_mode):
             return file
         os.close(file)
-        raise self._refusal("is not a regular file")
+        raise self._invalid_path("is not a regular file")
 
-    def _follow(self, target: str) -> None:
-        """A link may lead anywhere inside."""
+    def _follow_link(self, target: str) -> None:
+        """Put the target of a link in front of the remaining names. Refuses a target outside of the root folder."""
         self._links += 1
-        if self._links > MOST_LINKS:
-            raise self._refusal("is behind too many links")
+        if self._links > MAX_LINKS:
+            raise self._invalid_path("is behind too many links")
         if target.startswith("/"):
             if not target.startswith(self._root.rstrip("/") + "/"):
-                raise self._refusal("leads out of the workspace")
+                raise self._invalid_path("leads out of the workspace")
             target = target[len(self._root.rstrip("/")) + 1 :]
             while len(self._folders) > 1:
                 os.close(self._folders.pop())
         self._names[:0] = target.split("/")
 
-    def _refusal(self, why: str) -> InvalidInput:
-        return InvalidInput(f"{shown(self._path)} {why}", field="docs", hint="Point to a file inside the workspace.", path=self._path)
+    def _invalid_path(self, why: str) -> InvalidInput:
+        return InvalidInput(f"{short_repr(self._path)} {why}", field="docs", hint="Point to a file inside the workspace.", path=self._path)
 
 
-def _missing(path: str) -> NotFound:
-    return NotFound(f"there is no file {shown(path)} in the workspace", hint="Paths are relative to the workspace's folder.", path=path)
+def _file_not_found(path: str) -> NotFound:
+    return NotFound(
+        f"there is no file {short_repr(path)} in the workspace", hint="Paths are relative to the workspace's folder.", path=path
+    )
 
 
-def checked(value: object) -> str:
-    """A path as an agent may name it: relative, on one line, and never upward."""
+def check_path(value: object) -> str:
+    """Return a path if it is valid: relative to the workspace, on one line, and without `..`."""
     if not isinstance(value, str):
         raise InvalidInput(f"a path must be text, not {type(value).__name__}", field="docs")
     checks.path("docs", value)
-    if len(value) > LONGEST_PATH:
-        raise InvalidInput(f"a path is longer than {LONGEST_PATH} characters", field="docs")
+    if len(value) > MAX_PATH_CHARS:
+        raise InvalidInput(f"a path is longer than {MAX_PATH_CHARS} characters", field="docs")
     if value.startswith("/") or ".." in value.split("/"):
         raise InvalidInput(
-            f"{shown(value)} is not a path inside the workspace", field="docs", hint="Write it relative to the workspace, without `..`."
+            f"{short_repr(value)} is not a path inside the workspace",
+            field="docs",
+            hint="Write it relative to the workspace, without `..`.",
         )
     return value
 
 
-def named(docs: Iterable[Mapping[str, Any] | str]) -> list[str]:
-    """The paths that an agent points to, each once, checked."""
+def check_doc_paths(docs: Iterable[Mapping[str, Any] | str]) -> list[str]:
+    """Check the documents that an agent names. Return their paths, each once."""
     if isinstance(docs, str) or not hasattr(docs, "__iter__"):
         raise InvalidInput("docs must be a list", field="docs", hint='Write [{"path": "report.md"}].')
     paths = []
@@ -192,19 +199,19 @@ def named(docs: Iterable[Mapping[str, Any] | str]) -> list[str]:
             raise InvalidInput(
                 "each of docs must be an object with a path, and nothing else", field="docs", hint='Write {"path": "report.md"}.'
             )
-        paths.append(checked(doc if isinstance(doc, str) else doc["path"]))
-    if len(paths) > MOST_DOCS:
-        raise InvalidInput(f"at most {MOST_DOCS} documents can be pushed at once, not {len(paths)}", field="docs")
+        paths.append(check_path(doc if isinstance(doc, str) else doc["path"]))
+    if len(paths) > MAX_DOCS:
+        raise InvalidInput(f"at most {MAX_DOCS} documents can be pushed at once, not {len(paths)}", field="docs")
     return list(dict.fromkeys(paths))
 
 
-def described(root: str, paths: Iterable[str]) -> Described:
-    """Each document as it is now, so that a later look can tell what changed."""
+def describe_files(root: str, paths: Iterable[str]) -> Described:
+    """Read each document as it is now, so that a later reader can see whether it changed."""
     docs, texts = [], []
     for path in paths:
         with Document(root, path) as document:
-            docs.append({"path": path, "sha256": document.sha256(), "size": document.size})
-            text = document.text()
+            docs.append({"path": path, "sha256": document.compute_sha256(), "size": document.size})
+            text = document.read_text()
         if text is not None:
             texts.append((path, text))
     return Described(tuple(docs), tuple(texts))

@@ -1,101 +1,105 @@
-"""Receiving: what was said to an agent. Taken and acked in one transaction, so that nothing comes twice; old replies can be shown again."""
+"""Read the messages to an agent. They are taken and acked in one transaction, so that none comes twice. Old replies can be read again."""
 
 from __future__ import annotations
 
-from postroom.core import checks, clock, jsontext
-from postroom.core.entries import Entry, PersonReply, Received, entry_of
-from postroom.core.letters import Parcel
-from postroom.core.records import UNVERIFIED
-from postroom.core.verbs import verb
+from postroom._fastpath import json_text as jsontext
+from postroom.core import checks, clock
+from postroom.core.records.people import ReceivedMessage
+from postroom.core.states import UNVERIFIED_DOORS
+from postroom.core.verbs import READ, WRITE, verb
 from postroom.mail import mailbox
-from postroom.mail.boxes import PARCEL_FIELDS
-from postroom.mail.mailbox import message_of
-from postroom.people import asking, folding, ledger
-from postroom.store.attempts import retried
+from postroom.mail.mailbox import build_message
+from postroom.people import asking, question_sync, repository
+from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from postroom.core.letters import MailMessage
-    from postroom.store.port import Store, Transaction
+    from postroom.core.records.mail import DeliveryRow, MailMessage
+    from postroom.core.records.people import Entry
+    from postroom.store.interface import Store, Transaction
 
 
-@verb
-def read_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[Received, ...]:
-    """All that waits for an agent, oldest first: its mail, and the answers to what it asked and did not wait for."""
+@verb(caller="agent", mode=WRITE)
+def read_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[ReceivedMessage, ...]:
+    """Take the messages to an agent, oldest first: its mail, and the answers to questions that it did not wait for."""
     checks.name("agent", agent)
     checks.limit("limit", limit)
-    folding.fold(store)
-    return _read(store, agent, limit)
+    question_sync.sync(store)
+    return _take_messages(store, agent, limit)
 
 
-@retried
-def _read(store: Store, agent: str, limit: int) -> tuple[Received, ...]:
+@retry_on_contention
+def _take_messages(store: Store, agent: str, limit: int) -> tuple[ReceivedMessage, ...]:
     with store.write() as tx:
-        found: list[Received] = []
-        for row in tx.all(tx.sql.asks_uncollected, agent=agent, limit=limit):
-            answer = _answer(entry_of(row))
-            found += _mail(tx, agent, limit - len(found), upto=clock.instant(answer.at))
-            if len(found) == limit:
+        received: list[ReceivedMessage] = []
+        for question in tx.fetch_all(tx.sql.asks_uncollected, agent=agent, limit=limit):
+            answer = _answer_message(question)
+            received += _take_mail(tx, agent, limit - len(received), upto=clock.parse_stamp(answer.at))
+            if len(received) == limit:
                 break
-            entry = ledger.locked_or_none(tx, answer.id)
-            if entry is not None and entry.ask is not None and entry.ask.collected_at is None:  # nobody was faster
-                asking.hand_over(tx, entry)
-                found.append(answer)
-        found += _mail(tx, agent, limit - len(found))
-        tx.run(tx.sql.agent_seen, name=agent, now=clock.stamp(tx.now()))
-    return tuple(found)
+            entry = repository.lock_entry_if_exists(tx, answer.id)
+            if entry is not None and entry.ask is not None and entry.ask.collected_at is None:  # not collected before we locked it
+                asking.write_collected(tx, entry)
+                received.append(answer)
+        received += _take_mail(tx, agent, limit - len(received))
+        tx.execute(tx.sql.agent_seen, name=agent, now=clock.format_stamp(tx.now()))
+    return tuple(received)
 
 
-def _mail(tx: Transaction, agent: str, limit: int, *, upto: int | None = None) -> list[Received]:
-    """So much of what waits in the mailbox, or all that was stored up to an instant."""
-    taken = mailbox.take_all(tx, agent, receiver=agent, limit=limit, upto=upto) if limit else []
-    return [_letter(message, parcel) for message, parcel in taken]
+def _take_mail(tx: Transaction, agent: str, limit: int, *, upto: int | None = None) -> list[ReceivedMessage]:
+    """Take up to `limit` messages from the agent's mailbox. `upto`, in microseconds, takes only those stored by then."""
+    taken = mailbox.take_and_ack_all(tx, agent, receiver=agent, limit=limit, upto=upto) if limit else []
+    return [_mail_message(message, delivery) for message, delivery in taken]
 
 
-def is_waiting(tx: Transaction, *, agent: str) -> bool:
-    """Whether there is something to receive. Looking costs nobody a turn; taking does."""
-    from postroom.mail.waiting import is_ready
+def has_messages(tx: Transaction, *, agent: str) -> bool:
+    """Return whether there is a message to receive. This only reads, so it does not wait for writers."""
+    from postroom.mail.waiting import is_message_ready
 
-    return bool(tx.all(tx.sql.asks_uncollected, agent=agent, limit=1)) or is_ready(tx, agent)
+    return bool(tx.fetch_all(tx.sql.asks_uncollected, agent=agent, limit=1)) or is_message_ready(tx, agent)
 
 
-@verb
-def old_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[Received, ...]:
-    """What an agent was told already, newest first: for one that lost the answer in which it came. Changes nothing."""
+@verb(caller="agent", mode=READ)
+def old_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[ReceivedMessage, ...]:
+    """Return the messages that an agent received before, newest first, for an agent that lost a response. Changes nothing."""
     checks.name("agent", agent)
     checks.limit("limit", limit)
     with store.read() as tx:
-        replies = [PersonReply(*row) for row in tx.all(tx.sql.replies_of_agent, agent=agent, limit=limit)]
-        acked = tx.all(tx.sql.deliveries_acked, session=agent, limit=limit)
-    mail = [(message_of(Parcel(*row[:PARCEL_FIELDS]), *row[PARCEL_FIELDS:]), Parcel(*row[:PARCEL_FIELDS])) for row in acked]
-    told = [Received("reply", it.reply_id, it.person, it.body, it.entry_id, it.created_at, _verified(it.door)) for it in replies]
-    told += [letter for letter in (_letter(*each) for each in mail) if letter.kind == "mail"]
-    return tuple(sorted(told, key=lambda received: received.at, reverse=True)[:limit])
+        replies = tx.fetch_all(tx.sql.replies_of_agent, agent=agent, limit=limit)
+        acked = tx.fetch_all(tx.sql.deliveries_acked, session=agent, limit=limit)
+    mail = [_mail_message(build_message(stored.delivery, stored.contents), stored.delivery) for stored in acked]
+    received = [
+        ReceivedMessage("reply", reply.reply_id, reply.person, reply.body, reply.entry_id, reply.created_at, _is_verified(reply.door))
+        for reply in replies
+    ]
+    received += [message for message in mail if message.kind == "mail"]
+    return tuple(sorted(received, key=lambda message: message.at, reverse=True)[:limit])
 
 
-def _answer(entry: Entry) -> Received:
+def _answer_message(entry: Entry) -> ReceivedMessage:
     ask = entry.ask
     assert ask is not None
     body = "" if ask.answer is None else ask.answer
-    door = ask.answered_door or "store"  # silence is noted by the store itself
-    return Received(
+    door = ask.answered_door or "store"  # the store itself writes the outcome of silence
+    return ReceivedMessage(
         ask.state if ask.state != "answered" else "answer",
         entry.id,
         ask.answered_by or "",
         body,
         entry.id,
         ask.answered_at or "",
-        _verified(door),
+        _is_verified(door),
     )
 
 
-def _letter(message: MailMessage, parcel: Parcel) -> Received:
+def _mail_message(message: MailMessage, delivery: DeliveryRow) -> ReceivedMessage:
+    """Return a message of a mailbox: a person's reply to an entry, or mail from another agent."""
     extra = jsontext.loads(message.extra_json)
-    ours = message.msg_id == f"reply:{extra.get('reply_id')}"
-    kind, entry_id = ("reply", str(extra["entry_id"])) if ours else ("mail", None)
-    at = clock.stamp(parcel.stored_at)
-    return Received(kind, message.msg_id, message.sender, message.payload, entry_id, at, _verified(parcel.door))
+    is_reply = message.msg_id == f"reply:{extra.get('reply_id')}"
+    kind, entry_id = ("reply", str(extra["entry_id"])) if is_reply else ("mail", None)
+    at = clock.format_stamp(delivery.stored_at)
+    return ReceivedMessage(kind, message.msg_id, message.sender, message.payload, entry_id, at, _is_verified(delivery.door))
 
 
-def _verified(door: str) -> bool:
-    return door not in UNVERIFIED
+def _is_verified(door: str) -> bool:
+    return door not in UNVERIFIED_DOORS

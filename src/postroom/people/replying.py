@@ -1,94 +1,106 @@
-"""Replying: a person's word goes back to the agent. Into the thread that asked, as the answer that is awaited, or into its mailbox."""
+"""Send a person's reply to an agent: into the thread that asked, as the answer to its question, or into its mailbox.
+
+The CLI and the server's inbox routes call `reply`.
+"""
 
 from __future__ import annotations
 
 from postroom.core import checks, clock
-from postroom.core.entries import ANSWERED, Entry, PersonReply, Replied
 from postroom.core.errors import InvalidState
-from postroom.core.states import TERMINAL
-from postroom.core.verbs import verb
+from postroom.core.records.people import ANSWERED, Entry, PersonReply, ReplyResult
+from postroom.core.states import TERMINAL_STATUSES
+from postroom.core.verbs import PEOPLE, WRITE, verb
 from postroom.mail import drafts, mailbox
-from postroom.people import asking, folding, ledger, tokens
-from postroom.store.attempts import retried
+from postroom.people import asking, question_sync, repository, tokens
+from postroom.store.retries import retry_on_contention
 from postroom.work import messages, threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from postroom.store.port import Store, Transaction
+    from postroom.store.interface import Store, Transaction
 
-SUMMARY = 200  # characters of the first line
+MAX_SUMMARY_CHARS = 200
 THREAD, ANSWER, MAILBOX = "thread", "answer", "mailbox"
 
 
-@verb
-def reply(store: Store, entry_id: str, *, person: str, body: str, key: str | None = None) -> Replied:
-    """Answer an entry, as a person. It counts as read from then on.
+@verb(caller=PEOPLE, mode=WRITE)
+def reply(store: Store, entry_id: str, *, person: str, body: str, key: str | None = None) -> ReplyResult:
+    """Reply to an entry as a person, mark it as read, and return the entry and the stored reply.
 
-    Who cannot know whether the first try arrived says the same `key` again: the reply that is there is returned, and nothing is sent twice.
+    To retry safely, pass the same `key` again: the stored reply is returned and nothing is sent twice.
+    Refuses with `InvalidState` if the key was used for another text, or if no agent would get the reply.
     """
     checks.name("person", person)
-    ledger.said("body", body)
+    repository.check_nonempty_text("body", body)
     if key is not None:
         checks.name("key", key)
-    folding.fold(store)
-    return _reply(store, entry_id, person, body, key)
+    question_sync.sync(store)
+    return _store_reply(store, entry_id, person, body, key)
 
 
-@retried
-def _reply(store: Store, entry_id: str, person: str, body: str, key: str | None) -> Replied:
+@retry_on_contention
+def _store_reply(store: Store, entry_id: str, person: str, body: str, key: str | None) -> ReplyResult:
     with store.write() as tx:
-        entry = ledger.locked(tx, entry_id)
-        ledger.human(tx, "person", person)
-        reply_id = tx.fresh("rep") if key is None else f"rep_{tokens.hashed(chr(10).join((entry_id, person, key)))[:32]}"
-        row = None if key is None else tx.one(tx.sql.reply_find, reply_id=reply_id)
-        if row is not None:
-            return _again(entry, PersonReply(*row), body)
-        via, message_id = _send(tx, entry, reply_id, person, body)
+        entry = repository.lock_entry(tx, entry_id)
+        repository.require_person(tx, "person", person)
+        reply_id = tx.new_id("rep") if key is None else _keyed_reply_id(entry_id, person, key)
+        existing = None if key is None else tx.fetch_one(tx.sql.reply_find, reply_id=reply_id)
+        if existing is not None:
+            return _return_existing_reply(entry, existing, body)
+        via, message_id = _send_reply(tx, entry, reply_id, person, body)
         if entry.ask is not None and entry.is_open:
-            entry = asking.settle(tx, entry, ANSWERED, answer=body, by=person, door=tx.door, at=clock.stamp(tx.now()))
-        written = PersonReply(reply_id, entry_id, entry.agent, person, body, tx.door, clock.stamp(tx.now()), via, message_id)
-        tx.run(tx.sql.reply_insert, **dict(written.items()))
-        entry = _find_by(tx, entry, body)
-        ledger.announce(tx, "replied", entry_id, source=person, reply_id=reply_id, via=via, **ledger.facts(entry))
-        return Replied(ledger.see(tx, entry, person), written)
+            entry = asking.close_question(tx, entry, ANSWERED, answer=body, by=person, door=tx.door, at=clock.format_stamp(tx.now()))
+        written = PersonReply(reply_id, entry_id, entry.agent, person, body, tx.door, clock.format_stamp(tx.now()), via, message_id)
+        tx.execute(tx.sql.reply_insert, **dict(written.items()))
+        entry = _add_search_terms(tx, entry, body)
+        repository.append_entry_event(tx, "replied", entry_id, source=person, reply_id=reply_id, via=via, **repository.event_facts(entry))
+        return ReplyResult(repository.mark_entry_read(tx, entry, person), written)
 
 
-def _again(entry: Entry, written: PersonReply, body: str) -> Replied:
-    if written.body != body:
+def _keyed_reply_id(entry_id: str, person: str, key: str) -> str:
+    """Return the id that a reply with this key always gets."""
+    return f"rep_{tokens.hash_token(chr(10).join((entry_id, person, key)))[:32]}"
+
+
+def _return_existing_reply(entry: Entry, existing: PersonReply, body: str) -> ReplyResult:
+    """Return the reply that was stored with the same key. Refuses if its text is another."""
+    if existing.body != body:
         raise InvalidState("that key was used for another reply", hint="A key stands for one reply: choose a new one.")
-    return Replied(entry, written)
+    return ReplyResult(entry, existing)
 
 
-def _send(tx: Transaction, entry: Entry, reply_id: str, person: str, body: str) -> tuple[str, str | None]:
-    """The way that a reply goes, and the id of the message that carries it."""
+def _send_reply(tx: Transaction, entry: Entry, reply_id: str, person: str, body: str) -> tuple[str, str | None]:
+    """Send the reply. Return how it was sent (`THREAD`, `ANSWER` or `MAILBOX`) and the id of its message, if it has one."""
     if entry.ask is not None and entry.ask.thread_id is not None:
-        thread, lease = messages.locked(tx, entry.ask.thread_id)
-        if thread.status in TERMINAL:
-            hint = "Nobody waits for this answer any more; for anything new, send a thread."
+        thread, lease = messages.lock_thread(tx, entry.ask.thread_id)
+        if thread.status in TERMINAL_STATUSES:
+            hint = "No agent waits for this answer any more. To start something new, send a thread."
             raise InvalidState(f"the thread has ended: it is {thread.status}", hint=hint, status=thread.status)
-        said = messages.content(summary_of(body), body, "{}", ())
-        posted = threads.say(tx, thread, lease, said, sender=person, to=entry.agent, kind="answer", event_type="thread.replied")
+        content = messages.check_content(summary_of(body), body, "{}", ())
+        posted = threads.post_in_thread(
+            tx, thread, lease, content, sender=person, to=entry.agent, kind="answer", event_type="thread.replied"
+        )
         return THREAD, posted.message.message_id
     if entry.ask is not None and entry.is_open:
         return ANSWER, None
     if not entry.agent:
-        raise InvalidState("nobody would get this reply: the entry's workspace is not known here", hint="Only look at it.")
-    letter = {"msg_id": f"reply:{reply_id}", "from": person, "to": entry.agent, "payload": body}
-    draft = drafts.read({**letter, "entry_id": entry.id, "reply_id": reply_id})
-    return MAILBOX, mailbox.put_all(tx, [draft])[0].msg_id
+        raise InvalidState("no agent would get this reply: the entry's workspace is not known here", hint="This entry can only be read.")
+    message = {"msg_id": f"reply:{reply_id}", "from": person, "to": entry.agent, "payload": body}
+    draft = drafts.parse_message({**message, "entry_id": entry.id, "reply_id": reply_id})
+    return MAILBOX, mailbox.store_drafts(tx, [draft])[0].msg_id
 
 
 def summary_of(body: str) -> str:
-    """The first line of what a person said, for where there is room for one."""
-    return body.strip().partition("\n")[0][:SUMMARY]
+    """Return the first line of a reply, at most `MAX_SUMMARY_CHARS` long."""
+    return body.strip().partition("\n")[0][:MAX_SUMMARY_CHARS]
 
 
-def _find_by(tx: Transaction, entry: Entry, body: str) -> Entry:
-    """From now on, a search finds the entry by the words of the reply too."""
-    from postroom.people.words import words
+def _add_search_terms(tx: Transaction, entry: Entry, body: str) -> Entry:
+    """Count the reply and add its words to the search index of the entry. Return the changed entry."""
+    from postroom.people.search_terms import search_terms
 
-    more = " ".join(words(entry.words, body))
-    tx.run(tx.sql.words_delete, seq=entry.seq, words=entry.words)
-    tx.run(tx.sql.entry_replied, id=entry.id, words=more)
-    tx.run(tx.sql.words_insert, seq=entry.seq, words=more)
-    return entry.replace(words=more, replies=entry.replies + 1)
+    words = " ".join(search_terms(entry.words, body))
+    tx.execute(tx.sql.words_delete, seq=entry.seq, words=entry.words)
+    tx.execute(tx.sql.entry_replied, id=entry.id, words=words)
+    tx.execute(tx.sql.words_insert, seq=entry.seq, words=words)
+    return entry.replace(words=words, replies=entry.replies + 1)

@@ -1,4 +1,7 @@
-"""The room of event queues: every verb of the commands `thread` and `notifier`, importable.
+"""Event queues: append-only event logs in folders, the consumers that read them, and the notifier that starts their handlers.
+
+The commands `thread` and `notifier` and `postroom.people` call these functions. This package uses SQLite only, and must not know
+about threads of work, mailboxes, people or the server.
 
     from postroom import queues
     queues.init_queue("./events")
@@ -6,7 +9,7 @@
         queues.push(queue, source="self", type="record", subtype="decision", content="use the cache")
         queues.schedule(queue, author="self")
 
-Names are loaded when first used, so that a command pays only for its own.
+Names are imported on first use, so that a command loads only the modules that it needs.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from postroom.queues.subscriptions import subscribe as subscribe
     from postroom.queues.subscriptions import unsubscribe as unsubscribe
 
-_WHERE = {
+_MODULE_OF = {
     **dict.fromkeys(("dispatch",), "dispatching"),
     **dict.fromkeys(
         (
@@ -60,13 +63,13 @@ _WHERE = {
     **dict.fromkeys(("rate",), "rates"),
     **dict.fromkeys(("subscribe", "unsubscribe"), "subscriptions"),
 }
-__all__ = sorted(_WHERE)  # noqa: PLE0605
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> object:
-    if name not in _WHERE:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    verb = globals()[name] = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+    verb = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
     return verb

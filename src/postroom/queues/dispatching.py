@@ -1,4 +1,4 @@
-"""Starting handlers: one for each consumer that has unread events and none at work."""
+"""Start a handler for each consumer that has unread events and no running handler. Called by `thread dispatch` and the runner."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 
 from postroom.core import clock
 from postroom.core.errors import FilterFailed
-from postroom.core.events import Start, Subscription
-from postroom.queues.locks import Lock
-from postroom.queues.subscriptions import standing
-from postroom.queues.supervisor import become, logged, one_line, rests, spawned
+from postroom.core.records.queues import DispatchStart
+from postroom.queues.locks import ConsumerLock
+from postroom.queues.subscriptions import read_subscription_state
+from postroom.queues.supervisor import backoff_end, exec_supervisor, format_spawned, one_line, quote_for_log
 from postroom.store.sqlite import queue_statements as sql
 
 TYPE_CHECKING = False
@@ -17,56 +17,58 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from postroom.queues.queue import Queue
-    from postroom.queues.subscriptions import Standing
+    from postroom.queues.subscriptions import SubscriptionState
 
 STARTED, SKIPPED, FAILED = "started", "skipped", "failed"
 
 
-def dispatch(queue: Queue, *, at_once: bool = False, adopt: Callable[[int], None] | None = None) -> tuple[Start, ...]:
-    """Start what is to be started, and say what was done about each consumer that has unread events.
+def dispatch(queue: Queue, *, at_once: bool = False, adopt: Callable[[int], None] | None = None) -> tuple[DispatchStart, ...]:
+    """Start a supervisor for each consumer that has unread events, and return what was done for each of them.
 
-    A handler that got nowhere before is left alone for a while, unless it is to be `at_once`.
-    Forks, so call it from a process with one thread; `schedule` is for all others. Supervisors live on by themselves, unless
-    `adopt` takes in their process ids.
+    A handler that made no progress waits until its backoff ends. `at_once` ignores the backoff.
+    This function forks, so call it from a process with one thread. In any other process, call `schedule`.
+    The supervisors are detached, unless `adopt` is given: it receives each process id, and the caller must wait for them.
     """
     with queue.file.read() as tx:
-        consumers = [Subscription(*row).consumer_id for row in tx.all(sql.SUBSCRIPTIONS)]
-    starts = (_look_after(queue, consumer, at_once, adopt) for consumer in consumers)
+        consumers = [subscription.consumer_id for subscription in tx.fetch_all(sql.SUBSCRIPTIONS)]
+    starts = (_dispatch_consumer(queue, consumer, at_once, adopt) for consumer in consumers)
     return tuple([start for start in starts if start is not None])
 
 
-def _look_after(queue: Queue, consumer: str, at_once: bool, adopt: Callable[[int], None] | None) -> Start | None:
+def _dispatch_consumer(queue: Queue, consumer: str, ignore_backoff: bool, adopt: Callable[[int], None] | None) -> DispatchStart | None:
+    """Start the supervisor of one consumer. Returns None if the consumer has no unread events."""
     try:
-        now = standing(queue, consumer)
-    except FilterFailed as refusal:  # its own consumer stops, the others go on
-        queue.tracks.say(f"dispatch: consumer={logged(consumer)} filter: {one_line(str(refusal))}", "ERROR")
-        return Start(consumer, FAILED, str(refusal))
-    if now is None or not now.unread:
+        state = read_subscription_state(queue, consumer)
+    except FilterFailed as refusal:  # a broken filter stops its own consumer only
+        queue.journal.append_log(f"dispatch: consumer={quote_for_log(consumer)} filter: {one_line(str(refusal))}", "ERROR")
+        return DispatchStart(consumer, FAILED, str(refusal))
+    if state is None or not state.unread:
         return None
     try:
-        lock = Lock.take(queue.path, consumer)
+        lock = ConsumerLock.open_and_acquire(queue.path, consumer)
     except OSError as error:
-        queue.tracks.say(f"dispatch: consumer={logged(consumer)} lock: {error.strerror}", "ERROR")
-        return Start(consumer, FAILED, f"its lock cannot be taken: {error.strerror}")
+        queue.journal.append_log(f"dispatch: consumer={quote_for_log(consumer)} lock: {error.strerror}", "ERROR")
+        return DispatchStart(consumer, FAILED, f"its lock cannot be taken: {error.strerror}")
     if lock is None:
-        queue.tracks.say(f"dispatch: consumer={logged(consumer)} skipped (lock held)")
-        return Start(consumer, SKIPPED, "lock held")
+        queue.journal.append_log(f"dispatch: consumer={quote_for_log(consumer)} skipped (lock held)")
+        return DispatchStart(consumer, SKIPPED, "lock held")
     try:
-        until = 0 if at_once else rests(lock, now, queue.file.clock())
+        until = 0 if ignore_backoff else backoff_end(lock, state, queue.file.clock())
         if not until:
-            queue.tracks.say(f"dispatch: consumer={logged(consumer)} {spawned(now.subscription)}")
-        _fork(queue.path, now, lock, not until, adopt)
+            queue.journal.append_log(f"dispatch: consumer={quote_for_log(consumer)} {format_spawned(state.subscription)}")
+        _fork_supervisor(queue.path, state, lock, not until, adopt)
     finally:
         lock.close()
-    return Start(consumer, STARTED, f"no progress before: rests until {clock.stamp(until)}" if until else "")
+    return DispatchStart(consumer, STARTED, f"no progress before: rests until {clock.format_stamp(until)}" if until else "")
 
 
-def _fork(path: str, now: Standing, lock: Lock, at_once: bool, adopt: Callable[[int], None] | None) -> None:
+def _fork_supervisor(path: str, state: SubscriptionState, lock: ConsumerLock, run_now: bool, adopt: Callable[[int], None] | None) -> None:
+    """Fork a supervisor that inherits the lock."""
     child = os.fork()
     if child == 0:
         try:
-            if adopt is not None or os.fork() == 0:  # twice, unless somebody waits for it
-                become(path, now, lock, at_once)
+            if adopt is not None or os.fork() == 0:  # without `adopt`, fork twice: the supervisor becomes a child of init
+                exec_supervisor(path, state, lock, run_now)
         finally:
             os._exit(0)
     if adopt is None:

@@ -1,87 +1,94 @@
-"""Which events a subscription wants. Its filter decides both whom to start and what `pop` gives.
+"""Read the events that match a subscription's filter. Dispatch, `pop` and `info` call it.
 
-Events never change, so what a filter did not want it never will, if it looks at one event at a time: up to where that was found is
-noted in `run/<consumer>.clear`, and a filter that fits seldom is not asked about the same million events at every push.
+Events never change. If a filter depends on one event at a time, an event that did not match will never match. The file
+`run/<consumer>.clear` stores the id up to which no event matched, so that a filter that rarely matches does not scan the same
+million events at every push.
 """
 
 from __future__ import annotations
 
 import os
 
+from postroom._fastpath.json_text import dumps, loads
 from postroom.core.errors import FilterFailed, InvalidInput
-from postroom.core.events import QueueEvent
-from postroom.core.jsontext import dumps, loads
-from postroom.core.words import file_name
+from postroom.core.records.queues import QueueEvent
+from postroom.core.text import to_file_name
 from postroom.store.sqlite import queue_statements as sql
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from postroom.core.events import Subscription
+    from postroom.core.records.queues import Subscription
     from postroom.queues.queue import Queue
 
-_WORTH_NOTING = 1000  # events; fewer are looked at again faster than the note is written
+_MIN_EVENTS_TO_SKIP = 1000  # scanning fewer events again is faster than writing the file
 
 
-def all_after(queue: Queue, start: int, limit: int) -> tuple[QueueEvent, ...]:
+def read_events_after(queue: Queue, start: int, limit: int) -> tuple[QueueEvent, ...]:
+    """Return up to `limit` events with an id above `start`, unfiltered."""
     with queue.file.read() as tx:
-        return tuple([QueueEvent(*row) for row in tx.all(sql.EVENTS_AFTER, after=start, limit=limit)])
+        return tuple(tx.fetch_all(sql.EVENTS_AFTER, after=start, limit=limit))
 
 
-def matching(queue: Queue, subscription: Subscription, start: int, head: int, limit: int) -> tuple[QueueEvent, ...]:
-    """The events after `start` that a subscription wants."""
+def read_matching_events(queue: Queue, subscription: Subscription, start: int, head: int, limit: int) -> tuple[QueueEvent, ...]:
+    """Return up to `limit` events after `start` and up to `head` that match the subscription's filter.
+
+    Refuses with `FilterFailed` if the filter is not valid or fails.
+    """
     if subscription.filter is None:
-        return all_after(queue, start, limit)
+        return read_events_after(queue, start, limit)
     begin = start
-    if head - start > _WORTH_NOTING:
-        begin = _skipping(queue, subscription, start)
+    if head - start > _MIN_EVENTS_TO_SKIP:
+        begin = _read_skip_position(queue, subscription, start)
     try:
-        queue.confined.check(subscription.filter)
-        rows = queue.confined.after(subscription.filter, begin, head, limit)
-    except InvalidInput as refusal:  # it was let in by an older version, or by another program
+        queue.filter_sandbox.check_filter(subscription.filter)
+        events = queue.filter_sandbox.read_matching_after(subscription.filter, begin, head, limit)
+    except InvalidInput as refusal:  # an older version or another program stored it
         raise FilterFailed(str(refusal), hint="Unsubscribe the consumer, and subscribe it with another filter.") from None
-    if not rows and head - begin > _WORTH_NOTING and queue.confined.lasting(subscription.filter):
-        _note(queue, subscription, start, head)
-    return tuple([QueueEvent(*row) for row in rows])
+    if not events and head - begin > _MIN_EVENTS_TO_SKIP and queue.filter_sandbox.is_stable(subscription.filter):
+        _write_skip_position(queue, subscription, start, head)
+    return tuple(events)
 
 
-def trouble(queue: Queue, subscription: Subscription, acked: int, head: int) -> str | None:
-    """Why a subscription's filter cannot be used, if so."""
+def find_filter_problem(queue: Queue, subscription: Subscription, acked: int, head: int) -> str | None:
+    """Return why a subscription's filter cannot be used, or None if it can."""
     try:
         if subscription.filter is not None:
-            matching(queue, subscription, acked, head, 1)
+            read_matching_events(queue, subscription, acked, head, 1)
     except FilterFailed as refusal:
         return str(refusal)
     return None
 
 
-def _skipping(queue: Queue, subscription: Subscription, start: int) -> int:
+def _read_skip_position(queue: Queue, subscription: Subscription, start: int) -> int:
+    """Return the id after which to scan: the stored one if it still applies, else `start`."""
     try:
-        with open(_path(queue, subscription), encoding="utf-8") as file:
-            noted = loads(file.read())
-        same = noted["filter"] == subscription.filter and noted["after"] <= start
-        if same and noted["stored_at"] == _stored_at(queue, int(noted["up_to"])):  # else the events are others by now
-            return max(start, int(noted["up_to"]))
+        with open(_skip_file_path(queue, subscription), encoding="utf-8") as file:
+            saved = loads(file.read())
+        applies = saved["filter"] == subscription.filter and saved["after"] <= start
+        # A different time means that the queue was deleted and made again since.
+        if applies and saved["stored_at"] == _read_stored_at(queue, int(saved["up_to"])):
+            return max(start, int(saved["up_to"]))
     except (OSError, ValueError, KeyError, TypeError):
-        pass  # no note, or not one of ours: everything is looked at
+        pass  # no file, or not one of ours: scan every event
     return start
 
 
-def _note(queue: Queue, subscription: Subscription, after: int, up_to: int) -> None:
-    path = _path(queue, subscription)
+def _write_skip_position(queue: Queue, subscription: Subscription, after: int, up_to: int) -> None:
+    """Store that no event after `after` and up to `up_to` matches. A failure is ignored: the file only saves time."""
+    path = _skip_file_path(queue, subscription)
     draft = f"{path}.{os.getpid()}"
     try:
         with open(draft, "w", encoding="utf-8") as file:
-            file.write(dumps({"filter": subscription.filter, "after": after, "up_to": up_to, "stored_at": _stored_at(queue, up_to)}))
+            file.write(dumps({"filter": subscription.filter, "after": after, "up_to": up_to, "stored_at": _read_stored_at(queue, up_to)}))
         os.replace(draft, path)
     except OSError:
-        pass  # it is only a note
+        pass
 
 
-def _stored_at(queue: Queue, event_id: int) -> str:
+def _read_stored_at(queue: Queue, event_id: int) -> str:
     with queue.file.read() as tx:
-        row = tx.one(sql.EVENT_TIME, id=event_id)
-    return str(row[0]) if row else ""
+        return tx.fetch_one(sql.EVENT_TIME, id=event_id) or ""
 
 
-def _path(queue: Queue, subscription: Subscription) -> str:
-    return os.path.join(queue.path, "run", file_name(subscription.consumer_id) + ".clear")
+def _skip_file_path(queue: Queue, subscription: Subscription) -> str:
+    return os.path.join(queue.path, "run", to_file_name(subscription.consumer_id) + ".clear")

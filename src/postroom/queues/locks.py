@@ -1,7 +1,7 @@
-"""`run/<consumer>.lock`: held by the supervisor of a consumer's handler, and by nobody once that is dead.
+"""The lock of one consumer, `run/<consumer>.lock`, held by the supervisor of its handler.
 
-The lock is the kernel's (flock), so no death can leave it behind. The file stays: it tells who holds it, and remembers from run
-to run how often a handler ran without getting anywhere.
+The lock is an flock: the kernel releases it when the holder dies. The file stays. It stores the holder's process id as JSON, and
+counts across runs how often the handler made no progress.
 """
 
 from __future__ import annotations
@@ -10,107 +10,106 @@ import fcntl
 import os
 from time import sleep
 
+from postroom._fastpath.json_text import dumps, loads
 from postroom.core import clock
-from postroom.core.jsontext import dumps, loads
-from postroom.core.words import file_name
+from postroom.core.text import to_file_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
-def path_of(folder: str, consumer: str) -> str:
-    return os.path.join(folder, "run", file_name(consumer) + ".lock")
+def lock_path(folder: str, consumer: str) -> str:
+    return os.path.join(folder, "run", to_file_name(consumer) + ".lock")
 
 
-class Lock:
-    """A lock that is ours."""
+class ConsumerLock:
+    """An open lock file. `fd` is its file descriptor. The runner's lock, `runner.lock`, uses this class too."""
 
-    def __init__(self, file: int) -> None:
-        self.file = file
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
 
     @classmethod
-    def take(cls, folder: str, consumer: str) -> Lock | None:
-        """The lock, unless somebody holds it."""
+    def open_and_acquire(cls, folder: str, consumer: str) -> ConsumerLock | None:
+        """Open and acquire the lock. Returns None if another process holds it."""
         os.makedirs(os.path.join(folder, "run"), exist_ok=True)
-        file = os.open(path_of(folder, consumer), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        lock = cls(file)
-        if lock.retake():
+        lock = cls(os.open(lock_path(folder, consumer), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+        if lock.try_acquire():
             return lock
-        os.close(file)
+        lock.close()
         return None
 
-    def retake(self) -> bool:
-        while not _try(self.file, fcntl.LOCK_EX):
-            if not self.only_looked_at():
+    def try_acquire(self) -> bool:
+        """Acquire the lock without waiting for its holder. Returns whether that succeeded."""
+        while not _try_flock(self.fd, fcntl.LOCK_EX):
+            if not self.is_free():
                 return False
-            sleep(0.0001)
+            sleep(0.0001)  # another process was in `is_free`, which takes a shared lock for a moment
         return True
 
-    def only_looked_at(self) -> bool:
-        """Whether nobody holds it, though somebody may be looking just now, as we are."""
-        if not _try(self.file, fcntl.LOCK_SH):
+    def is_free(self) -> bool:
+        """Return whether no process holds the lock. Takes a shared lock for a moment, so concurrent calls do not disturb each other."""
+        if not _try_flock(self.fd, fcntl.LOCK_SH):
             return False
         self.release()
         return True
 
-    def current(self, folder: str, consumer: str) -> bool:
-        """Whether it is still the one that others would find: the queue may have been deleted, and even made anew."""
+    def is_current(self, folder: str, consumer: str) -> bool:
+        """Return whether the open file is still the one at its path. It is not if the queue was deleted, or deleted and made again."""
         try:
-            found, ours = os.stat(path_of(folder, consumer)), os.fstat(self.file)
+            at_path, opened = os.stat(lock_path(folder, consumer)), os.fstat(self.fd)
         except OSError:
             return False
-        return (found.st_ino, found.st_dev) == (ours.st_ino, ours.st_dev)
+        return (at_path.st_ino, at_path.st_dev) == (opened.st_ino, opened.st_dev)
 
     def release(self) -> None:
-        fcntl.flock(self.file, fcntl.LOCK_UN)
+        fcntl.flock(self.fd, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Let go of it, in this process alone: who inherited it holds it on."""
-        os.close(self.file)
+        """Close the file in this process. A process that inherited it keeps the lock."""
+        os.close(self.fd)
 
-    def write(self, **facts: object) -> None:
-        data = (dumps(facts) + "\n").encode()
-        os.pwrite(self.file, data, 0)
-        os.ftruncate(self.file, len(data))
+    def write_state(self, **state: object) -> None:
+        data = (dumps(state) + "\n").encode()
+        os.pwrite(self.fd, data, 0)
+        os.ftruncate(self.fd, len(data))
 
-    def read(self) -> dict[str, Any]:
-        return _facts(os.pread(self.file, 4096, 0))
+    def read_state(self) -> dict[str, Any]:
+        return _parse_state(os.pread(self.fd, 4096, 0))
 
 
-def look(folder: str, consumer: str) -> tuple[bool, str | None]:
-    """Whether a consumer's handler is looked after now, and what is the matter with it, if anything."""
+def read_handler_status(folder: str, consumer: str) -> tuple[bool, str | None]:
+    """Return whether a consumer's handler is running, and a description of its problem, if any."""
     try:
-        file = os.open(path_of(folder, consumer), os.O_RDONLY | os.O_CLOEXEC)
+        lock = ConsumerLock(os.open(lock_path(folder, consumer), os.O_RDONLY | os.O_CLOEXEC))
     except OSError:
         return False, None
-    lock = Lock(file)
-    noted, held = lock.read(), not lock.only_looked_at()
+    state, held = lock.read_state(), not lock.is_free()
     lock.close()
-    return held and not noted.get("resting"), _trouble(noted, held)
+    return held and not state.get("resting"), _describe_problem(state, held)
 
 
-def _trouble(noted: dict[str, Any], held: bool) -> str | None:
-    fruitless = noted.get("fruitless") or 0
-    said = [str(noted["trouble"])] if noted.get("trouble") else []
+def _describe_problem(state: dict[str, Any], held: bool) -> str | None:
+    fruitless = state.get("fruitless") or 0
+    problems = [str(state["trouble"])] if state.get("trouble") else []
     if fruitless:
-        said.append(f"{fruitless} {'run' if fruitless == 1 else 'runs in a row'} made no progress")
-    if held and noted.get("resting") and noted.get("not_before"):
-        said.append(f"the next is at {clock.stamp(noted['not_before'])}")
-    return ", ".join(said) or None
+        problems.append(f"{fruitless} {'run' if fruitless == 1 else 'runs in a row'} made no progress")
+    if held and state.get("resting") and state.get("not_before"):
+        problems.append(f"the next is at {clock.format_stamp(state['not_before'])}")
+    return ", ".join(problems) or None
 
 
-def _try(file: int, kind: int) -> bool:
+def _try_flock(fd: int, kind: int) -> bool:
     try:
-        fcntl.flock(file, kind | fcntl.LOCK_NB)
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
-def _facts(data: bytes) -> dict[str, Any]:
+def _parse_state(data: bytes) -> dict[str, Any]:
     try:
-        found = loads(data.decode())
+        state = loads(data.decode())
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return state if isinstance(state, dict) else {}

@@ -1,6 +1,6 @@
-"""The notifier: commands that are queued durably and run soon, by a runner that is started when there is something to do.
+"""The notifier: a durable queue of shell commands, and timers that add to it. The command `notifier` and `schedule` call it.
 
-Nobody has to start a daemon. Whoever queues a task looks whether a runner is up, and starts one if not; it ends when it is idle.
+No daemon is needed. Each call that queues a task starts a runner if none is up. The runner exits when it is idle.
 """
 
 from __future__ import annotations
@@ -8,83 +8,89 @@ from __future__ import annotations
 import os
 
 from postroom.core import checks, clock
-from postroom.core.chores import NotifierStatus, NotifierTask, Run, Timer
 from postroom.core.errors import Conflict, InvalidInput, NotFound
-from postroom.core.events import ALREADY_QUEUED, QUEUED
-from postroom.core.words import digest, quoted, shown
-from postroom.queues import standby
+from postroom.core.records.notifier import NotifierStatus
+from postroom.core.records.queues import ALREADY_QUEUED, QUEUED
+from postroom.core.text import sha1_hex, shell_quote, short_repr
+from postroom.queues import runner_process
 from postroom.store.sqlite import notifier_statements as sql
-from postroom.store.sqlite.files import NotifierFile
+from postroom.store.sqlite.queue_databases import NotifierDatabase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from postroom.core.records.notifier import NotifierRun, NotifierTask, NotifierTimer
     from postroom.queues.queue import Queue
-    from postroom.store.sqlite.engine import Transaction
+    from postroom.store.sqlite.engine import SqliteTransaction
 
-MOST_RETRIES = 100
-TASKS, NOBODY = ("tasks",), ""
-RESIDENT, STOPPED, ON_DEMAND = "resident", "stopped", ""
-_LONGEST_AUTHOR = 500
-
-
-def home() -> str:
-    """Where the notifier keeps its things."""
-    named = os.environ.get("NOTIFIER_HOME")
-    if named:
-        return named
-    state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-    return os.path.join(state, "notifier")
+MAX_RETRIES = 100
+TASK_TOPICS = ("tasks",)  # wakes the runner
+RESIDENT, STOPPED, ON_DEMAND = "resident", "stopped", ""  # the values of the setting `mode`
+_MAX_AUTHOR_CHARS = 500
 
 
-def open_notifier(place: str | None = None, *, door: str = "library", now: Callable[[], int] = clock.now) -> NotifierFile:
-    """Open the notifier's home, making it if it is not there."""
-    return NotifierFile(place or home(), door=door, now=now)
+def default_home() -> str:
+    """Return the notifier's folder: NOTIFIER_HOME, or `notifier` in the user's state folder."""
+    configured = os.environ.get("NOTIFIER_HOME")
+    if configured:
+        return configured
+    state_folder = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(state_folder, "notifier")
+
+
+def open_notifier(place: str | None = None, *, door: str = "library", now: Callable[[], int] = clock.now) -> NotifierDatabase:
+    """Open the notifier at `place`, or at its default folder. Creates the folder if it does not exist."""
+    return NotifierDatabase(place or default_home(), door=door, now=now)
 
 
 def add_task(
-    notifier: NotifierFile, task_id: str, *, author: str, command: str, retries: int = 0, timeout_seconds: float | None = None
+    notifier: NotifierDatabase, task_id: str, *, author: str, command: str, retries: int = 0, timeout_seconds: float | None = None
 ) -> NotifierTask:
-    """Queue a command, to be run soon. Refuses with `Conflict` while the same command waits under the same id."""
+    """Queue a command for the runner. Refuses with `Conflict` if the same command is queued under the same id."""
     checks.name("task-id", task_id, hint="Name it with --task-id.")
-    binds = _checked(author, command, retries, timeout_seconds)
+    binds = _check_command_fields(author, command, retries, timeout_seconds)
     with notifier.write() as tx:
-        if tx.one(sql.TASK_QUEUED, task=task_id, command=command) is not None:
-            raise Conflict(f"{shown(task_id)} is already queued", hint="It will be run; there is nothing to do.")
-        number = tx.append(sql.TASK_INSERT, TASKS, task=task_id, queue=None, now=clock.stamp(tx.now()), **binds)
-        row = tx.one(sql.TASK_GET, number=number)
-        set_mode(tx, resume=True)
-    standby.wake(notifier.home)
-    return NotifierTask(*row or ())
+        if tx.fetch_one(sql.TASK_QUEUED, task=task_id, command=command) is not None:
+            raise Conflict(f"{short_repr(task_id)} is already queued", hint="It will be run; there is nothing to do.")
+        number = tx.insert_event(sql.TASK_INSERT, TASK_TOPICS, task=task_id, queue=None, now=clock.format_stamp(tx.now()), **binds)
+        task = tx.fetch_one(sql.TASK_GET, number=number)
+        resume_if_stopped(tx)
+    assert task is not None
+    runner_process.wake_runner(notifier.home)
+    return task
 
 
-def list_tasks(notifier: NotifierFile) -> tuple[NotifierTask, ...]:
-    """What is queued and what runs, oldest first."""
+def list_tasks(notifier: NotifierDatabase) -> tuple[NotifierTask, ...]:
+    """Return the queued and the running tasks, oldest first."""
     with notifier.read() as tx:
-        return tuple(NotifierTask(*row) for row in tx.all(sql.TASKS))
+        return tuple(tx.fetch_all(sql.TASKS))
 
 
-def remove_task(notifier: NotifierFile, task_id: str) -> int:
-    """Take queued tasks of an id back; how many there were. What runs is not stopped."""
+def remove_task(notifier: NotifierDatabase, task_id: str) -> int:
+    """Remove the queued tasks of an id, and return how many there were. A running task is not stopped.
+
+    Refuses with `NotFound` if none is queued.
+    """
     checks.name("task-id", task_id, hint="Name it with --task-id.")
     with notifier.write() as tx:
-        removed = len(tx.all(sql.TASKS_REMOVE, task=task_id))
+        removed = len(tx.fetch_all(sql.TASKS_REMOVE, task=task_id))
     if not removed:
-        raise NotFound(f"no task {shown(task_id)} is queued", hint="See what is: notifier task list")
+        raise NotFound(f"no task {short_repr(task_id)} is queued", hint="See what is: notifier task list")
     return removed
 
 
-def list_runs(notifier: NotifierFile, task_id: str | None = None, *, limit: int = 20) -> tuple[Run, ...]:
-    """What was run, newest first: how it ended, how long it took, what it said."""
+def list_runs(notifier: NotifierDatabase, task_id: str | None = None, *, limit: int = 20) -> tuple[NotifierRun, ...]:
+    """Return finished runs, newest first, each with its outcome, duration and output."""
     checks.limit("limit", limit)
     with notifier.read() as tx:
-        rows = tx.all(sql.RUNS, limit=limit) if task_id is None else tx.all(sql.RUNS_OF, task=task_id, limit=limit)
-    return tuple(Run(*row) for row in rows)
+        if task_id is None:
+            return tuple(tx.fetch_all(sql.RUNS, limit=limit))
+        return tuple(tx.fetch_all(sql.RUNS_OF, task=task_id, limit=limit))
 
 
 def add_timer(
-    notifier: NotifierFile,
+    notifier: NotifierDatabase,
     timer_id: str,
     *,
     author: str,
@@ -93,139 +99,152 @@ def add_timer(
     timezone: str = "",
     retries: int = 0,
     timeout_seconds: float | None = None,
-) -> Timer:
-    """Queue a command whenever a cron expression says so: five fields, or six with seconds first. In local time by default."""
-    from postroom.queues.timers import next_time
+) -> NotifierTimer:
+    """Add a timer that queues a command at the times of a cron expression: five fields, or six with seconds first.
+
+    Without `timezone` the times are local. Refuses with `Conflict` if the timer exists.
+    """
+    from postroom.queues.timers import next_fire_time
 
     checks.name("timer-id", timer_id, hint="Name it with --timer-id.")
-    binds = _checked(author, command, retries, timeout_seconds)
+    binds = _check_command_fields(author, command, retries, timeout_seconds)
     with notifier.write() as tx:
-        upcoming = next_time(cron, timezone, tx.now())
-        if tx.one(sql.TIMER_GET, timer=timer_id) is not None:
-            raise Conflict(f"there is a timer {shown(timer_id)} already", hint="Remove it first: notifier timer remove")
-        now, then = clock.stamp(tx.now()), clock.stamp(upcoming)
-        tx.append(sql.TIMER_INSERT, TASKS, timer=timer_id, cron=cron, timezone=timezone, now=now, next=then, **binds)
-        row = tx.one(sql.TIMER_GET, timer=timer_id)
-        set_mode(tx, resume=True)
-    standby.wake(notifier.home)
-    return Timer(*row or ())
+        upcoming = next_fire_time(cron, timezone, tx.now())
+        if tx.fetch_one(sql.TIMER_GET, timer=timer_id) is not None:
+            raise Conflict(f"there is a timer {short_repr(timer_id)} already", hint="Remove it first: notifier timer remove")
+        now, next_at = clock.format_stamp(tx.now()), clock.format_stamp(upcoming)
+        tx.insert_event(sql.TIMER_INSERT, TASK_TOPICS, timer=timer_id, cron=cron, timezone=timezone, now=now, next=next_at, **binds)
+        timer = tx.fetch_one(sql.TIMER_GET, timer=timer_id)
+        resume_if_stopped(tx)
+    assert timer is not None
+    runner_process.wake_runner(notifier.home)
+    return timer
 
 
-def list_timers(notifier: NotifierFile) -> tuple[Timer, ...]:
-    """Every timer, and when it fires next."""
+def list_timers(notifier: NotifierDatabase) -> tuple[NotifierTimer, ...]:
+    """Return every timer with the time when it fires next."""
     with notifier.read() as tx:
-        return tuple(Timer(*row) for row in tx.all(sql.TIMERS))
+        return tuple(tx.fetch_all(sql.TIMERS))
 
 
-def remove_timer(notifier: NotifierFile, timer_id: str) -> None:
-    """Let a timer fire no more. What it queued already stays queued."""
+def remove_timer(notifier: NotifierDatabase, timer_id: str) -> None:
+    """Remove a timer. Tasks that it queued stay queued. Refuses with `NotFound` if the timer does not exist."""
     checks.name("timer-id", timer_id, hint="Name it with --timer-id.")
     with notifier.write() as tx:
-        if tx.one(sql.TIMER_GET, timer=timer_id) is None:
-            raise NotFound(f"there is no timer {shown(timer_id)}", hint="See which there are: notifier timer list")
-        tx.append(sql.TIMER_DELETE, TASKS, timer=timer_id)
+        if tx.fetch_one(sql.TIMER_GET, timer=timer_id) is None:
+            raise NotFound(f"there is no timer {short_repr(timer_id)}", hint="See which there are: notifier timer list")
+        tx.insert_event(sql.TIMER_DELETE, TASK_TOPICS, timer=timer_id)
 
 
-def start(notifier: NotifierFile) -> NotifierStatus:
-    """Have the runner stay, also when it has nothing to do."""
+def start(notifier: NotifierDatabase) -> NotifierStatus:
+    """Start a runner that stays up when it is idle, and return the status."""
     with notifier.write() as tx:
-        tx.append(sql.SETTING_SET, TASKS, name="mode", value=RESIDENT)
-    standby.wake(notifier.home)
-    standby.settle(notifier.home)
+        tx.insert_event(sql.SETTING_SET, TASK_TOPICS, name="mode", value=RESIDENT)
+    runner_process.wake_runner(notifier.home)
+    runner_process.wait_for_start(notifier.home)
     return status(notifier)
 
 
-def stop(notifier: NotifierFile) -> NotifierStatus:
-    """End the runner, once what it runs has ended. What is queued stays queued until the next task, or `start`."""
-    up, _ = standby.look(notifier.home)  # asked first: a runner that was to stay may be gone before we tell it
+def stop(notifier: NotifierDatabase) -> NotifierStatus:
+    """Stop the runner after its running commands have ended, and return the status.
+
+    Queued tasks stay queued until the next task is added, or until `start`. Refuses with `NotFound` if no runner is up.
+    """
+    up, _ = runner_process.find_runner(notifier.home)  # before the write: a resident runner may exit as soon as the mode changes
     with notifier.write() as tx:
-        tx.append(sql.SETTING_SET, TASKS, name="mode", value=STOPPED)
-    standby.end(notifier.home)
+        tx.insert_event(sql.SETTING_SET, TASK_TOPICS, name="mode", value=STOPPED)
+    runner_process.stop_runner(notifier.home)
     if not up:
         raise NotFound("no runner is up", hint="There is nothing to stop; `notifier task add` or `notifier start` starts one.")
     return status(notifier)
 
 
-def status(notifier: NotifierFile) -> NotifierStatus:
+def status(notifier: NotifierDatabase) -> NotifierStatus:
+    """Return whether a runner is up, and how many tasks and timers there are."""
     with notifier.read() as tx:
-        counts, timers = tx.one(sql.TASK_COUNTS), tx.one(sql.TIMER_COUNT)
-        resident = mode(tx) == RESIDENT
-    up, process = standby.look(notifier.home)
-    queued, running = (int(count) for count in counts or (0, 0))
-    return NotifierStatus(up, process, resident, queued, running, int(timers[0]) if timers else 0, notifier.home)
+        counts, timers = tx.fetch_one(sql.TASK_COUNTS), tx.fetch_one(sql.TIMER_COUNT) or 0
+        resident = read_mode(tx) == RESIDENT
+    up, process = runner_process.find_runner(notifier.home)
+    assert counts is not None
+    return NotifierStatus(up, process, resident, counts.queued, counts.running, timers, notifier.home)
 
 
-def revive(notifier: NotifierFile) -> None:
-    """Start a runner if something waits that a dead one left behind."""
+def revive_runner(notifier: NotifierDatabase) -> None:
+    """Start a runner if tasks or timers are left that a dead runner did not finish."""
     with notifier.read() as tx:
-        waiting = tx.one(sql.TASK_NEXT_DUE) or tx.all(sql.TASKS_RUNNING) or tx.one(sql.TIMER_NEXT)
-        wanted = mode(tx)
-    if wanted == RESIDENT or (waiting and wanted != STOPPED):
-        standby.wake(notifier.home)
+        waiting = tx.fetch_one(sql.TASK_NEXT_DUE) or tx.fetch_all(sql.TASKS_RUNNING) or tx.fetch_one(sql.TIMER_NEXT)
+        mode = read_mode(tx)
+    if mode == RESIDENT or (waiting and mode != STOPPED):
+        runner_process.wake_runner(notifier.home)
 
 
 def schedule(queue: Queue, *, author: str) -> str:
-    """Have the consumers of a queue started, soon. Whether that was to be done already makes no difference to them."""
-    other = os.environ.get("THREAD_NOTIFIER")
-    if other:
-        from postroom.queues.elsewhere import hand_over
+    """Queue a dispatch of a queue, which starts its consumers' handlers. Returns `QUEUED` or `ALREADY_QUEUED`.
 
-        return hand_over(other, author, *dispatch_of(queue.path))
+    With both results a dispatch starts after this call, so that it sees every event stored before.
+    """
+    external = os.environ.get("THREAD_NOTIFIER")
+    if external:
+        from postroom.queues.external_notifier import schedule_externally
+
+        return schedule_externally(external, author, *dispatch_task(queue.path))
     with open_notifier(door=queue.file.door) as notifier:
         return queue_dispatch(notifier, queue.path, author=author)
 
 
-def queue_dispatch(notifier: NotifierFile, path: str, *, author: str) -> str:
-    """Queue the dispatch of a queue, unless it waits already."""
-    task, command = dispatch_of(path)
+def queue_dispatch(notifier: NotifierDatabase, path: str, *, author: str) -> str:
+    """Queue the dispatch of the queue at `path`, unless it is queued already. Returns `QUEUED` or `ALREADY_QUEUED`."""
+    task, command = dispatch_task(path)
     with notifier.read() as tx:
-        waits = tx.one(sql.TASK_QUEUED, task=task, command=command) is not None
-    if not waits:
+        is_queued = tx.fetch_one(sql.TASK_QUEUED, task=task, command=command) is not None
+    if not is_queued:
         with notifier.write() as tx:
-            waits = tx.one(sql.TASK_QUEUED, task=task, command=command) is not None  # again, now that nobody else writes
-            if not waits:
+            # Check again: another process may have queued it before this transaction began.
+            is_queued = tx.fetch_one(sql.TASK_QUEUED, task=task, command=command) is not None
+            if not is_queued:
                 binds = {"author": author, "command": command, "retries": 0, "timeout": None}
-                tx.append(sql.TASK_INSERT, TASKS, task=task, queue=path, now=clock.stamp(tx.now()), **binds)
-                set_mode(tx, resume=True)
-    standby.wake(notifier.home)
-    return ALREADY_QUEUED if waits else QUEUED
+                tx.insert_event(sql.TASK_INSERT, TASK_TOPICS, task=task, queue=path, now=clock.format_stamp(tx.now()), **binds)
+                resume_if_stopped(tx)
+    runner_process.wake_runner(notifier.home)
+    return ALREADY_QUEUED if is_queued else QUEUED
 
 
-def dispatch_of(path: str) -> tuple[str, str]:
-    """The task that dispatches a queue: its id, which other queues may share, and its command, which they do not."""
-    return task_for(path), f"thread dispatch --thread {quoted(path)}"
+def dispatch_task(path: str) -> tuple[str, str]:
+    """Return the id and the command of the task that dispatches a queue. Two queues may share an id, but not a command."""
+    return dispatch_task_id(path), f"thread dispatch --thread {shell_quote(path)}"
 
 
-def task_for(path: str) -> str:
-    """The id of the task that dispatches a queue."""
-    return f"dispatch-{slug(path)}"
+def dispatch_task_id(path: str) -> str:
+    """Return the id of the task that dispatches a queue."""
+    return f"dispatch-{path_slug(path)}"
 
 
-def slug(path: str) -> str:
-    """A path as part of a task's id: `home-user-my-project-thread`."""
+def path_slug(path: str) -> str:
+    """Return a path as part of a task's id, such as `home-user-my-project-thread`. Longer ones are cut and get a hash."""
     plain = "".join([letter if letter.isascii() and letter.isalnum() else "-" for letter in path]).lstrip("-")
     if len(plain) <= 40:
         return plain
-    return f"{plain[:32]}-{digest(path)[:6]}"
+    return f"{plain[:32]}-{sha1_hex(path)[:6]}"
 
 
-def mode(tx: Transaction) -> str:
-    row = tx.one(sql.SETTING_GET, name="mode")
-    return str(row[0]) if row else ON_DEMAND
+def read_mode(tx: SqliteTransaction) -> str:
+    """Return `RESIDENT`, `STOPPED` or `ON_DEMAND`."""
+    return tx.fetch_one(sql.SETTING_GET, name="mode") or ON_DEMAND
 
 
-def set_mode(tx: Transaction, *, resume: bool) -> None:
-    """A task for a notifier that was stopped makes it go on."""
-    if resume and mode(tx) == STOPPED:
-        tx.run(sql.SETTING_SET, name="mode", value=ON_DEMAND)
+def resume_if_stopped(tx: SqliteTransaction) -> None:
+    """Leave the mode `STOPPED`. A new task or timer restarts a stopped notifier."""
+    if read_mode(tx) == STOPPED:
+        tx.execute(sql.SETTING_SET, name="mode", value=ON_DEMAND)
 
 
-def _checked(author: str, command: str, retries: int, timeout_seconds: float | None) -> dict[str, object]:
-    checks.name("author", author, hint="Name it with --author.", longest=_LONGEST_AUTHOR)
+def _check_command_fields(author: str, command: str, retries: int, timeout_seconds: float | None) -> dict[str, object]:
+    """Check the fields that tasks and timers share, and return them as bind parameters."""
+    checks.name("author", author, hint="Name it with --author.", max_chars=_MAX_AUTHOR_CHARS)
     if not checks.text("command", command).strip():
         raise InvalidInput("command is empty", field="command", hint="Pass a shell line with --command.")
-    if not 0 <= retries <= MOST_RETRIES:
-        raise InvalidInput(f"retries must be from 0 to {MOST_RETRIES}, not {retries}", field="retries", hint="Choose a smaller number.")
+    if not 0 <= retries <= MAX_RETRIES:
+        raise InvalidInput(f"retries must be from 0 to {MAX_RETRIES}, not {retries}", field="retries", hint="Choose a smaller number.")
     if timeout_seconds is not None:
         checks.seconds("timeout-seconds", timeout_seconds)
     return {"author": author, "command": command, "retries": retries, "timeout": timeout_seconds}

@@ -1,52 +1,51 @@
-"""A queue: events in a folder, in the order in which they were stored. Pushing, reading, and saying how far one has come."""
+"""Open a queue, push and read events, and acknowledge them. A queue is a folder whose events have ascending ids."""
 
 from __future__ import annotations
 
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, NoStore
-from postroom.core.events import Consumer, Progress, QueueEvent, QueueSummary, Subscription, check_draft, consumer_name
-from postroom.core.words import shown
+from postroom.core.records.queues import Consumer, ConsumerProgress, QueueEvent, QueueSummary, check_consumer_name, check_draft
+from postroom.core.text import short_repr
 from postroom.queues import filters
-from postroom.queues.journal import Tracks
-from postroom.queues.subscriptions import newest, reached, subscribed
+from postroom.queues.journal import JournalFiles
+from postroom.queues.subscriptions import read_newest_id, read_progress, require_subscription
 from postroom.store.sqlite import queue_statements as sql
-from postroom.store.sqlite.files import QueueFile, init_queue
+from postroom.store.sqlite.queue_databases import QueueDatabase, init_queue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Self
 
-    from postroom.store.sqlite.confined import Confined
+    from postroom.store.sqlite.filter_sandbox import FilterSandbox
 
 __all__ = ["Queue", "ack", "info", "init_queue", "open_queue", "peek", "pop", "push", "push_batch", "wait_for_events"]
 
-EVENTS = ("events",)  # the topic that wakes who waits for more
-_FIELDS = frozenset(("source", "type", "subtype", "content", "id", "created_at"))
+EVENT_TOPICS = ("events",)  # wakes `wait_for_events`
+_EVENT_FIELDS = frozenset(("source", "type", "subtype", "content", "id", "created_at"))
 
 
 class Queue:
-    """An open queue. Its path, resolved, is its id. Threads may share it; do not carry it across a fork."""
+    """An open queue. Its resolved path is its id. Threads may share it. Do not use it after a fork."""
 
-    def __init__(self, path: str, *, door: str = "library", solitary: bool = False, now: Callable[[], int] = clock.now) -> None:
-        self.file = QueueFile(path, door=door, solitary=solitary, now=now)
+    def __init__(self, path: str, *, door: str = "library", owns_process: bool = False, now: Callable[[], int] = clock.now) -> None:
+        self.file = QueueDatabase(path, door=door, owns_process=owns_process, now=now)
         self.path = self.file.folder
-        self.tracks = Tracks(self.file)
-        self._confined: Confined | None = None
+        self.journal = JournalFiles(self.file)
+        self._filter_sandbox: FilterSandbox | None = None
 
     @property
-    def confined(self) -> Confined:
-        """Where filters are run."""
-        if self._confined is None:
-            from postroom.store.sqlite.confined import Confined
+    def filter_sandbox(self) -> FilterSandbox:
+        """The read-only connection that runs filters, opened on first use."""
+        if self._filter_sandbox is None:
+            from postroom.store.sqlite.filter_sandbox import FilterSandbox
 
-            self._confined = Confined(self.file.place)
-        return self._confined
+            self._filter_sandbox = FilterSandbox(self.file.location)
+        return self._filter_sandbox
 
     def close(self) -> None:
-        if self._confined is not None:
-            self._confined.close()
-        self.tracks.close()
+        if self._filter_sandbox is not None:
+            self._filter_sandbox.close()
         self.file.close()
 
     def __enter__(self) -> Self:
@@ -57,18 +56,18 @@ class Queue:
 
 
 def open_queue(path: str, *, now: Callable[[], int] = clock.now) -> Queue:
-    """Open a queue that exists. Refuses with `NoStore` if there is none, and makes nothing."""
+    """Open an existing queue. Refuses with `NoStore` if there is none, and creates nothing."""
     return Queue(path, now=now)
 
 
 def push(queue: Queue, *, source: str, type: str, content: str, subtype: str | None = None) -> QueueEvent:
-    """Store one event. Nobody is started: `schedule` does that, after one push or many."""
+    """Store one event and return it. This starts no handlers: call `schedule` after one or many pushes."""
     draft = check_draft(source, type, subtype, content)
     with queue.file.write() as tx:
-        at = clock.brief(tx.now())
-        number = tx.append(sql.EVENT_INSERT, EVENTS, created_at=at, source=source, type=type, subtype=subtype, content=content)
+        at = clock.format_stamp_milliseconds(tx.now())
+        number = tx.insert_event(sql.EVENT_INSERT, EVENT_TOPICS, created_at=at, source=source, type=type, subtype=subtype, content=content)
     event = QueueEvent(number, at, *draft)
-    queue.tracks.pushed((event,), f"push: source={source} type={type} id={number}")
+    queue.journal.append_events((event,), f"push: source={source} type={type} id={number}")
     return event
 
 
@@ -80,30 +79,38 @@ def push_batch(
     type: str | None = None,
     subtype: str | None = None,
 ) -> tuple[QueueEvent, ...]:
-    """Store many, all or none, in one transaction. What a line lacks is taken from the keywords; what is wrong is named by its line."""
+    """Store many events, all or none, in one transaction, and return them.
+
+    The keywords are the defaults for fields that an event lacks. Refuses with `InvalidInput`, which names the line of the event.
+    """
     drafts = []
     for number, event in enumerate(events, start=1):
         try:
-            drafts.append(_draft(event, source, type, subtype))
+            drafts.append(_check_event(event, source, type, subtype))
         except InvalidInput as refusal:
-            line = getattr(event, "number", number)  # of a file with empty lines in between
+            line = getattr(event, "number", number)  # the number in the file, which may have empty lines
             raise InvalidInput(f"line {line}: {refusal}", hint=refusal.hint, **{**refusal.facts, "line": line}) from None
     if not drafts:
         return ()
     with queue.file.write() as tx:
-        at = clock.brief(tx.now())
-        first = tx.append_all(sql.EVENTS_INSERT, EVENTS, [(at, *draft) for draft in drafts])
-    stored = tuple([QueueEvent(first + place, at, *draft) for place, draft in enumerate(drafts)])
-    queue.tracks.pushed(stored, f"push: count={len(stored)} id={first}-{stored[-1].id}")
+        at = clock.format_stamp_milliseconds(tx.now())
+        first = tx.insert_queue_events(sql.EVENTS_INSERT, EVENT_TOPICS, [(at, *draft) for draft in drafts])
+    stored = tuple([QueueEvent(first + index, at, *draft) for index, draft in enumerate(drafts)])
+    queue.journal.append_events(stored, f"push: count={len(stored)} id={first}-{stored[-1].id}")
     return stored
 
 
-def _draft(event: Mapping[str, object], source: str | None, type: str | None, subtype: str | None) -> tuple[str, str, str | None, str]:
+def _check_event(
+    event: Mapping[str, object], source: str | None, type: str | None, subtype: str | None
+) -> tuple[str, str, str | None, str]:
+    """Return an event's checked source, type, subtype and content. The other arguments are defaults."""
     if not hasattr(event, "keys"):
         raise InvalidInput("an event must be an object", hint='Write {"source": "…", "type": "…", "content": "…"}.')
-    if not _FIELDS.issuperset(event):
-        unknown = next(field for field in event if field not in _FIELDS)
-        raise InvalidInput(f"{shown(unknown)} is not a field of an event", field=str(unknown), hint="Use source, type, subtype, content.")
+    if not _EVENT_FIELDS.issuperset(event):
+        unknown = next(field for field in event if field not in _EVENT_FIELDS)
+        raise InvalidInput(
+            f"{short_repr(unknown)} is not a field of an event", field=str(unknown), hint="Use source, type, subtype, content."
+        )
     if "content" not in event:
         raise InvalidInput("content is missing", field="content", hint='Write {"content": "…"}.')
     chosen = event.get("type", type)
@@ -112,90 +119,94 @@ def _draft(event: Mapping[str, object], source: str | None, type: str | None, su
 
 
 def pop(queue: Queue, consumer: str, *, last_event_id: int | None = None, limit: int = 100) -> tuple[QueueEvent, ...]:
-    """The next events for a consumer. `last_event_id` says up to where it is done, and moves its progress; never back.
+    """Return the next events for a consumer, after `last_event_id`.
 
-    Without it: from where the consumer was. A lower one reads again. One beyond the newest event is refused with `InvalidState`.
+    `last_event_id` acknowledges every event up to it. A value below the stored progress reads events again, and does not move the
+    progress back. Without it, reading continues after the stored progress. Refuses with `InvalidState` if it is above the newest id.
     """
-    consumer_name(consumer)
+    check_consumer_name(consumer)
     checks.limit("limit", limit)
     with queue.file.read() as tx:
-        subscription, progress = subscribed(tx, consumer), reached(tx, consumer)
-        head = newest(tx, last_event_id)
+        subscription, progress = require_subscription(tx, consumer), read_progress(tx, consumer)
+        head = read_newest_id(tx, last_event_id)
     start = progress.last_acked_id if last_event_id is None else last_event_id
-    found = filters.matching(queue, subscription, start, head, limit)
+    events = filters.read_matching_events(queue, subscription, start, head, limit)
     if last_event_id is not None and (start > progress.last_acked_id or not progress.updated_at):
         ack(queue, consumer, last_event_id=start)
-    return found
+    return events
 
 
-def ack(queue: Queue, consumer: str, *, last_event_id: int) -> Progress:
-    """Say that a consumer is done with every event up to this one. A lower one changes nothing."""
-    consumer_name(consumer)
+def ack(queue: Queue, consumer: str, *, last_event_id: int) -> ConsumerProgress:
+    """Acknowledge every event up to `last_event_id` for a consumer, and return its progress.
+
+    A value below the stored progress changes nothing. Refuses with `InvalidState` if it is above the newest id.
+    """
+    check_consumer_name(consumer)
     with queue.file.write() as tx:
-        subscribed(tx, consumer)
-        newest(tx, last_event_id)
-        progress = reached(tx, consumer)
+        require_subscription(tx, consumer)
+        read_newest_id(tx, last_event_id)
+        progress = read_progress(tx, consumer)
         if last_event_id > progress.last_acked_id or not progress.updated_at:
-            progress = Progress(consumer, last_event_id, clock.brief(tx.now()))
-            tx.append(sql.PROGRESS_ADVANCE, ("progress",), consumer=consumer, acked=last_event_id, now=progress.updated_at)
+            progress = ConsumerProgress(consumer, last_event_id, clock.format_stamp_milliseconds(tx.now()))
+            tx.insert_event(sql.PROGRESS_ADVANCE, ("progress",), consumer=consumer, acked=last_event_id, now=progress.updated_at)
     return progress
 
 
 def peek(queue: Queue, *, last_event_id: int, limit: int = 100, filter: str | None = None) -> tuple[QueueEvent, ...]:
-    """Events after a cursor, as they are. Changes nothing."""
-    checks.event("last-event-id", last_event_id)
+    """Return the events after `last_event_id` that match `filter`, if given. Changes nothing."""
+    checks.event_id("last-event-id", last_event_id)
     checks.limit("limit", limit)
     if filter is None:
-        return filters.all_after(queue, last_event_id, limit)
-    queue.confined.check(filter)
+        return filters.read_events_after(queue, last_event_id, limit)
+    queue.filter_sandbox.check_filter(filter)
     with queue.file.read() as tx:
-        head = newest(tx)
-    return tuple(QueueEvent(*row) for row in queue.confined.after(filter, last_event_id, head, limit))
+        head = read_newest_id(tx)
+    return tuple(queue.filter_sandbox.read_matching_after(filter, last_event_id, head, limit))
 
 
 def head(queue: Queue) -> int:
-    """The id of the newest event."""
+    """Return the id of the newest event, or 0 if there is none."""
     with queue.file.read() as tx:
-        return newest(tx)
+        return read_newest_id(tx)
 
 
 def wait_for_events(
     queue: Queue, *, last_event_id: int, limit: int = 100, filter: str | None = None, timeout_seconds: float = 0
 ) -> tuple[QueueEvent, ...]:
-    """As `peek`, but sleeps until there is something. Empty when the time is over; 0 waits for ever."""
-    from postroom.store.waking import until
+    """Return what `peek` returns, but wait until there is an event. Returns nothing after `timeout_seconds`. 0 waits for ever."""
+    from postroom.store.wait_loop import wait_until
 
-    checks.seconds("timeout-seconds", timeout_seconds, zero=True)
+    checks.seconds("timeout-seconds", timeout_seconds, allow_zero=True)
     seen = last_event_id
 
-    def look() -> tuple[QueueEvent, ...] | None:
+    def read_new_events() -> tuple[QueueEvent, ...] | None:
         nonlocal seen
         with queue.file.read() as tx:
-            head = newest(tx)
-        found = peek(queue, last_event_id=seen, limit=limit, filter=filter)
-        if not found and (filter is None or queue.confined.lasting(filter)):
-            seen = max(seen, head)  # what did not fit then will not fit later
-        return found or None
+            head = read_newest_id(tx)
+        events = peek(queue, last_event_id=seen, limit=limit, filter=filter)
+        if not events and (filter is None or queue.filter_sandbox.is_stable(filter)):
+            seen = max(seen, head)  # an event that did not match will never match
+        return events or None
 
     try:
-        return until(queue.file, look, timeout_seconds, topics=EVENTS) or ()
-    except OSError as error:  # the folder of the bells
+        return wait_until(queue.file, read_new_events, timeout_seconds, topics=EVENT_TOPICS) or ()
+    except OSError as error:  # the folder of the wake files is missing
         raise NoStore(f"the queue at {queue.path} is gone: {error.strerror}", hint="Look where it went, or init it anew.") from None
 
 
 def info(queue: Queue) -> QueueSummary:
-    """A queue in numbers: how many events, who subscribed, and how far each has come."""
+    """Return a summary of a queue: its number of events, its subscriptions, and the progress of each consumer."""
     from postroom.queues import locks
 
     with queue.file.read() as tx:
-        count, head = tx.one(sql.EVENT_COUNT), newest(tx)
-        subscriptions = [Subscription(*row) for row in tx.all(sql.SUBSCRIPTIONS)]
-        progress = tuple(Progress(*row) for row in tx.all(sql.PROGRESS_ALL))
-    reached_by = {known.consumer_id: known for known in progress}
+        count, head = tx.fetch_one(sql.EVENT_COUNT) or 0, read_newest_id(tx)
+        subscriptions = tx.fetch_all(sql.SUBSCRIPTIONS)
+        progress = tuple(tx.fetch_all(sql.PROGRESS_ALL))
+    progress_of = {known.consumer_id: known for known in progress}
     consumers = []
     for subscription in subscriptions:
-        known = reached_by.get(subscription.consumer_id) or Progress(subscription.consumer_id, 0, "")
-        running, slow = locks.look(queue.path, subscription.consumer_id)
-        trouble = filters.trouble(queue, subscription, known.last_acked_id, head) or slow
-        consumers.append(Consumer(subscription, known.last_acked_id, known.updated_at or None, running, trouble))
-    return QueueSummary(queue.path, count[0] if count else 0, head, tuple(consumers), progress)
+        known = progress_of.get(subscription.consumer_id) or ConsumerProgress(subscription.consumer_id, 0, "")
+        running, handler_problem = locks.read_handler_status(queue.path, subscription.consumer_id)
+        problem = filters.find_filter_problem(queue, subscription, known.last_acked_id, head) or handler_problem
+        consumers.append(Consumer(subscription, known.last_acked_id, known.updated_at or None, running, problem))
+    return QueueSummary(queue.path, count, head, tuple(consumers), progress)

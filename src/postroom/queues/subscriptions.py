@@ -1,23 +1,23 @@
-"""Who wants which events, and how each of them stands."""
+"""Subscribe and unsubscribe consumers, and read their progress. Called by `thread`, dispatch and the supervisor."""
 
 from __future__ import annotations
 
 from postroom.core import checks, clock
 from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound
-from postroom.core.events import Progress, Subscription, consumer_name
 from postroom.core.records import Record
-from postroom.core.words import quoted, shown
+from postroom.core.records.queues import ConsumerProgress, Subscription, check_consumer_name
+from postroom.core.text import shell_quote, short_repr
 from postroom.queues import filters
 from postroom.store.sqlite import queue_statements as sql
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.queues.queue import Queue
-    from postroom.store.sqlite.engine import Transaction
+    from postroom.store.sqlite.engine import SqliteTransaction
 
 
-class Standing(Record):
-    """How far a consumer has come, and whether there is more for it."""
+class SubscriptionState(Record):
+    """A consumer's subscription, the id it acknowledged, whether it has unread events, and the newest event id."""
 
     subscription: Subscription
     acked: int
@@ -26,65 +26,68 @@ class Standing(Record):
 
 
 def subscribe(queue: Queue, consumer: str, *, handler: str, filter: str | None = None, last_event_id: int | None = None) -> Subscription:
-    """Have a handler started for a consumer whenever there are events that it wants.
+    """Subscribe a consumer: its handler, a shell line, is started whenever events match its filter.
 
-    Begins after `last_event_id`; without one, where a consumer of that name was, or at the first event. Refuses with `Conflict`
-    if the name is taken.
+    Reading begins after `last_event_id`. Without it, it continues after the stored progress of that name, or at the first event.
+    Refuses with `Conflict` if the consumer is subscribed already, and with `InvalidState` if `last_event_id` is above the newest id.
     """
-    consumer_name(consumer)
+    check_consumer_name(consumer)
     if not checks.text("handler", handler).strip():
         raise InvalidInput("handler is empty", field="handler", hint="Pass a shell line: the command to start.")
     if filter is not None:
-        queue.confined.check(filter)
+        queue.filter_sandbox.check_filter(filter)
     if last_event_id is not None:
-        checks.event("last-event-id", last_event_id)
+        checks.event_id("last-event-id", last_event_id)
     with queue.file.write() as tx:
-        if tx.one(sql.SUBSCRIPTION_GET, consumer=consumer) is not None:
-            hint = f"Unsubscribe it first: thread unsubscribe --thread {quoted(queue.path)} --consumer {quoted(consumer)}"
-            raise Conflict(f"{shown(consumer)} is subscribed already", hint=hint)
+        if tx.fetch_one(sql.SUBSCRIPTION_GET, consumer=consumer) is not None:
+            hint = f"Unsubscribe it first: thread unsubscribe --thread {shell_quote(queue.path)} --consumer {shell_quote(consumer)}"
+            raise Conflict(f"{short_repr(consumer)} is subscribed already", hint=hint)
         if last_event_id is not None:
-            newest(tx, last_event_id)
-            tx.run(sql.PROGRESS_SET, consumer=consumer, acked=last_event_id, now=clock.brief(tx.now()))
-        tx.append(sql.SUBSCRIPTION_INSERT, ("progress",), consumer=consumer, handler=handler, filter=filter)
+            read_newest_id(tx, last_event_id)
+            tx.execute(sql.PROGRESS_SET, consumer=consumer, acked=last_event_id, now=clock.format_stamp_milliseconds(tx.now()))
+        tx.insert_event(sql.SUBSCRIPTION_INSERT, ("progress",), consumer=consumer, handler=handler, filter=filter)
     return Subscription(consumer, handler, filter)
 
 
 def unsubscribe(queue: Queue, consumer: str) -> None:
-    """Start no more handlers for a consumer. How far it came is kept, for when it comes back."""
-    consumer_name(consumer)
+    """Remove a consumer's subscription. Its progress is kept. Refuses with `NotFound` if it is not subscribed."""
+    check_consumer_name(consumer)
     with queue.file.write() as tx:
-        subscribed(tx, consumer, hint=f"See who is: thread info --thread {quoted(queue.path)}")
-        tx.append(sql.SUBSCRIPTION_DELETE, ("progress",), consumer=consumer)
+        require_subscription(tx, consumer, hint=f"See who is: thread info --thread {shell_quote(queue.path)}")
+        tx.insert_event(sql.SUBSCRIPTION_DELETE, ("progress",), consumer=consumer)
 
 
-def standing(queue: Queue, consumer: str) -> Standing | None:
-    """How a consumer stands now; None if it is not subscribed. Refuses with `FilterFailed` if its filter cannot be applied."""
+def read_subscription_state(queue: Queue, consumer: str) -> SubscriptionState | None:
+    """Return a consumer's state, or None if it is not subscribed. Refuses with `FilterFailed` if its filter cannot be applied."""
     with queue.file.read() as tx:
-        row = tx.one(sql.SUBSCRIPTION_GET, consumer=consumer)
-        acked, head = reached(tx, consumer).last_acked_id, newest(tx)
-    if row is None:
+        subscription = tx.fetch_one(sql.SUBSCRIPTION_GET, consumer=consumer)
+        acked, head = read_progress(tx, consumer).last_acked_id, read_newest_id(tx)
+    if subscription is None:
         return None
-    subscription = Subscription(*row)
-    unread = head > acked and bool(filters.matching(queue, subscription, acked, head, 1))
-    return Standing(subscription, acked, unread, head)
+    unread = head > acked and bool(filters.read_matching_events(queue, subscription, acked, head, 1))
+    return SubscriptionState(subscription, acked, unread, head)
 
 
-def newest(tx: Transaction, said: int | None = None) -> int:
-    """The newest event's id; who says that it is done with a newer one is refused."""
-    row = tx.one(sql.EVENT_HEAD)
-    head: int = row[0] if row else 0
-    if said is not None and checks.event("last-event-id", said) > head:
-        raise InvalidState(f"event {said} does not exist yet: the newest is {head}", hint="Pass the id of an event that you have seen.")
+def read_newest_id(tx: SqliteTransaction, last_event_id: int | None = None) -> int:
+    """Return the newest event's id, or 0. Refuses with `InvalidState` if `last_event_id` is above it."""
+    head = tx.fetch_one(sql.EVENT_HEAD) or 0
+    if last_event_id is not None and checks.event_id("last-event-id", last_event_id) > head:
+        raise InvalidState(
+            f"event {last_event_id} does not exist yet: the newest is {head}", hint="Pass the id of an event that you have seen."
+        )
     return head
 
 
-def subscribed(tx: Transaction, consumer: str, *, hint: str = "Subscribe it first, with `thread subscribe`.") -> Subscription:
-    row = tx.one(sql.SUBSCRIPTION_GET, consumer=consumer)
-    if row is None:
-        raise NotFound(f"{shown(consumer)} is not subscribed", hint=hint)
-    return Subscription(*row)
+def require_subscription(
+    tx: SqliteTransaction, consumer: str, *, hint: str = "Subscribe it first, with `thread subscribe`."
+) -> Subscription:
+    """Return a consumer's subscription. Refuses with `NotFound` if there is none."""
+    subscription = tx.fetch_one(sql.SUBSCRIPTION_GET, consumer=consumer)
+    if subscription is None:
+        raise NotFound(f"{short_repr(consumer)} is not subscribed", hint=hint)
+    return subscription
 
 
-def reached(tx: Transaction, consumer: str) -> Progress:
-    row = tx.one(sql.PROGRESS_GET, consumer=consumer)
-    return Progress(*row) if row else Progress(consumer, 0, "")
+def read_progress(tx: SqliteTransaction, consumer: str) -> ConsumerProgress:
+    """Return a consumer's stored progress, or one at event 0 without a time."""
+    return tx.fetch_one(sql.PROGRESS_GET, consumer=consumer) or ConsumerProgress(consumer, 0, "")

@@ -1,10 +1,11 @@
-"""The supervisor of one consumer: holds its lock, runs its handler, and looks for more events when that ends.
+"""The supervisor of one consumer: a process that holds its lock and runs its handler until no unread events are left.
 
-It is a process of its own, so that no daemon has to live. The handler is on its leash and never inherits the lock: a crash of
-either frees it, and what a handler leaves running in the background does not keep it.
+`dispatching` starts one per consumer, so that no daemon is needed. The handler is killed if the supervisor dies, and never inherits
+the lock. So a crash of either releases the lock, and processes that a handler leaves in the background do not hold it.
 
-It begins as a fork of whoever dispatched, which starts the handler within a millisecond. A fork must not touch SQLite: what its
-parent had open is half there. So, when it needs the database, it becomes a fresh interpreter, lock in hand.
+A supervisor begins as a fork of the dispatching process, which starts the handler within a millisecond. A fork must not use SQLite,
+because its parent's connections are not valid in it. When it needs the database, it replaces itself with a new interpreter that
+inherits the lock.
 """
 
 from __future__ import annotations
@@ -13,206 +14,222 @@ import os
 import sys
 from time import monotonic, sleep
 
-from postroom.core.clock import SECOND
+from postroom._fastpath.json_text import dumps
+from postroom.core.clock import MICROSECONDS_PER_SECOND
 from postroom.core.errors import FilterFailed, NoStore, Refusal, StoreBusy
-from postroom.core.jsontext import dumps
-from postroom.core.words import digest, file_name
-from postroom.leash import let_go, spawn
-from postroom.queues.locks import Lock
+from postroom.core.text import sha1_hex, to_file_name
+from postroom.processes.process_group import release_watchdog, spawn_group
+from postroom.queues.locks import ConsumerLock
 from postroom.queues.queue import Queue
-from postroom.queues.subscriptions import Standing, standing
+from postroom.queues.subscriptions import SubscriptionState, read_subscription_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from postroom.core.events import Subscription
+    from postroom.core.records.queues import Subscription
 
-FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
-NOT_STARTED = 126  # as a shell says it
-_PATIENCE = 20  # looks at a store that is busy
-MOST_FRUITLESS = 10  # runs in a row that acked nothing; then the next dispatch may try once more
-LARGEST_OUTPUT = 10 << 20
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/@-")
-
-
-def become(path: str, now: Standing, lock: Lock, at_once: bool) -> NoReturn:
-    """What a forked child does, and all that it does: the first run, unless the handler is to be left alone for a while."""
-    consumer, ended = now.subscription.consumer_id, ""
-    _detach(lock.file)
-    lock.write(**{**lock.read(), "pid": os.getpid(), "resting": not at_once})
-    if at_once:
-        ended = " ".join(map(str, run_handler(path, now.subscription)))
-    os.set_inheritable(lock.file, True)
-    code = "from postroom.queues.supervisor import resume; resume()"
-    told = (path, consumer, str(lock.file), str(now.acked), str(now.head), now.subscription.handler_cmd, ended)
-    os.execv(sys.executable, (sys.executable, "-P", "-c", code, *told))  # noqa: S606
+FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 300.0
+EXIT_CODE_NOT_STARTED = 126  # the exit code of a shell for a command that cannot be run
+_MAX_BUSY_RETRIES = 20  # reads of a busy store, 0.1 seconds apart
+MAX_FRUITLESS_RUNS = 10  # in a row, without an ack; then the supervisor exits, and the next dispatch tries again
+MAX_OUTPUT_BYTES = 10 << 20
+_UNQUOTED_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/@-")
 
 
-def resume() -> NoReturn:
-    """What it then is: a fresh interpreter, told all that it has to know."""
-    path, consumer, file, acked, head, handler, ended = sys.argv[1:]
-    lock = Lock(int(file))
-    os.set_inheritable(lock.file, False)
+def exec_supervisor(path: str, state: SubscriptionState, lock: ConsumerLock, run_now: bool) -> NoReturn:
+    """Run the handler once if `run_now`, then replace this forked process with a new interpreter.
+
+    Without `run_now` the handler is in its backoff, and the new interpreter waits for its end.
+    """
+    consumer, first_run = state.subscription.consumer_id, ""
+    _detach_from_parent(lock.fd)
+    lock.write_state(**{**lock.read_state(), "pid": os.getpid(), "resting": not run_now})
+    if run_now:
+        first_run = " ".join(map(str, run_handler(path, state.subscription)))
+    os.set_inheritable(lock.fd, True)
+    code = "from postroom.queues.supervisor import run_from_arguments; run_from_arguments()"
+    arguments = (path, consumer, str(lock.fd), str(state.acked), str(state.head), state.subscription.handler_cmd, first_run)
+    os.execv(sys.executable, (sys.executable, "-P", "-c", code, *arguments))  # noqa: S606
+
+
+def run_from_arguments() -> NoReturn:
+    """Run the supervisor in the new interpreter, with the arguments that `exec_supervisor` passed."""
+    path, consumer, lock_fd, acked, head, handler, first_run = sys.argv[1:]
+    lock = ConsumerLock(int(lock_fd))
+    os.set_inheritable(lock.fd, False)
     try:
-        if lock.current(path, consumer):
+        if lock.is_current(path, consumer):
             with Queue(path) as queue:
                 supervisor = Supervisor(queue, consumer, lock, int(acked), int(head), handler)
-                if ended:
-                    status, seconds, *why = ended.split(" ", 2)
-                    supervisor.ended(int(status), float(seconds), " ".join(why))
+                if first_run:
+                    status, seconds, *start_error = first_run.split(" ", 2)
+                    supervisor.record_run(int(status), float(seconds), " ".join(start_error))
                 supervisor.run()
     except NoStore:
-        pass  # the queue is gone, and its consumers with it
+        pass  # the queue was deleted
     except (Refusal, OSError):
-        os._exit(1)  # whoever adopted us looks after the consumer
+        os._exit(1)  # the runner that adopted this process dispatches the queue again
     os._exit(0)
 
 
-def rests(lock: Lock, now: Standing, instant: int) -> int:
-    """Until when a handler that got nowhere is to be left alone; 0 if it is not."""
-    noted = lock.read()
-    same = noted.get("acked") == now.acked and noted.get("handler") == digest(now.subscription.handler_cmd)
-    until = int(noted.get("not_before") or 0) if noted.get("fruitless") and same else 0
-    return until if 0 < until - instant <= LONGEST_WAIT * SECOND else 0
+def backoff_end(lock: ConsumerLock, state: SubscriptionState, now: int) -> int:
+    """Return when the backoff of a handler without progress ends, in microseconds since the epoch, or 0 if there is none."""
+    stored = lock.read_state()
+    applies = stored.get("acked") == state.acked and stored.get("handler") == sha1_hex(state.subscription.handler_cmd)
+    until = int(stored.get("not_before") or 0) if stored.get("fruitless") and applies else 0
+    return until if 0 < until - now <= MAX_BACKOFF_SECONDS * MICROSECONDS_PER_SECOND else 0
 
 
 class Supervisor:
-    def __init__(self, queue: Queue, consumer: str, lock: Lock, acked: int, head: int, handler: str) -> None:
+    """Runs the handler of one consumer again and again, with a backoff that doubles while it acknowledges nothing."""
+
+    def __init__(self, queue: Queue, consumer: str, lock: ConsumerLock, acked: int, head: int, handler: str) -> None:
         self._queue = queue
         self._consumer = consumer
         self._lock = lock
         self._acked = acked
         self._head = head  # the newest event when the last run began
         self._handler = handler
-        noted = lock.read()
-        same = noted.get("acked") == acked and noted.get("handler") == digest(handler)
-        self._fruitless = int(noted.get("fruitless") or 0) if same else 0
-        self._not_before = int(noted.get("not_before") or 0) if same else 0
-        self._trouble = ""
+        stored = lock.read_state()
+        applies = stored.get("acked") == acked and stored.get("handler") == sha1_hex(handler)
+        self._fruitless = int(stored.get("fruitless") or 0) if applies else 0
+        self._not_before = int(stored.get("not_before") or 0) if applies else 0
+        self._start_error = ""
         self._runs = 0
 
     def run(self) -> None:
-        self._note()
-        while self._lock.current(self._queue.path, self._consumer):
-            now = self._standing()
-            if now is not None and (now.acked > self._acked or now.subscription.handler_cmd != self._handler):
-                self._acked, self._handler, self._fruitless, self._not_before = now.acked, now.subscription.handler_cmd, 0, 0
-            if now is None or not now.unread or (self._runs and self._fruitless >= MOST_FRUITLESS):
-                if self._leave():
+        """Run the handler until no unread events are left, or until it made no progress `MAX_FRUITLESS_RUNS` times."""
+        self._write_lock_state()
+        while self._lock.is_current(self._queue.path, self._consumer):
+            state = self._read_state()
+            if state is not None and (state.acked > self._acked or state.subscription.handler_cmd != self._handler):
+                self._acked, self._handler = state.acked, state.subscription.handler_cmd
+                self._fruitless = self._not_before = 0
+            if state is None or not state.unread or (self._runs and self._fruitless >= MAX_FRUITLESS_RUNS):
+                if self._release_lock():
                     return
-            elif not self._rest():
-                self._handle(now)
+            elif not self._wait_for_backoff():
+                self._run_handler(state)
 
-    def _standing(self) -> Standing | None:
-        """How the consumer stands; None if it is not to be started. A store that is busy is asked again."""
-        for _ in range(_PATIENCE):
+    def _read_state(self) -> SubscriptionState | None:
+        """Return the consumer's state, or None if its handler must not be started. Retries while the store is busy."""
+        for _ in range(_MAX_BUSY_RETRIES):
             try:
-                return standing(self._queue, self._consumer)
+                return read_subscription_state(self._queue, self._consumer)
             except StoreBusy:
                 sleep(0.1)
             except FilterFailed as refusal:
-                self._say(f"filter: {refusal}", "ERROR")
+                self._append_log(f"filter: {refusal}", "ERROR")
                 return None
-        return standing(self._queue, self._consumer)
+        return read_subscription_state(self._queue, self._consumer)
 
-    def _leave(self) -> bool:
-        """Let go of the lock, then look again: who pushed in between found it held, and trusted us."""
-        self._note(pid=None)
+    def _release_lock(self) -> bool:
+        """Release the lock, and return whether to exit.
+
+        A dispatch may have found the lock held just before, and skipped this consumer. So read the state once more after the release,
+        and acquire the lock again if there are unread events.
+        """
+        self._write_lock_state(pid=None)
         self._lock.release()
-        now = self._standing()
-        gave_up = self._runs > 0 and self._fruitless >= MOST_FRUITLESS
-        if now is None or not now.unread or (gave_up and now.head == self._head and now.subscription.handler_cmd == self._handler):
+        state = self._read_state()
+        if state is None or not state.unread:
             return True
-        if not self._lock.retake():
+        gave_up = self._runs > 0 and self._fruitless >= MAX_FRUITLESS_RUNS
+        if gave_up and state.head == self._head and state.subscription.handler_cmd == self._handler:
+            return True
+        if not self._lock.try_acquire():
             return True
         self._runs = 0
-        self._note()
+        self._write_lock_state()
         return False
 
-    def _rest(self) -> bool:
-        """Sleep off what is left of the backoff, unless something happens; whether there was any."""
-        left = (self._not_before - self._queue.file.clock()) / SECOND
-        if left <= 0 or left > LONGEST_WAIT:
+    def _wait_for_backoff(self) -> bool:
+        """Wait until the backoff ends, or until the progress or the subscription changes. Returns whether there was a backoff."""
+        seconds_left = (self._not_before - self._queue.file.clock()) / MICROSECONDS_PER_SECOND
+        if seconds_left <= 0 or seconds_left > MAX_BACKOFF_SECONDS:
             return False
-        self._note(resting=True)
-        with self._queue.file.watch("progress") as bell:
-            now = self._standing()
-            if now is not None and now.acked == self._acked and now.subscription.handler_cmd == self._handler:
-                bell.wait(left)
-        self._note()
+        self._write_lock_state(resting=True)
+        with self._queue.file.watch("progress") as watcher:
+            state = self._read_state()
+            if state is not None and state.acked == self._acked and state.subscription.handler_cmd == self._handler:
+                watcher.wait(seconds_left)
+        self._write_lock_state()
         return True
 
-    def _handle(self, now: Standing) -> None:
-        self._say(spawned(now.subscription))
-        self._head = now.head
-        self.ended(*run_handler(self._queue.path, now.subscription))
+    def _run_handler(self, state: SubscriptionState) -> None:
+        self._append_log(format_spawned(state.subscription))
+        self._head = state.head
+        self.record_run(*run_handler(self._queue.path, state.subscription))
 
-    def ended(self, status: int, seconds: float, why: str = "") -> None:
-        """What became of one run of the handler; `why` if it could not even be started."""
+    def record_run(self, status: int, seconds: float, start_error: str = "") -> None:
+        """Log one run of the handler, and start a backoff if it acknowledged nothing.
+
+        `status` is its exit code, or minus the signal that ended it. `start_error` is the reason if it could not be started.
+        """
         self._runs += 1
-        self._trouble = why
-        if why:
-            self._say(f"could not be started: {why}", "ERROR")
-        after = self._standing()
+        self._start_error = start_error
+        if start_error:
+            self._append_log(f"could not be started: {start_error}", "ERROR")
+        after = self._read_state()
         acked = after.acked if after is not None else self._acked
-        how = f"exit={status}" if status >= 0 else f"signal={-status}"
-        self._say(f"ended {how} seconds={seconds:.2f} acked={acked}", "INFO" if status == 0 else "WARN")
+        ending = f"exit={status}" if status >= 0 else f"signal={-status}"
+        self._append_log(f"ended {ending} seconds={seconds:.2f} acked={acked}", "INFO" if status == 0 else "WARN")
         if acked > self._acked:
             self._acked, self._fruitless, self._not_before = acked, 0, 0
         elif after is not None and after.unread:
             self._back_off()
-        self._note()
+        self._write_lock_state()
 
     def _back_off(self) -> None:
         self._fruitless += 1
-        wait = min(first_wait() * 2 ** (min(self._fruitless, 20) - 1), LONGEST_WAIT)
-        self._not_before = self._queue.file.clock() + int(wait * SECOND)
-        then = f"next run in {wait:g} s" if self._fruitless < MOST_FRUITLESS else "waits for the next dispatch"
-        self._say(f"no progress, {then}", "WARN")
+        wait_seconds = min(first_backoff_seconds() * 2 ** (min(self._fruitless, 20) - 1), MAX_BACKOFF_SECONDS)
+        self._not_before = self._queue.file.clock() + int(wait_seconds * MICROSECONDS_PER_SECOND)
+        next_step = f"next run in {wait_seconds:g} s" if self._fruitless < MAX_FRUITLESS_RUNS else "waits for the next dispatch"
+        self._append_log(f"no progress, {next_step}", "WARN")
 
-    def _note(self, pid: int | None = -1, *, resting: bool = False) -> None:
-        self._lock.write(
+    def _write_lock_state(self, pid: int | None = -1, *, resting: bool = False) -> None:
+        self._lock.write_state(
             pid=os.getpid() if pid == -1 else pid,
             fruitless=self._fruitless,
             acked=self._acked,
             not_before=self._not_before,
             resting=resting,
-            trouble=self._trouble,
-            handler=digest(self._handler),
+            trouble=self._start_error,
+            handler=sha1_hex(self._handler),
         )
 
-    def _say(self, what: str, level: str = "INFO") -> None:
-        self._queue.tracks.say(f"dispatch: consumer={logged(self._consumer)} {one_line(what)}", level)
+    def _append_log(self, text: str, level: str = "INFO") -> None:
+        self._queue.journal.append_log(f"dispatch: consumer={quote_for_log(self._consumer)} {one_line(text)}", level)
 
 
 def run_handler(folder: str, subscription: Subscription) -> tuple[int, float, str]:
-    """One run, from its start to its end: its exit status, or minus the signal that ended it; how long; why it could not start."""
-    began, consumer = monotonic(), subscription.consumer_id
+    """Run the handler and wait for it. Returns its exit code or minus its signal, the seconds, and why it could not be started."""
+    started_at = monotonic()
     try:
-        process, leash = _start(folder, subscription.handler_cmd, consumer)
+        pid, watchdog_fd = _spawn_handler(folder, subscription.handler_cmd, subscription.consumer_id)
     except OSError as error:
-        return NOT_STARTED, monotonic() - began, one_line(str(error))
-    status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    let_go(leash)
-    return status, monotonic() - began, ""
+        return EXIT_CODE_NOT_STARTED, monotonic() - started_at, one_line(str(error))
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    release_watchdog(watchdog_fd)
+    return status, monotonic() - started_at, ""
 
 
-def _start(folder: str, command: str, consumer: str) -> tuple[int, int]:
+def _spawn_handler(folder: str, command: str, consumer: str) -> tuple[int, int]:
     os.chdir(folder)
-    environment = {**os.environ, "THREAD_DIR": folder, "THREAD_CONSUMER": consumer, "PATH": path_with_us()}
-    output = _output(folder, consumer)
+    environment = {**os.environ, "THREAD_DIR": folder, "THREAD_CONSUMER": consumer, "PATH": search_path_with_commands()}
+    output = _open_output(folder, consumer)
     try:
-        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return spawn(command, environment, (nothing, output, output))
+            return spawn_group(command, environment, (null, output, output))
         finally:
-            os.close(nothing)
+            os.close(null)
     finally:
         os.close(output)
 
 
-def spawned(subscription: Subscription) -> str:
+def format_spawned(subscription: Subscription) -> str:
     return f"spawned handler_cmd={dumps(subscription.handler_cmd)}"
 
 
@@ -220,42 +237,42 @@ def one_line(text: str) -> str:
     return " ".join(text.split("\n"))
 
 
-def logged(name: str) -> str:
-    """A name in a log line: it cannot pose as another field."""
-    return name if _PLAIN.issuperset(name) else dumps(name)
+def quote_for_log(name: str) -> str:
+    """Return a name for a log line, quoted if it could be read as another field."""
+    return name if _UNQUOTED_CHARS.issuperset(name) else dumps(name)
 
 
-def first_wait() -> float:
+def first_backoff_seconds() -> float:
     try:
-        return max(float(os.environ.get("THREAD_BACKOFF_SECONDS") or FIRST_WAIT), 0.0)
+        return max(float(os.environ.get("THREAD_BACKOFF_SECONDS") or FIRST_BACKOFF_SECONDS), 0.0)
     except ValueError:
-        return FIRST_WAIT
+        return FIRST_BACKOFF_SECONDS
 
 
-def path_with_us() -> str:
-    """The search path, and at its end the folder of our own commands: a handler says `thread`."""
-    ours = os.path.dirname(sys.executable)
+def search_path_with_commands() -> str:
+    """Return PATH with the folder of Postroom's commands at its end, so that a handler can call `thread`."""
+    commands = os.path.dirname(sys.executable)
     path = os.environ.get("PATH") or os.defpath
-    return path if ours in path.split(os.pathsep) else f"{path}{os.pathsep}{ours}"
+    return path if commands in path.split(os.pathsep) else f"{path}{os.pathsep}{commands}"
 
 
-def _output(folder: str, consumer: str) -> int:
-    """Where a handler's output goes. One that has grown large is set aside first."""
+def _open_output(folder: str, consumer: str) -> int:
+    """Open the file for a handler's output, and return its descriptor. A file above `MAX_OUTPUT_BYTES` is renamed to `.1` first."""
     try:
         os.mkdir(os.path.join(folder, "logs"))
     except FileExistsError:
         pass
-    path = os.path.join(folder, "logs", file_name(consumer) + ".out")
+    path = os.path.join(folder, "logs", to_file_name(consumer) + ".out")
     try:
-        if os.stat(path).st_size > LARGEST_OUTPUT:
+        if os.stat(path).st_size > MAX_OUTPUT_BYTES:
             os.replace(path, path + ".1")
     except OSError:
         pass
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
 
 
-def _detach(keep: int) -> None:
-    """Leave the session, the files and the signals of who forked us."""
+def _detach_from_parent(kept_fd: int) -> None:
+    """Leave the parent's session, close its files except `kept_fd`, and reset its signal handlers."""
     import signal
 
     os.setsid()
@@ -263,8 +280,8 @@ def _detach(keep: int) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for place in (0, 1, 2):
-        os.dup2(nothing, place)
-    os.closerange(3, keep)
-    os.closerange(keep + 1, 1 << 16)
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard_fd in (0, 1, 2):
+        os.dup2(null, standard_fd)
+    os.closerange(3, kept_fd)
+    os.closerange(kept_fd + 1, 1 << 16)

@@ -1,1 +1,4 @@
-"""The server: HTTP, Server-Sent Events and MCP over the same verbs as the commands. The only async code of the house."""
+"""The server: HTTP, Server-Sent Events, WebSockets and MCP over the same verbs as the commands.
+
+`inbox serve` starts it (`main.serve`). It is the only async code of the repository. It must not know SQL, and nothing below imports it.
+"""

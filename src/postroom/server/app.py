@@ -1,4 +1,4 @@
-"""The application: every route, in one table, behind the guard."""
+"""The ASGI application: all routes, in one table, behind the security middleware. `main` runs it."""
 
 from __future__ import annotations
 
@@ -12,136 +12,135 @@ from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
 
-from postroom.core.wire import VERB_PROTOCOL
-from postroom.server import (
-    asyncapi,
-    events,
-    files,
-    frames,
-    inbox,
-    mailboxes,
-    mcp,
-    openapi,
-    page,
-    queueing,
-    runs,
-    signing,
-    sockets,
-    threads,
-    upgrading,
-    verb_sockets,
-    verbs,
-)
-from postroom.server.answers import said
-from postroom.server.carriers import Carriers
-from postroom.server.desk import Desk
-from postroom.server.guard import Guard
-from postroom.server.requests import Endpoint, Handler, Office
+from postroom.core.rpc.wire import VERB_PROTOCOL
+from postroom.server.api import documents, inbox, mailboxes, queues, runs, threads
+from postroom.server.api.schemas import asyncapi, openapi
+from postroom.server.http import sign_in, sse, static
+from postroom.server.http.endpoint import Endpoint, Handler
+from postroom.server.http.responses import error_response
+from postroom.server.http.security import SecurityMiddleware
+from postroom.server.http.state import AppState
+from postroom.server.mcp import server as mcp
+from postroom.server.rpc import dispatch, websocket
+from postroom.server.runtime.store_access import StoreAccess
+from postroom.server.ws import endpoint, frames, mailbox
+from postroom.server.ws.dispatcher import MailboxDispatchers
 
-# Method, path, handler; the same in openapi.py, which a test compares.
-PEOPLE: tuple[tuple[str, str, Handler], ...] = (
-    ("GET", "/api/summary", inbox.summary),
-    ("GET", "/api/inbox/history", inbox.history),
-    ("GET", "/api/inbox/search", inbox.search),
-    ("POST", "/api/inbox/seed", inbox.seed),
-    ("PUT", "/api/inbox/{id}/read", inbox.read),
-    ("DELETE", "/api/inbox/{id}/read", inbox.read),
-    ("POST", "/api/inbox/{id}/reply", inbox.reply),
-    ("GET", "/api/inbox/{id}", inbox.show),
-    ("DELETE", "/api/inbox/{id}", inbox.delete),
-    ("GET", "/api/workspaces", files.list_workspaces),
-    ("GET", "/api/workspaces/{id}/file", files.file),
-    ("POST", "/api/workspaces/{id}/focus", files.focus),
+# Method, path and handler. openapi.py describes the same routes, and a test compares them.
+PERSON_ROUTES: tuple[tuple[str, str, Handler], ...] = (
+    ("GET", "/api/summary", inbox.show_summary),
+    ("GET", "/api/inbox/history", inbox.list_entries),
+    ("GET", "/api/inbox/search", inbox.search_entries),
+    ("POST", "/api/inbox/seed", inbox.seed_entry),
+    ("PUT", "/api/inbox/{id}/read", inbox.set_read_state),
+    ("DELETE", "/api/inbox/{id}/read", inbox.set_read_state),
+    ("POST", "/api/inbox/{id}/reply", inbox.reply_to_entry),
+    ("GET", "/api/inbox/{id}", inbox.show_entry),
+    ("DELETE", "/api/inbox/{id}", inbox.delete_entry),
+    ("GET", "/api/workspaces", documents.list_workspaces),
+    ("GET", "/api/workspaces/{id}/file", documents.show_file),
+    ("POST", "/api/workspaces/{id}/focus", documents.focus_workspace),
     ("GET", "/api/threads", threads.list_threads),
-    ("GET", "/api/threads/{id}", threads.show),
-    ("POST", "/api/threads/{id}/reply", threads.reply),
-    ("POST", "/api/threads/{id}/cancel", threads.cancel),
-    ("POST", "/api/threads/{id}/release", threads.release),
+    ("GET", "/api/threads/{id}", threads.show_thread),
+    ("POST", "/api/threads/{id}/reply", threads.reply_to_thread),
+    ("POST", "/api/threads/{id}/cancel", threads.cancel_thread),
+    ("POST", "/api/threads/{id}/release", threads.release_thread),
     ("GET", "/api/runs", runs.list_runs),
-    ("GET", "/api/runs/{run}", runs.show),
+    ("GET", "/api/runs/{run}", runs.show_run),
     ("GET", "/api/agents", runs.list_agents),
-    ("GET", "/api/activity", runs.activity),
+    ("GET", "/api/activity", runs.show_activity),
     ("GET", "/api/mailboxes", mailboxes.list_mailboxes),
-    ("DELETE", "/api/mailbox/{session}", mailboxes.purge),
-    ("DELETE", "/api/mailbox/{session}/dead-letter", mailboxes.purge_dead),
-    ("POST", "/api/mailbox/{session}/dead-letter/retry", mailboxes.retry),
-    ("GET", "/api/queues", queueing.list_queues),
-    ("GET", "/api/events", events.events),
-    ("POST", "/api/sign-out", signing.sign_out),
+    ("DELETE", "/api/mailbox/{session}", mailboxes.purge_mailbox),
+    ("DELETE", "/api/mailbox/{session}/dead-letter", mailboxes.purge_dead_letters),
+    ("POST", "/api/mailbox/{session}/dead-letter/retry", mailboxes.retry_dead_letters),
+    ("GET", "/api/queues", queues.list_queues),
+    ("GET", "/api/events", sse.stream_events),
+    ("POST", "/api/sign-out", sign_in.sign_out),
 )
 
-ALL: tuple[tuple[str, str, Handler], ...] = (  # of people and agents; each of them sees to what is whose
-    ("POST", "/api/inbox/push", inbox.push),
-    ("POST", "/api/mailbox", mailboxes.enqueue),
-    ("GET", "/api/mailbox/{session}", mailboxes.peek),
-    ("GET", "/api/mailbox/{session}/dead-letter", mailboxes.dead),
-    ("POST", "/api/mailbox/{session}/dequeue", mailboxes.dequeue),
-    ("POST", "/api/mailbox/{session}/{msg_id}/ack", mailboxes.ack),
-    ("POST", "/api/mailbox/{session}/{msg_id}/nack", mailboxes.nack),
-    ("POST", "/api/mailbox/{session}/{msg_id}/extend", mailboxes.extend),
-    ("GET", "/api/bell", events.bell),
+SHARED_ROUTES: tuple[tuple[str, str, Handler], ...] = (  # for people and agents: each handler checks permissions
+    ("POST", "/api/inbox/push", inbox.push_documents),
+    ("POST", "/api/mailbox", mailboxes.enqueue_message),
+    ("GET", "/api/mailbox/{session}", mailboxes.peek_mailbox),
+    ("GET", "/api/mailbox/{session}/dead-letter", mailboxes.list_dead_letters),
+    ("POST", "/api/mailbox/{session}/dequeue", mailboxes.dequeue_message),
+    ("POST", "/api/mailbox/{session}/{msg_id}/ack", mailboxes.ack_message),
+    ("POST", "/api/mailbox/{session}/{msg_id}/nack", mailboxes.nack_message),
+    ("POST", "/api/mailbox/{session}/{msg_id}/extend", mailboxes.extend_message),
+    ("GET", "/api/bell", sse.stream_wakes),
 )
 
 
-SOCKET, VERB_SOCKET = "/api/mailbox/{session}/socket", "/api/verbs"
+MAILBOX_SOCKET_PATH, VERB_SOCKET_PATH = "/api/mailbox/{session}/socket", "/api/verbs"
 
 
-def build(
-    open_desk: Callable[[], Desk], office_of: Callable[[Desk], Office], *, hosts: set[str], origins: set[str], most_sockets: int
+def build_app(
+    open_store_access: Callable[[], StoreAccess],
+    make_state: Callable[[StoreAccess], AppState],
+    *,
+    hosts: set[str],
+    origins: set[str],
+    max_sockets: int,
 ) -> ASGIApp:
-    """The whole server as one ASGI application. The desk is opened inside the loop, and closed before it ends."""
+    """Return the whole server as one ASGI application. The store is opened when the event loop runs, and closed before it ends."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        desk = open_desk()
-        app.state.office = office_of(desk)
-        app.state.carriers = Carriers(desk, most_sockets)
-        sessions = mcp.manager(mcp.build(desk, mcp.workspace_of))
-        app.state.door = mcp.Door(sessions)
+        store_access = open_store_access()
+        state = make_state(store_access)
+        app.state.app_state = state
+        app.state.dispatchers = MailboxDispatchers(store_access, max_sockets)
+        sessions = mcp.make_session_manager(mcp.build_server(store_access, mcp.get_workspace))
+        app.state.mcp_endpoint = mcp.WorkspaceEndpoint(sessions)
         try:
             async with sessions.run():
                 yield
         finally:
-            await app.state.office.painter.close()
-            app.state.office.patience.close()
-            await desk.close()
+            await state.renderer.close()
+            state.wait_pool.close()
+            await store_access.close()
 
     routes = [
-        *(Route(path, Endpoint(handler, agents=True), methods=[method]) for method, path, handler in ALL),
-        Route("/api/verbs/{verb}", Endpoint(verbs.say, agents=True), methods=["POST"]),
-        *(Route(path, Endpoint(handler), methods=[method]) for method, path, handler in PEOPLE),
+        # First, because routes are compared one after another and most requests are verbs.
+        Route("/api/verbs/{verb}", Endpoint(dispatch.handle_request, agents=True), methods=["POST"]),
+        *(Route(path, Endpoint(handler, agents=True), methods=[method]) for method, path, handler in SHARED_ROUTES),
+        *(Route(path, Endpoint(handler), methods=[method]) for method, path, handler in PERSON_ROUTES),
         Route("/mcp/{workspace_id}", _Mcp(), methods=["POST"]),
-        Route(SOCKET, upgrading.plain, methods=["GET"]),
-        WebSocketRoute(SOCKET, upgrading.SocketEndpoint(frames.PROTOCOL, sockets.check, sockets.talk)),
-        WebSocketRoute(VERB_SOCKET, upgrading.SocketEndpoint(VERB_PROTOCOL, lambda upgraded: None, verb_sockets.talk)),
-        WebSocketRoute("/{path:path}", upgrading.Nowhere()),
-        Route("/api/openapi.json", openapi.serve),
-        Route("/api/asyncapi.json", asyncapi.serve),
-        Route("/sign-in", signing.sign_in),
-        Route("/health", signing.health),
-        Route("/web/{version}/{name:path}", page.file, methods=["GET"]),
-        *(Route(place, page.page, methods=["GET"]) for place in page.PLACES),
+        Route(MAILBOX_SOCKET_PATH, endpoint.refuse_without_upgrade, methods=["GET"]),
+        WebSocketRoute(MAILBOX_SOCKET_PATH, endpoint.SocketEndpoint(frames.PROTOCOL, mailbox.check_caller, mailbox.serve_socket)),
+        WebSocketRoute(VERB_SOCKET_PATH, endpoint.SocketEndpoint(VERB_PROTOCOL, websocket.check_upgrade, websocket.serve_socket)),
+        WebSocketRoute("/{path:path}", endpoint.NotFoundSocket()),
+        Route("/api/openapi.json", openapi.serve_description),
+        Route("/api/asyncapi.json", asyncapi.serve_description),
+        Route("/sign-in", sign_in.sign_in),
+        Route("/health", sign_in.serve_health),
+        Route("/web/{version}/{name:path}", static.serve_file, methods=["GET"]),
+        *(Route(path, static.serve_page, methods=["GET"]) for path in static.PAGE_PATHS),
     ]
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http, Exception: _failed})
-    app.router.redirect_slashes = False  # an address is what it is
-    return Guard(app, hosts=hosts, origins=origins)
+    app = Starlette(
+        routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http_error_response, Exception: _server_error_response}
+    )
+    app.router.redirect_slashes = False  # no second spelling of an address
+    return SecurityMiddleware(app, hosts=hosts, origins=origins)
 
 
 class _Mcp:
-    """The door to MCP, which is there once the server runs."""
+    """The ASGI endpoint of MCP. It forwards to the endpoint that exists once the application has started."""
 
     async def __call__(self, scope: dict, receive, send) -> None:  # type: ignore[no-untyped-def, type-arg]
-        await scope["app"].state.door(scope, receive, send)
+        await scope["app"].state.mcp_endpoint(scope, receive, send)
 
 
-async def _http(request: Request, error: Exception) -> Response:
+async def _http_error_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
-        return said("not_found", "there is nothing at this address", "See /api/openapi.json.", 404)
+        return error_response("not_found", "there is nothing at this address", "See /api/openapi.json.", 404)
     if error.status_code == 405:
-        return said("wrong_method", f"{request.method} is not for this address", "See /api/openapi.json.", 405, **(error.headers or {}))
-    return said("invalid_input", str(error.detail), "See /api/openapi.json.", error.status_code)
+        return error_response(
+            "wrong_method", f"{request.method} is not for this address", "See /api/openapi.json.", 405, **(error.headers or {})
+        )
+    return error_response("invalid_input", str(error.detail), "See /api/openapi.json.", error.status_code)
 
 
-async def _failed(request: Request, error: Exception) -> Response:
-    return said("server_error", "the server failed", "What was accepted before is safe. Try again.", 500)
+async def _server_error_response(request: Request, error: Exception) -> Response:
+    return error_response("server_error", "the server failed", "What was accepted before is safe. Try again.", 500)

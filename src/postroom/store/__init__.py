@@ -1,4 +1,8 @@
-"""The store: the only place that knows SQL. `open_store` chooses the engine by what the place looks like."""
+"""The store: transactions, statements and waiting, on SQLite, PostgreSQL or a remote server.
+
+Every room calls it through `interface.py`. It is the only package that knows SQL, and it knows no rule of any room.
+`open_store` chooses the engine by the form of the location.
+"""
 
 from __future__ import annotations
 
@@ -6,68 +10,69 @@ from postroom.core.errors import InvalidInput, StorageFailure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from postroom.store.port import Store
+    from postroom.store.interface import Store
 
 
-def open_store(place: str, *, door: str = "library", solitary: bool = False) -> Store:
-    """Open a store that exists. `door` is recorded with every message that comes in through it.
+def open_store(location: str, *, door: str = "library", owns_process: bool = False) -> Store:
+    """Open an existing store. `door` is recorded with every message that is written through it.
 
-    `solitary` says that the process does nothing else while it waits, and has one thread: waits may then use its signals.
+    `owns_process` declares that the process has one thread and does nothing else while it waits. Waits may then use its signals.
     """
-    if is_elsewhere(place):
+    if is_server_url(location):
         from postroom.store.remote.engine import RemoteStore
 
-        return RemoteStore(place)
-    if _is_url(place):
-        _need_driver()
+        return RemoteStore(location)
+    if _is_postgres_url(location):
+        _require_psycopg()
         from postroom.store.postgres.engine import PostgresStore
 
-        return PostgresStore(place, door=door)
+        return PostgresStore(location, door=door)
     from postroom.store.sqlite.engine import SqliteStore
 
-    return SqliteStore(place, door=door, solitary=solitary)
+    return SqliteStore(location, door=door, owns_process=owns_process)
 
 
-def init_store(place: str) -> bool:
-    """Make a store, or upgrade the one that is there. True if it was not there."""
-    if is_elsewhere(place):
+def init_store(location: str) -> bool:
+    """Create a store or upgrade an existing one. Return whether it was created. Refuses the address of a server."""
+    if is_server_url(location):
         raise InvalidInput("a server has its store already", field="db", hint="Run `inbox init` on its machine, with --db PATH.")
-    if _is_url(place):
-        _need_driver()
+    if _is_postgres_url(location):
+        _require_psycopg()
         from postroom.store.postgres import schema
 
-        return schema.init(place)
-    from postroom.store.sqlite.schema import init
+        return schema.init_database(location)
+    from postroom.store.sqlite.schema import init_database
 
-    return init(place)
+    return init_database(location)
 
 
-def examine(place: str) -> list[tuple[str, str, str]]:
-    """What can be told about a store without changing anything: what was looked at, its state, what was found."""
-    if is_elsewhere(place):
-        open_store(place).say("work.list_agents", (), {"limit": 1})  # type: ignore[attr-defined]
-        return [("server", "ok", "answers, and knows who asks")]
-    if _is_url(place):
+def examine_store(location: str) -> list[tuple[str, str, str]]:
+    """Check a store without changing it. Return one (subject, state, finding) for each check. A state is `ok`, `warn` or `fail`."""
+    if is_server_url(location):
+        open_store(location).call("work.list_agents", (), {"limit": 1})  # type: ignore[attr-defined]
+        return [("server", "ok", "answers, and recognises the caller")]
+    if _is_postgres_url(location):
         return [("server", "ok", "answers, with the schema that this version knows")]
     from postroom.store.sqlite import health
 
-    return health.examine(place)
+    return health.examine_file(location)
 
 
-def is_elsewhere(place: str) -> bool:
-    """Whether a place is a server of ours, that has the store."""
-    return place.startswith(("http://", "https://", "ws://", "wss://", "unix:"))
+def is_server_url(location: str) -> bool:
+    """Return whether a location is the address of a Postroom server, rather than of a database."""
+    return location.startswith(("http://", "https://", "ws://", "wss://", "unix:"))
 
 
-def _is_url(place: str) -> bool:
-    scheme, found, _ = place.partition("://")
-    if found and scheme not in ("postgresql", "postgres"):
+def _is_postgres_url(location: str) -> bool:
+    """Return whether a location is a PostgreSQL URL. Refuses every other URL."""
+    scheme, separator, _ = location.partition("://")
+    if separator and scheme not in ("postgresql", "postgres"):
         hint = "Pass the path of a SQLite file, or postgresql://…"
         raise InvalidInput(f"{scheme} is not an engine that this version knows", field="db", hint=hint)
-    return bool(found)
+    return bool(separator)
 
 
-def _need_driver() -> None:
+def _require_psycopg() -> None:
     try:
         import psycopg  # noqa: F401
     except ImportError:

@@ -1,4 +1,4 @@
-"""Where the store is, when nobody says."""
+"""The default location of the store. The command line calls it when no --db is given."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ import os
 
 from postroom.core.errors import InvalidInput, NoStore
 
-DEFAULT = os.path.join(".agents", "coord.db")
+DEFAULT_PATH = os.path.join(".agents", "coord.db")
 
 
-def find(given: str | None = None) -> str:
-    """The store named, or $INBOX_DB, or the nearest `.agents/coord.db` upward from here, as git finds its folder."""
-    named = _named(given)
-    if named:
-        return named
+def find_location(given: str | None = None) -> str:
+    """Return the given location, or $INBOX_DB, or the nearest `.agents/coord.db` in this folder or one above, as git finds `.git`.
+
+    Refuses with `NoStore` if there is none.
+    """
+    location = _given_or_environment(given)
+    if location:
+        return location
     try:
         folder = os.getcwd()
     except OSError:
         raise NoStore("the current folder is gone", hint="Go to one that exists, or name the store with --db or INBOX_DB.") from None
     while True:
-        place = os.path.join(folder, DEFAULT)
-        if os.path.isfile(place):
-            return place
+        path = os.path.join(folder, DEFAULT_PATH)
+        if os.path.isfile(path):
+            return path
         parent = os.path.dirname(folder)
         if parent == folder:
             raise NoStore(
@@ -30,12 +33,12 @@ def find(given: str | None = None) -> str:
         folder = parent
 
 
-def for_init(given: str | None = None) -> str:
-    """Where `init` makes a store: the one named, or $INBOX_DB, or `.agents/coord.db` in this folder."""
-    return _named(given) or DEFAULT
+def location_for_init(given: str | None = None) -> str:
+    """Return where `init` creates a store: the given location, or $INBOX_DB, or `.agents/coord.db` in this folder."""
+    return _given_or_environment(given) or DEFAULT_PATH
 
 
-def _named(given: str | None) -> str | None:
+def _given_or_environment(given: str | None) -> str | None:
     if given == "":
         raise InvalidInput("the path of the store is empty", field="db", hint="Leave --db out, or name a file.")
     return given or os.environ.get("INBOX_DB")

@@ -1,4 +1,4 @@
-"""The conductor: who can do what, which jobs run, and where tasks and their results go. Each method is a verb, one transaction."""
+"""The conductor: register agents, run jobs, and store and route tasks and results. Each public method but `checkpoint` is a verb."""
 
 from __future__ import annotations
 
@@ -6,109 +6,124 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from postroom.core import checks, clock, jsontext
+from postroom._fastpath import json_text as jsontext
+from postroom.core import checks, clock
 from postroom.core.errors import Conflict, InvalidInput, LeaseHeld, LeaseLost
-from postroom.core.records import Agent
-from postroom.core.words import shown
-from postroom.store.attempts import retried
-from postroom.tasks import jobs, ledger
-from postroom.tasks.inbox import A2AInbox, contextual, described, produced
-from postroom.tasks.ledger import ACCEPTED, CANCELLED, COMPLETED, FAILED, PENDING, JobRow, Row
+from postroom.core.verbs import ANY_AGENT, PEOPLE, READ, STEPS, WAIT, WRITE
+from postroom.store.retries import retry_on_contention
+from postroom.tasks import checkpoints, jobs, lookups, repository
+from postroom.tasks.a2a_inbox import A2AInbox, check_description, freeze_artifacts, freeze_context
+from postroom.tasks.checkpoints import LEASE_SECONDS
 from postroom.tasks.models import PRIORITIES, RESULT, TASK, A2ATask, Accepted, Card, Job, Sheet
-from postroom.tasks.rendering import BUDGET, Rendered, rendered
-from postroom.tasks.travelling import travelling
+from postroom.tasks.remote_methods import remote_method, remote_methods
+from postroom.tasks.rendering import DEFAULT_BUDGET_CHARS, Rendered, render_tasks
+from postroom.tasks.repository import ACCEPTED, CANCELLED, COMPLETED, FAILED, PENDING, task_from_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from postroom.store.port import Store, Transaction
+    from postroom.core.records.tasks import JobRow, TaskRow
+    from postroom.store.interface import Store
 
-LEASE_SECONDS = 900.0
-DEEPEST = 8
-LONGEST_REASON = 10_000
+MAX_DELEGATION_DEPTH = 8
+MAX_REASON_CHARS = 10_000
 _STATUSES = (PENDING, ACCEPTED, COMPLETED, FAILED)
 
 
-class State:
-    """A job between two checkpoints: its data, and its inbox. Change both; they are saved together."""
+class TaskState:
+    """A job's data and inbox inside `checkpoint`. Both may be changed, and are saved together."""
 
     def __init__(self, data: dict[str, Any], inbox: A2AInbox) -> None:
         self.data = data
         self.inbox = inbox
 
 
-@travelling
+@remote_methods
 class Conductor:
+    """The verbs of tasks on one store. Most verbs first settle deadlines, leases and ended threads."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    # who can do what
+    # Agents
 
-    @retried
+    @remote_method(caller="name", mode=WRITE)
+    @retry_on_contention
     def register(self, name: str, *, description: str = "", skills: Iterable[str] = ()) -> Card:
-        """Make an agent known by its card. Said again, the card is replaced."""
+        """Register an agent, or replace its card. Returns the card."""
         checks.name("name", name)
         skills = (skills,) if isinstance(skills, str) else skills
-        card = Card(name=name, description=checks.text("description", description), skills=tuple(dict.fromkeys(map(_skill, skills))))
+        named_skills = tuple(dict.fromkeys(lookups.check_skill(skill) for skill in skills))
+        card = Card(name=name, description=checks.text("description", description), skills=named_skills)
         with self._store.write() as tx:
-            tx.run(tx.sql.agent_seen, name=name, now=clock.stamp(tx.now()))
-            tx.run(tx.sql.agent_card, name=name, card_json=jsontext.dumps(card.model_dump(mode="json")))
-            tx.run(tx.sql.skills_clear, agent=name)
+            tx.execute(tx.sql.agent_seen, name=name, now=clock.format_stamp(tx.now()))
+            tx.execute(tx.sql.agent_card, name=name, card_json=jsontext.dumps(card.model_dump(mode="json")))
+            tx.execute(tx.sql.skills_clear, agent=name)
             for skill in dict.fromkeys(skill.casefold() for skill in card.skills):
-                tx.run(tx.sql.skill_insert, skill=skill, agent=name)
+                tx.execute(tx.sql.skill_insert, skill=skill, agent=name)
         return card
 
+    @remote_method(caller=ANY_AGENT, mode=READ)
     def card(self, name: str) -> Card:
+        """Return an agent's card. Refuses with `NotFound` if the agent is not registered."""
         with self._store.read() as tx:
-            return jobs.card(tx, checks.name("name", name))
+            return jobs.read_card(tx, checks.name("name", name))
 
+    @remote_method(caller=ANY_AGENT, mode=READ)
     def find(self, skill: str, *, limit: int = 100) -> tuple[Card, ...]:
-        """Who has a skill, by name."""
+        """Return the cards of the agents that have a skill, ordered by name."""
         checks.limit("limit", limit)
         with self._store.read() as tx:
-            rows = tx.all(tx.sql.agents_of_skill, skill=_skill(skill).casefold(), limit=limit)
-        return tuple(Card.model_validate(jsontext.loads(Agent(*row).card_json)) for row in rows)
+            skilled = tx.fetch_all(tx.sql.agents_of_skill, skill=lookups.check_skill(skill).casefold(), limit=limit)
+        return tuple(Card.model_validate(jsontext.loads(agent.card_json)) for agent in skilled)
 
-    # jobs
+    # Jobs
 
-    @retried
+    @remote_method(caller="agent", mode=WRITE)
+    @retry_on_contention
     def start_job(self, agent: str, *, job_id: str | None = None, state: dict[str, Any] | None = None) -> Job:
-        """Begin a job of an agent. What waited for that agent is in its inbox from now on."""
+        """Start a job of an agent. Tasks that waited for the agent move into its inbox."""
         checks.name("agent", agent)
-        data = jobs.state_json({} if state is None else state)
-        ledger.settle(self._store)
+        data = jobs.serialize_state({} if state is None else state)
+        repository.settle_tasks(self._store)
         with self._store.write() as tx:
-            jobs.card(tx, agent)
-            row = jobs.begin(tx, agent, job_id, data)
-            ledger.route_waiting(tx, agent, row.job_id)
-        return jobs.shown_job(row)
+            jobs.read_card(tx, agent)
+            row = jobs.start_job(tx, agent, job_id, data)
+            repository.route_waiting(tx, agent, row.job_id)
+        return jobs.job_from_row(row)
 
-    @retried
+    @remote_method(caller=PEOPLE, mode=WRITE)
+    @retry_on_contention
     def end_job(self, job_id: str) -> Job:
-        """End a job. What is left in its inbox waits for the agent's next one."""
-        ledger.settle(self._store)
+        """End a job. Open tasks in its inbox move to another running job of the agent, or wait for the next one."""
+        repository.settle_tasks(self._store)
         with self._store.write() as tx:
-            row = jobs.find(tx, job_id, running=True)
+            row = jobs.find_job(tx, job_id, running=True)
             for task in jobs.open_tasks(tx, job_id):
                 if task.status == ACCEPTED and task.thread_id is None:
-                    ledger.give_back(tx, task, keep_job=False)
+                    repository.return_task(tx, task, keep_job=False)
                 else:
-                    ledger.move(tx, task, None, target_job_id=None)
-            row = jobs.save(tx, row, status=jobs.ENDED)
-            other = ledger.running_job(tx, row.agent)
-            if other is not None:
-                ledger.route_waiting(tx, row.agent, other)
-        return jobs.shown_job(row)
+                    repository.update_task(tx, task, None, target_job_id=None)
+            row = jobs.save_job(tx, row, status=jobs.ENDED)
+            other_job = repository.running_job(tx, row.agent)
+            if other_job is not None:
+                repository.route_waiting(tx, row.agent, other_job)
+        return jobs.job_from_row(row)
 
+    @remote_method(caller=PEOPLE, mode=READ)
     def jobs(self, agent: str | None = None, *, limit: int = 100) -> tuple[Job, ...]:
-        """Jobs, newest first."""
+        """Return jobs, newest first."""
         checks.limit("limit", limit)
         with self._store.read() as tx:
-            rows = tx.all(tx.sql.jobs_any, limit=limit) if agent is None else tx.all(tx.sql.jobs_of_agent, agent=agent, limit=limit)
-        return tuple(jobs.shown_job(JobRow(*row)) for row in rows)
+            if agent is None:
+                rows = tx.fetch_all(tx.sql.jobs_any, limit=limit)
+            else:
+                rows = tx.fetch_all(tx.sql.jobs_of_agent, agent=agent, limit=limit)
+        return tuple(jobs.job_from_row(row) for row in rows)
 
-    # tasks on their way
+    # Submitting and reading tasks
 
+    @remote_method(caller="source_agent", mode=WRITE)
     def submit(
         self,
         source_agent: str,
@@ -121,7 +136,10 @@ class Conductor:
         deadline_seconds: float | None = None,
         parent: str | None = None,
     ) -> A2ATask:
-        """Give a task to another agent, by name. It is in the inbox of that agent's newest job, or waits for one to start."""
+        """Give a task to another agent. It goes to the inbox of that agent's newest job, or waits until one starts.
+
+        Refuses with `NotFound` if an agent is not registered, and with `InvalidInput` beyond `MAX_DELEGATION_DEPTH`.
+        """
         if checks.name("source_agent", source_agent) == checks.name("target_agent", target_agent):
             raise InvalidInput(f"{source_agent} cannot give a task to itself", field="target_agent", hint="Name another agent.")
         if source_job_id is not None:
@@ -133,311 +151,298 @@ class Conductor:
             source_job_id=source_job_id or "",
             source_agent=source_agent,
             target_agent=target_agent,
-            description=described(description),
-            context=contextual(context),
+            description=check_description(description),
+            context=freeze_context(context),
             priority=checks.choice("priority", priority, PRIORITIES),
         )
-        ledger.settle(self._store)
-        return self._submit(task, deadline_seconds, parent)
+        repository.settle_tasks(self._store)
+        return self._submit_task(task, deadline_seconds, parent)
 
-    @retried
-    def _submit(self, task: A2ATask, deadline_seconds: float | None, parent: str | None) -> A2ATask:
+    @retry_on_contention
+    def _submit_task(self, task: A2ATask, deadline_seconds: float | None, parent: str | None) -> A2ATask:
         with self._store.write() as tx:
             for name in (task.source_agent, task.target_agent):
-                jobs.card(tx, name)
-            above = _above(tx, task, parent)
+                jobs.read_card(tx, name)
+            parent_row = lookups.find_parent(tx, task, parent)
             now = tx.now()
-            deadline = None if deadline_seconds is None else clock.stamp(now + int(deadline_seconds * clock.SECOND))
-            depth = 0 if above is None else above.depth + 1
-            if depth > DEEPEST:
+            deadline = None if deadline_seconds is None else clock.format_stamp(now + int(deadline_seconds * clock.MICROSECONDS_PER_SECOND))
+            depth = 0 if parent_row is None else parent_row.depth + 1
+            if depth > MAX_DELEGATION_DEPTH:
                 raise InvalidInput(f"delegated too deep: {depth} agents in a row", field="parent", hint="Do it, or fail it with a reason.")
-            changes = {"created_at": clock.stamp(now), "deadline": deadline, "depth": depth, "parent": above.task_id if above else None}
-            return ledger.store_new(tx, ledger.draft(task.model_copy(update=changes))).task()
+            changes = {
+                "created_at": clock.format_stamp(now),
+                "deadline": deadline,
+                "depth": depth,
+                "parent": parent_row.task_id if parent_row else None,
+            }
+            return task_from_row(repository.store_new_task(tx, repository.row_from_task(task.model_copy(update=changes))))
 
+    @remote_method(caller=ANY_AGENT, mode=STEPS)
     def get(self, task_id: str) -> A2ATask:
-        """One task, as it stands."""
-        ledger.settle(self._store)
+        """Return one task or result. Refuses with `NotFound`."""
+        repository.settle_tasks(self._store)
         with self._store.read() as tx:
-            return ledger.find(tx, task_id).task()
+            return task_from_row(repository.find_task(tx, task_id))
 
+    @remote_method(caller=PEOPLE, mode=STEPS)
     def pending(self, job_id: str) -> tuple[A2ATask, ...]:
-        """What waits in a job's inbox, most urgent first."""
-        ledger.settle(self._store)
+        """Return the pending tasks and results in a job's inbox, most urgent first."""
+        repository.settle_tasks(self._store)
         with self._store.read() as tx:
-            jobs.find(tx, job_id)
-            return tuple(row.task() for row in jobs.open_tasks(tx, job_id) if row.status == PENDING)
+            jobs.find_job(tx, job_id)
+            return tuple(task_from_row(row) for row in jobs.open_tasks(tx, job_id) if row.status == PENDING)
 
+    @remote_method(caller="agent", mode=STEPS)
     def waiting(self, agent: str, *, limit: int = 1000) -> tuple[A2ATask, ...]:
-        """What waits for an agent, in whatever job, or in none."""
+        """Return the pending tasks and results of an agent, in any job or in none."""
         checks.limit("limit", limit)
-        ledger.settle(self._store)
+        repository.settle_tasks(self._store)
         with self._store.read() as tx:
-            return tuple(Row(*row).task() for row in tx.all(tx.sql.tasks_waiting, agent=agent, limit=limit))
+            return tuple(map(task_from_row, tx.fetch_all(tx.sql.tasks_waiting, agent=agent, limit=limit)))
 
+    @remote_method(caller=ANY_AGENT, mode=STEPS)
     def tasks(self, agent: str | None = None, status: str | None = None, *, limit: int = 100) -> tuple[A2ATask, ...]:
-        """Tasks and results, newest first."""
+        """Return tasks and results, newest first."""
         checks.limit("limit", limit)
         if status is not None:
             checks.choice("status", status, _STATUSES)
-        ledger.settle(self._store)
+        repository.settle_tasks(self._store)
         with self._store.read() as tx:
-            named = {key: value for key, value in (("agent", agent), ("status", status)) if value is not None}
+            criteria = {key: value for key, value in (("agent", agent), ("status", status)) if value is not None}
             statement = {
                 (): tx.sql.tasks_any,
                 ("agent",): tx.sql.tasks_of_agent,
                 ("status",): tx.sql.tasks_of_status,
                 ("agent", "status"): tx.sql.tasks_of_agent_status,
-            }[tuple(named)]
-            return tuple(Row(*row).task() for row in tx.all(statement, limit=limit, **named))
+            }[tuple(criteria)]
+            return tuple(map(task_from_row, tx.fetch_all(statement, limit=limit, **criteria)))
 
-    # what becomes of them
+    # Accepting and ending tasks
 
+    @remote_method(caller="agent", mode=WRITE)
     def accept(self, task_id: str, *, agent: str, lease_seconds: float = LEASE_SECONDS) -> Accepted:
-        """Take a task that is pending. It is the caller's until the lease runs out."""
-        checks.seconds("lease_seconds", lease_seconds)
-        ledger.settle(self._store)
-        return self._accept(task_id, agent, lease_seconds)
+        """Accept a pending task. The caller holds it until the lease expires.
 
-    @retried
+        Refuses with `LeaseHeld` if it is accepted already, and with `Conflict` if it has ended.
+        """
+        checks.seconds("lease_seconds", lease_seconds)
+        repository.settle_tasks(self._store)
+        return self._accept_task(task_id, agent, lease_seconds)
+
+    @remote_method(caller="agent", mode=WRITE)
+    @retry_on_contention
     def accept_next(self, agent: str, *, lease_seconds: float = LEASE_SECONDS) -> Accepted | None:
-        """Take the most urgent task that waits for an agent, if there is one."""
+        """Accept the most urgent pending task of an agent. Returns None if there is none."""
         checks.seconds("lease_seconds", lease_seconds)
         checks.name("agent", agent)
-        ledger.settle(self._store)
+        repository.settle_tasks(self._store)
         with self._store.write() as tx:
-            waiting = (Row(*row) for row in tx.all(tx.sql.tasks_waiting, agent=agent, limit=jobs.ALL))
+            waiting = tx.fetch_all(tx.sql.tasks_waiting, agent=agent, limit=jobs.MAX_ROWS)
             row = next((row for row in waiting if row.kind == TASK), None)
             if row is None:
                 return None
-            token = tx.fresh("lse")
-            return Accepted(task=ledger.accepted(tx, row, token, lease_seconds).task(), lease_token=token)
+            token = tx.new_id("lse")
+            return Accepted(task=task_from_row(repository.accept_task(tx, row, token, lease_seconds)), lease_token=token)
 
-    @retried
-    def _accept(self, task_id: str, agent: str, lease_seconds: float) -> Accepted:
+    @retry_on_contention
+    def _accept_task(self, task_id: str, agent: str, lease_seconds: float) -> Accepted:
         with self._store.write() as tx:
-            row = _addressed(tx, task_id, agent, "accept")
+            row = lookups.find_open_task_of(tx, task_id, agent, "accept")
             if row.status == ACCEPTED:
                 until = f" until {row.lease_expires_at}" if row.lease_expires_at else ""
                 raise LeaseHeld(f"task {task_id} is accepted already{until}", hint="Wait for it, or take another.", task_id=task_id)
-            token = tx.fresh("lse")
-            taken = ledger.accepted(tx, row, token, lease_seconds)
-        return Accepted(task=taken.task(), lease_token=token)
+            token = tx.new_id("lse")
+            accepted = repository.accept_task(tx, row, token, lease_seconds)
+        return Accepted(task=task_from_row(accepted), lease_token=token)
 
+    @remote_method(caller="agent", mode=WRITE)
     def complete(self, task_id: str, *, agent: str, artifacts: dict[str, Any] | None = None, lease_token: str | None = None) -> A2ATask:
-        """Say that a task is done, and what came of it. The source is told."""
-        made = None if artifacts is None else jsontext.dumps(produced(artifacts))
-        ledger.settle(self._store)
-        return self._finish(task_id, agent, COMPLETED, lease_token, artifacts_json=made)
+        """Complete a task, with its artifacts. The source agent receives the result.
 
+        Refuses with `LeaseLost` if `lease_token` is given and another lease has replaced it.
+        """
+        artifacts_json = None if artifacts is None else jsontext.dumps(freeze_artifacts(artifacts))
+        repository.settle_tasks(self._store)
+        return self._finish_task(task_id, agent, COMPLETED, lease_token, artifacts_json=artifacts_json)
+
+    @remote_method(caller="agent", mode=WRITE)
     def fail(self, task_id: str, reason: str, *, agent: str, lease_token: str | None = None, reason_code: str = "failed") -> A2ATask:
-        """Say that a task cannot be done, and why. The source is told."""
-        if not checks.text("reason", reason).strip() or len(reason) > LONGEST_REASON:
-            raise InvalidInput(f"reason must have from 1 to {LONGEST_REASON} characters", field="reason", hint="Say why it cannot be done.")
-        ledger.settle(self._store)
-        return self._finish(task_id, agent, FAILED, lease_token, reason=reason, code=reason_code)
+        """Fail a task, with a reason. The source agent receives the result.
 
-    @retried
-    def _finish(self, task_id: str, agent: str, status: str, lease_token: str | None, **what: Any) -> A2ATask:
+        Refuses with `LeaseLost` if `lease_token` is given and another lease has replaced it.
+        """
+        if not checks.text("reason", reason).strip() or len(reason) > MAX_REASON_CHARS:
+            raise InvalidInput(
+                f"reason must have from 1 to {MAX_REASON_CHARS} characters", field="reason", hint="Say why it cannot be done."
+            )
+        repository.settle_tasks(self._store)
+        return self._finish_task(task_id, agent, FAILED, lease_token, reason=reason, code=reason_code)
+
+    @retry_on_contention
+    def _finish_task(self, task_id: str, agent: str, status: str, lease_token: str | None, **outcome: Any) -> A2ATask:
         with self._store.write() as tx:
-            row = _addressed(tx, task_id, agent, "answer")
+            row = lookups.find_open_task_of(tx, task_id, agent, "answer")
             if lease_token is not None and row.lease_token != lease_token:
-                raise LeaseLost(f"task {task_id} was accepted by another since", hint="Leave it to them.", task_id=task_id)
-            return ledger.finish(tx, row, status, **what).task()
+                raise LeaseLost(f"task {task_id} has been accepted again since", hint="Leave it to its new holder.", task_id=task_id)
+            return task_from_row(repository.finish_task(tx, row, status, **outcome))
 
+    @remote_method(caller="agent", mode=WRITE)
     def cancel(self, task_id: str, *, agent: str, reason: str = "") -> A2ATask:
-        """Take a task back that one gave. Whoever works on it is refused when it answers."""
+        """Cancel a task that `agent` gave. An agent that works on it is refused when it answers."""
         checks.text("reason", reason)
-        ledger.settle(self._store)
-        return self._cancel(task_id, agent, reason)
+        repository.settle_tasks(self._store)
+        return self._cancel_task(task_id, agent, reason)
 
-    @retried
-    def _cancel(self, task_id: str, agent: str, reason: str) -> A2ATask:
+    @retry_on_contention
+    def _cancel_task(self, task_id: str, agent: str, reason: str) -> A2ATask:
         with self._store.write() as tx:
-            row = ledger.find(tx, task_id)
+            row = repository.find_task(tx, task_id)
             if row.kind == RESULT or row.source_agent != checks.name("agent", agent):
-                raise InvalidInput(f"task {task_id} was not given by {agent}", field="agent", hint="Who gave it can take it back.")
-            ledger.still_open(row)
-            return ledger.finish(tx, row, FAILED, reason=reason or f"cancelled by {agent}", code=CANCELLED).task()
+                raise InvalidInput(
+                    f"task {task_id} was not given by {agent}", field="agent", hint="Only the agent that gave it can cancel it."
+                )
+            repository.check_open(row)
+            return task_from_row(repository.finish_task(tx, row, FAILED, reason=reason or f"cancelled by {agent}", code=CANCELLED))
 
-    @retried
+    @remote_method(caller="agent", mode=WRITE)
+    @retry_on_contention
     def acknowledge(self, task_id: str, *, agent: str) -> A2ATask:
-        """Note that a result was read. Nobody answers one."""
-        ledger.settle(self._store)
+        """Mark a result as read. A result cannot be answered."""
+        repository.settle_tasks(self._store)
         with self._store.write() as tx:
-            row = ledger.find(tx, task_id)
+            row = repository.find_task(tx, task_id)
             if row.kind != RESULT or row.target_agent != checks.name("agent", agent):
                 raise InvalidInput(f"{task_id} is not a result for {agent}", field="task_id", hint="See `inbox task list`.")
             if row.status == COMPLETED:
-                return row.task()
-            return ledger.read(tx, row).task()
+                return task_from_row(row)
+            return task_from_row(repository.complete_result(tx, row))
 
-    # sheets and checkpoints
+    # Sheets and checkpoints
 
-    def begin_sheet(self, job_id: str, *, lease_seconds: float = LEASE_SECONDS, budget: int = BUDGET) -> Sheet:
-        """What waits, as Markdown for a prompt. What was shown, and nothing else, is accepted by it."""
+    @remote_method(caller=PEOPLE, mode=WRITE)
+    def begin_sheet(self, job_id: str, *, lease_seconds: float = LEASE_SECONDS, budget: int = DEFAULT_BUDGET_CHARS) -> Sheet:
+        """Render the pending tasks of a job as Markdown for a prompt, and accept exactly those that it shows."""
         checks.seconds("lease_seconds", lease_seconds)
-        _budget(budget)
-        ledger.settle(self._store)
+        lookups.check_budget(budget)
+        repository.settle_tasks(self._store)
         return self._begin_sheet(job_id, lease_seconds, budget)
 
-    @retried
+    @retry_on_contention
     def _begin_sheet(self, job_id: str, lease_seconds: float, budget: int) -> Sheet:
         with self._store.write() as tx:
-            job = jobs.find(tx, job_id, running=True)
-            ledger.route_waiting(tx, job.agent, job_id)
+            job = jobs.find_job(tx, job_id, running=True)
+            repository.route_waiting(tx, job.agent, job_id)
             rows = {row.task_id: row for row in jobs.open_tasks(tx, job_id) if row.status == PENDING}
-            shown_ = rendered([row.task() for row in rows.values()], budget)
-            token = tx.fresh("sht")
-            taken = [ledger.accepted(tx, rows[task_id], token, lease_seconds).task() for task_id in shown_.shown]
-            jobs.save(tx, job, sheet=job.sheet + 1)
-        return Sheet(token=token, text=shown_.text, tasks=tuple(taken))
+            rendered = render_tasks([task_from_row(row) for row in rows.values()], budget)
+            token = tx.new_id("sht")
+            accepted = [task_from_row(repository.accept_task(tx, rows[task_id], token, lease_seconds)) for task_id in rendered.shown]
+            jobs.save_job(tx, job, sheet=job.sheet + 1)
+        return Sheet(token=token, text=rendered.text, tasks=tuple(accepted))
 
-    @retried
+    @remote_method(caller=PEOPLE, mode=WRITE)
+    @retry_on_contention
     def end_sheet(self, job_id: str, token: str) -> Job:
-        """What the sheet accepted and did not end is pending again; the results that it showed were read."""
-        ledger.settle(self._store)
+        """End a sheet. Tasks that it accepted and that have not ended are pending again. Results that it showed are marked as read."""
+        repository.settle_tasks(self._store)
         with self._store.write() as tx:
-            job = jobs.find(tx, job_id)
+            job = jobs.find_job(tx, job_id)
             for row in jobs.open_tasks(tx, job_id):
                 if row.lease_token == token and row.status == ACCEPTED and row.thread_id is None:
                     if row.kind == RESULT:
-                        ledger.read(tx, row)
+                        repository.complete_result(tx, row)
                     else:
-                        ledger.give_back(tx, row)
-        return jobs.shown_job(job)
+                        repository.return_task(tx, row)
+        return jobs.job_from_row(job)
 
-    def render(self, agent: str, *, budget: int = BUDGET) -> Rendered:
-        """What waits for an agent, as a prompt would show it. Accepts nothing."""
-        _budget(budget)
-        return rendered(self.waiting(agent), budget)
+    @remote_method(caller="agent", mode=STEPS)
+    def render(self, agent: str, *, budget: int = DEFAULT_BUDGET_CHARS) -> Rendered:
+        """Render the pending tasks of an agent as a sheet would. Accepts nothing."""
+        lookups.check_budget(budget)
+        return render_tasks(self.waiting(agent), budget)
 
     @contextmanager
-    def checkpoint(self, job_id: str) -> Iterator[State]:
-        """A job's state and inbox, to be changed together: saved both, or, after an exception or a change by somebody else, neither."""
-        ledger.settle(self._store)
+    def checkpoint(self, job_id: str) -> Iterator[TaskState]:
+        """Yield a job's state and inbox, and save both after the block.
+
+        An exception in the block saves nothing. Refuses with `Conflict` if the job or a task was changed by another process.
+        """
+        repository.settle_tasks(self._store)
         with self._store.read() as tx:
-            job = jobs.find(tx, job_id, running=True)
+            job = jobs.find_job(tx, job_id, running=True)
             rows = {row.task_id: row for row in jobs.open_tasks(tx, job_id)}
         inbox = A2AInbox(job_id, job.agent)
         for row in sorted(rows.values(), key=lambda row: row.event_id):
-            inbox.put(row.task())
-        state = State(jsontext.loads(job.state_json), inbox)
+            inbox.put_task(task_from_row(row))
+        state = TaskState(jsontext.loads(job.state_json), inbox)
         yield state
-        self._save(job, rows, state)
+        self._save_checkpoint(job, rows, state)
 
-    def _save(self, job: JobRow, rows: dict[str, Row], state: State) -> None:
-        data = jobs.state_json(state.data)
+    def _save_checkpoint(self, job: JobRow, rows: dict[str, TaskRow], state: TaskState) -> None:
+        data = jobs.serialize_state(state.data)
         with self._store.write() as tx:
-            jobs.save(tx, job, Conflict(f"job {job.job_id} was saved by somebody else", hint="Load it again."), state_json=data)
+            jobs.save_job(tx, job, Conflict(f"job {job.job_id} was saved by somebody else", hint="Load it again."), state_json=data)
             for task_id, seen in rows.items():
-                if ledger.find(tx, task_id) != seen:
+                if repository.find_task(tx, task_id) != seen:
                     raise Conflict(f"task {task_id} was changed by somebody else", hint="Load the job again.", task_id=task_id)
             for task in state.inbox.tasks.values():
                 if task.task_id not in rows:
-                    _take_in(tx, task, job)
+                    checkpoints.store_added_task(tx, task, job)
                 elif task.status.value != rows[task.task_id].status:
-                    _follow(tx, rows[task.task_id], task)
+                    checkpoints.store_changed_task(tx, rows[task.task_id], task)
 
-    # waiting, and work threads
+    # Waiting, and threads of work
 
+    @remote_method(caller=ANY_AGENT, mode=WAIT)
     def wait(self, task_id: str, *, timeout_seconds: float = 0) -> A2ATask | None:
-        """A task once it has ended, sleeping until then. None when the time is over (0: never)."""
-        from postroom.store.waking import until
-        from postroom.tasks.waiting import Tide
+        """Wait until a task has ended, and return it. Returns None after `timeout_seconds`. 0 waits for ever."""
+        from postroom.store.wait_loop import wait_until
+        from postroom.tasks.waiting import DueTaskWake
 
-        checks.seconds("timeout_seconds", timeout_seconds, zero=True)
+        checks.seconds("timeout_seconds", timeout_seconds, allow_zero=True)
         first = self.get(task_id)
-        topics = [ledger.of_task(task_id)] + ([f"thread:{first.thread_id}"] if first.thread_id else [])
+        topics = [repository.task_topic(task_id)] + ([f"thread:{first.thread_id}"] if first.thread_id else [])
 
-        def look() -> A2ATask | None:
+        def read_if_ended() -> A2ATask | None:
             task = self.get(task_id)
             return task if task.status.terminal else None
 
-        return until(self._store, look, timeout_seconds, topics=topics, chore=Tide(self._store, task_id))
+        return wait_until(self._store, read_if_ended, timeout_seconds, topics=topics, periodic=DueTaskWake(self._store, task_id))
 
+    @remote_method(caller=PEOPLE, mode=STEPS)
     def settle(self) -> None:
-        """Carry out what time and finished threads have decided. Every verb does it first."""
-        ledger.settle(self._store)
+        """Apply passed deadlines, expired leases and ended threads to their tasks."""
+        repository.settle_tasks(self._store)
 
+    @remote_method(caller="agent", mode=STEPS)
     def open_thread(self, task_id: str, *, agent: str) -> str:
-        """Answer a task through a work thread: when that ends, so does the task. Said again, the same thread."""
+        """Open a thread of work that answers a task, and return its id. When the thread ends, the task ends.
+
+        A second call returns the same thread.
+        """
         from postroom.work import cancel, send
 
-        ledger.settle(self._store)
+        repository.settle_tasks(self._store)
         with self._store.read() as tx:
-            row = _addressed(tx, task_id, agent, "answer")
+            row = lookups.find_open_task_of(tx, task_id, agent, "answer")
         if row.thread_id is not None:
             return row.thread_id
-        # First the thread, then the link: whoever dies in between leaves a task that can be taken again.
+        # Open the thread before the link is written: after a crash in between, the task can still be accepted.
         subject = row.description.strip().split("\n", 1)[0][:200]
         opened = send(self._store, sender=row.source_agent, to=row.target_agent, subject=subject, body=row.description)
-        thread = opened.thread.thread_id
-        linked = self._link(task_id, agent, thread)
-        if linked != thread:
-            cancel(self._store, thread, agent=row.source_agent, reason=f"{linked} was opened at the same time")
+        thread_id = opened.thread.thread_id
+        linked = self._link_thread(task_id, agent, thread_id)
+        if linked != thread_id:
+            cancel(self._store, thread_id, agent=row.source_agent, reason=f"{linked} was opened at the same time")
         return linked
 
-    @retried
-    def _link(self, task_id: str, agent: str, thread: str) -> str:
+    @retry_on_contention
+    def _link_thread(self, task_id: str, agent: str, thread_id: str) -> str:
         with self._store.write() as tx:
-            row = _addressed(tx, task_id, agent, "answer")
+            row = lookups.find_open_task_of(tx, task_id, agent, "answer")
             if row.thread_id is not None:
                 return row.thread_id
-            now = clock.stamp(tx.now())
+            now = clock.format_stamp(tx.now())
             event = None if row.status == ACCEPTED else "A2ATaskAccepted"
-            # From now on the thread's lease says who works on it.
-            ledger.move(tx, row, event, status=ACCEPTED, accepted_at=now, lease_expires_at=None, thread_id=thread)
-        return thread
-
-
-def _budget(budget: int) -> None:
-    if not isinstance(budget, int) or budget < 1:
-        raise InvalidInput(f"budget must be a number of characters, not {shown(budget)}", field="budget", hint="The default is 10000.")
-
-
-def _skill(skill: str) -> str:
-    return checks.name("skill", skill, hint="Name it with --skill.")
-
-
-def _above(tx: Transaction, task: A2ATask, parent: str | None) -> Row | None:
-    """The task in whose course this one was given."""
-    if parent is not None:
-        return ledger.find(tx, parent)
-    if not task.source_job_id:
-        return None
-    taken = [row for row in jobs.open_tasks(tx, task.source_job_id) if row.status == ACCEPTED and row.kind == TASK]
-    return max(taken, key=lambda row: (row.accepted_at or "", row.event_id), default=None)
-
-
-def _addressed(tx: Transaction, task_id: str, agent: str, verb: str) -> Row:
-    """A task that is that agent's to accept or to answer, and has not ended."""
-    row = ledger.find(tx, task_id)
-    if row.target_agent != checks.name("agent", agent):
-        raise InvalidInput(f"task {task_id} is for {row.target_agent}, not for {agent}", field="agent", hint="See `inbox task list`.")
-    if row.kind == RESULT:
-        raise InvalidInput(f"nobody can {verb} {task_id}: it is a result", field="task_id", hint="Acknowledge it: inbox task ack")
-    ledger.still_open(row)
-    return row
-
-
-def _take_in(tx: Transaction, task: A2ATask, job: JobRow) -> None:
-    """A task that was put into the inbox between two checkpoints."""
-    jobs.card(tx, task.source_agent)
-    stored = ledger.store_new(tx, ledger.draft(task.model_copy(update={"target_job_id": job.job_id, "target_agent": job.agent})))
-    if task.status.value != PENDING:
-        _follow(tx, stored, task)
-
-
-def _follow(tx: Transaction, row: Row, task: A2ATask) -> None:
-    """What became of a task between two checkpoints."""
-    lost = Conflict(f"task {row.task_id} was changed by somebody else", hint="Load the job again.", task_id=row.task_id)
-    if task.status.value == ACCEPTED:
-        now = tx.now()
-        expires = clock.stamp(now + int(LEASE_SECONDS * clock.SECOND))
-        changes = {"accepted_at": clock.stamp(now), "lease_token": tx.fresh("lse"), "lease_expires_at": expires}
-        ledger.move(tx, row, "A2ATaskAccepted", lost, status=ACCEPTED, **changes)
-    elif task.status.value == COMPLETED:
-        made = None if task.artifacts is None else jsontext.dumps(task.artifacts)
-        ledger.finish(tx, row, COMPLETED, artifacts_json=made, otherwise=lost)
-    else:
-        ledger.finish(tx, row, FAILED, reason=task.reason, code=task.reason_code or "failed", otherwise=lost)
+            # The task's own lease ends here: the lease of the thread replaces it.
+            repository.update_task(tx, row, event, status=ACCEPTED, accepted_at=now, lease_expires_at=None, thread_id=thread_id)
+        return thread_id

@@ -1,4 +1,4 @@
-"""What an agent delegates in its output: lines `@delegate name: text`. Code and quotations are not commands."""
+"""Parse the delegations in an agent's output: lines `@delegate name: text`. Lines in code and in quotations are ignored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-](?:[\w.-]{0,198}[\w-])?", re.ASCII)
 
 
 class Delegation(NamedTuple):
-    """One thing to be done by another agent; `line` is where it was said."""
+    """A task for another agent. `line` is its line number in the output, from 1."""
 
     agent: str
     text: str
@@ -20,7 +20,7 @@ class Delegation(NamedTuple):
 
 
 class Misunderstood(NamedTuple):
-    """A line that begins like a delegation and is none."""
+    """A line that begins like a delegation but is not valid. `why` is the reason."""
 
     line: int
     text: str
@@ -32,121 +32,123 @@ class Delegations(NamedTuple):
     misunderstood: tuple[Misunderstood, ...]
 
 
-def parse(text: str) -> Delegations:
-    """Every delegation in a text, and every line that may have been meant as one."""
+def parse_delegations(text: str) -> Delegations:
+    """Return the delegations in a text, and the lines that begin like one but are not valid."""
     understood: list[Delegation] = []
     misunderstood: list[Misunderstood] = []
     rows = [row.rstrip("\r") for row in text.split("\n")]
     code = _Code(rows)
-    place = 0
-    while place < len(rows):
-        started = None if code.holds(place) else _START.fullmatch(rows[place])
-        if started is None:
-            code.read(place)
-            place += 1
+    row_number = 0
+    while row_number < len(rows):
+        match = None if code.contains_row(row_number) else _START.fullmatch(rows[row_number])
+        if match is None:
+            code.read_row(row_number)
+            row_number += 1
             continue
-        after = _end_of(rows, place)
-        said = _read(place + 1, started[1], rows[place + 1 : after])
-        if isinstance(said, Delegation):
-            understood.append(said)
+        end = _find_end(rows, row_number)
+        parsed = _parse_delegation(row_number + 1, match[1], rows[row_number + 1 : end])
+        if isinstance(parsed, Delegation):
+            understood.append(parsed)
         else:
-            misunderstood.append(said)
-        code.skip(after)
-        place = after
+            misunderstood.append(parsed)
+        code.skip_to_row(end)
+        row_number = end
     return Delegations(tuple(understood), tuple(misunderstood))
 
 
 class _Code:
-    """The rows that begin inside code: in a fence, or between two runs of as many back-ticks in one paragraph.
+    """The rows that begin inside code: in a fence, or between two back-tick runs of equal length in one paragraph.
 
-    A run without its like is only a character. What a delegation says is its own: no code begins in it and ends after it.
+    A run that no other run closes is plain text. A run inside a delegation does not open code that ends after the delegation.
     """
 
     def __init__(self, rows: list[str]) -> None:
         self._fenced: set[int] = set()
-        self._runs: list[tuple[int, int, str]] = []  # each with its row and its paragraph
-        self._at, self._until = 0, -1
+        self._runs: list[tuple[int, int, str]] = []  # row number, paragraph number, back-ticks
+        self._next_run, self._code_end_row = 0, -1
         fence, paragraph = "", 0
-        for place, row in enumerate(rows):
-            fence, fenced = _fenced(row, fence)
+        for row_number, row in enumerate(rows):
+            fence, fenced = _update_fence(row, fence)
             if fenced:
-                self._fenced.add(place)
+                self._fenced.add(row_number)
             if fenced or not row.strip():
                 paragraph += 1
             else:
-                self._runs += [(place, paragraph, run[0]) for run in _TICKS.finditer(row) if not run[0].startswith("\\")]
-        self._like = self._likes()
+                self._runs += [(row_number, paragraph, run[0]) for run in _TICKS.finditer(row) if not run[0].startswith("\\")]
+        self._closing_runs = self._find_closing_runs()
 
-    def _likes(self) -> list[int | None]:
-        """Of each run, where the next one is that closes it."""
-        found: list[int | None] = [None] * len(self._runs)
-        last: dict[tuple[int, str], int] = {}
-        for at in range(len(self._runs) - 1, -1, -1):
-            _, paragraph, ticks = self._runs[at]
-            found[at] = last.get((paragraph, ticks))
-            last[paragraph, ticks] = at
-        return found
+    def _find_closing_runs(self) -> list[int | None]:
+        """Return for each run the index of the next run that closes it, or None."""
+        closing: list[int | None] = [None] * len(self._runs)
+        next_index: dict[tuple[int, str], int] = {}
+        for index in range(len(self._runs) - 1, -1, -1):
+            _, paragraph, ticks = self._runs[index]
+            closing[index] = next_index.get((paragraph, ticks))
+            next_index[paragraph, ticks] = index
+        return closing
 
-    def holds(self, place: int) -> bool:
-        return place in self._fenced or place <= self._until
+    def contains_row(self, row_number: int) -> bool:
+        """Return whether the row begins inside code. The rows before it must have been read or skipped."""
+        return row_number in self._fenced or row_number <= self._code_end_row
 
-    def read(self, place: int) -> None:
-        """Go on after a row that is no delegation."""
-        while self._at < len(self._runs) and self._runs[self._at][0] <= place:
-            closing = self._like[self._at]
+    def read_row(self, row_number: int) -> None:
+        """Open and close code by the runs of a row that is not a delegation."""
+        while self._next_run < len(self._runs) and self._runs[self._next_run][0] <= row_number:
+            closing = self._closing_runs[self._next_run]
             if closing is None:
-                self._at += 1
+                self._next_run += 1
             else:
-                self._until = self._runs[closing][0]
-                self._at = closing + 1
+                self._code_end_row = self._runs[closing][0]
+                self._next_run = closing + 1
 
-    def skip(self, place: int) -> None:
-        """Go on at a row, after a delegation."""
-        while self._at < len(self._runs) and self._runs[self._at][0] < place:
-            self._at += 1
+    def skip_to_row(self, row_number: int) -> None:
+        """Ignore the runs before a row, because they belong to a delegation."""
+        while self._next_run < len(self._runs) and self._runs[self._next_run][0] < row_number:
+            self._next_run += 1
 
 
-def _fenced(row: str, fence: str) -> tuple[str, bool]:
-    """The fence that is open after a row, and whether the row belongs to one."""
-    found = _FENCE.fullmatch(row)
+def _update_fence(row: str, fence: str) -> tuple[str, bool]:
+    """Return the fence that is open after a row, or "", and whether the row belongs to a fence."""
+    marker = _FENCE.fullmatch(row)
     if fence:
-        closes = found is not None and found[1][0] == fence[0] and len(found[1]) >= len(fence) and not found[2].strip()
+        closes = marker is not None and marker[1][0] == fence[0] and len(marker[1]) >= len(fence) and not marker[2].strip()
         return ("" if closes else fence), True
-    if found is not None and not (found[1][0] == "`" and "`" in found[2]):
-        return found[1], True
+    if marker is not None and not (marker[1][0] == "`" and "`" in marker[2]):
+        return marker[1], True
     return "", False
 
 
-def _end_of(rows: list[str], place: int) -> int:
-    """Where a delegation ends: after its last row that is indented."""
-    end = place + 1
-    for at in range(place + 1, len(rows)):
-        row = rows[at]
+def _find_end(rows: list[str], start: int) -> int:
+    """Return the row number after a delegation's last indented row."""
+    end = start + 1
+    for row_number in range(start + 1, len(rows)):
+        row = rows[row_number]
         if not row.strip():
             continue
         if not row.startswith(("  ", "\t")):
             break
-        end = at + 1
+        end = row_number + 1
     return end
 
 
-def _read(line: int, rest: str, more: list[str]) -> Delegation | Misunderstood:
+def _parse_delegation(line: int, rest: str, continuation: list[str]) -> Delegation | Misunderstood:
+    """Parse what follows `@delegate` in a line, and the indented lines after it."""
     name, colon, first = rest.partition(":")
-    said = f"@delegate{rest}"
+    source = f"@delegate{rest}"
     name = name.strip()
     if not name:
-        return Misunderstood(line, said, "no agent is named")
+        return Misunderstood(line, source, "no agent is named")
     if not colon:
-        return Misunderstood(line, said, "there is no colon after the name")
+        return Misunderstood(line, source, "there is no colon after the name")
     if _NAME.fullmatch(name) is None or not rest[:1].isspace():
-        return Misunderstood(line, said, f"{name!r} is not a name: letters, digits, and . _ - inside")
-    text = "\n".join([first.strip(), *_outdented(more)]).strip("\n")
+        return Misunderstood(line, source, f"{name!r} is not a name: letters, digits, and . _ - inside")
+    text = "\n".join([first.strip(), *_remove_indentation(continuation)]).strip("\n")
     if not text.strip():
-        return Misunderstood(line, said, "nothing is said after the name")
+        return Misunderstood(line, source, "there is no text after the name")
     return Delegation(name, text, line)
 
 
-def _outdented(rows: list[str]) -> list[str]:
-    """Without the indentation that all of them share."""
+def _remove_indentation(rows: list[str]) -> list[str]:
+    """Return the rows without the indentation that all of them share."""
     depth = min((len(row) - len(row.lstrip(" \t")) for row in rows if row.strip()), default=0)
     return [row[depth:].rstrip() for row in rows]

@@ -1,24 +1,24 @@
-"""Dictionaries and lists that cannot be changed: what a snapshot holds stays as it was."""
+"""Immutable dictionaries and lists, for the JSON values inside snapshots. Called by the models and by the inbox."""
 
 from __future__ import annotations
 
 from math import isfinite
 from typing import Any, NoReturn
 
-from postroom.core import jsontext
+from postroom._fastpath import json_text as jsontext
 from postroom.core.errors import InvalidInput
 
-DEEPEST = 100
+MAX_NESTING_LEVELS = 100
 
 
-def _refuse(*_: object, **__: object) -> NoReturn:
+def _refuse_change(*_: object, **__: object) -> NoReturn:
     raise TypeError("a task is a snapshot: make a new one instead of changing it")
 
 
 class FrozenDict(dict[str, Any]):
-    """Compares, prints and serialises like any other."""
+    """An immutable dictionary that compares, prints and serialises like a dict."""
 
-    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse_change
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(jsontext.dumps(self))
@@ -34,9 +34,9 @@ class FrozenDict(dict[str, Any]):
 
 
 class FrozenList(list[Any]):
-    """Compares, prints and serialises like any other."""
+    """An immutable list that compares, prints and serialises like a list."""
 
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = append = clear = extend = insert = pop = remove = reverse = sort = _refuse_change
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(jsontext.dumps(self))
@@ -52,7 +52,7 @@ class FrozenList(list[Any]):
 
 
 def freeze(value: Any) -> Any:
-    """A copy that cannot be changed, however deep."""
+    """Return an immutable deep copy of a JSON value."""
     if isinstance(value, dict):
         return FrozenDict({key: freeze(inner) for key, inner in value.items()})
     if isinstance(value, list | tuple):
@@ -60,37 +60,40 @@ def freeze(value: Any) -> Any:
     return value
 
 
-def json_object(field: str, value: object, *, largest: int) -> FrozenDict:
-    """A JSON object as a caller gives it, checked and frozen."""
+def freeze_json_object(field: str, value: object, *, max_bytes: int) -> FrozenDict:
+    """Check a JSON object and return an immutable copy.
+
+    Refuses with `InvalidInput` if it is not a JSON object or has more than `max_bytes` bytes as JSON.
+    """
     if not isinstance(value, dict):
         hint = 'Pass one such as {"key": "value"}.'
         raise InvalidInput(f"{field} must be a JSON object, not {type(value).__name__}", field=field, hint=hint)
     try:
-        _check(value, 1)
+        _check_json_value(value, 1)
         text = jsontext.dumps(value)
         size = len(text.encode())
     except (TypeError, ValueError, RecursionError, SystemError) as error:
         hint = "Keep to text, numbers, true, false, null, lists and objects."
         raise InvalidInput(f"{field} is not JSON: {error}", field=field, hint=hint) from None
-    if size > largest:
+    if size > max_bytes:
         hint = "Write it into a file, and pass the file's path."
-        raise InvalidInput(f"{field} has {size} bytes as JSON; at most {largest} are taken", field=field, hint=hint)
+        raise InvalidInput(f"{field} has {size} bytes as JSON; at most {max_bytes} are taken", field=field, hint=hint)
     frozen: FrozenDict = freeze(value)
     return frozen
 
 
-def _check(value: Any, depth: int) -> None:
-    """What JSON would quietly turn into something else, or never end."""
-    if depth > DEEPEST:
-        raise ValueError(f"it is nested deeper than {DEEPEST} levels")
+def _check_json_value(value: Any, depth: int) -> None:
+    """Raise `ValueError` for a value that JSON would change silently, or that is nested too deep."""
+    if depth > MAX_NESTING_LEVELS:
+        raise ValueError(f"it is nested deeper than {MAX_NESTING_LEVELS} levels")
     if isinstance(value, dict):
         if not all(isinstance(key, str) and "\0" not in key for key in value):
             raise ValueError("a key is not text without NUL")
         for inner in value.values():
-            _check(inner, depth + 1)
+            _check_json_value(inner, depth + 1)
     elif isinstance(value, list | tuple):
         for inner in value:
-            _check(inner, depth + 1)
+            _check_json_value(inner, depth + 1)
     elif isinstance(value, str) and "\0" in value:
         raise ValueError("it contains a NUL character")
     elif isinstance(value, float) and not isfinite(value):

@@ -1,4 +1,4 @@
-"""The records of the tasks room, as their document names them: pydantic models that are really immutable."""
+"""The records of this package: pydantic models that are immutable, including the JSON values inside them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PRIORITIES = ("urgent", "high", "normal", "low")
 Frozen = Annotated[dict[str, Any], AfterValidator(freeze)]
 
 
-def _known_priority(priority: str) -> str:
+def _check_priority(priority: str) -> str:
     if priority not in PRIORITIES:
         raise ValueError(f"priority is one of {', '.join(PRIORITIES)}")
     return priority
 
 
-class A2ATaskStatus(str, Enum):  # noqa: UP042 - the document's bases
-    """Where a task stands."""
+class A2ATaskStatus(str, Enum):  # noqa: UP042 - the specification names these base classes
+    """The status of a task or a result."""
 
     PENDING = "pending"
     ACCEPTED = "accepted"
@@ -32,28 +32,29 @@ class A2ATaskStatus(str, Enum):  # noqa: UP042 - the document's bases
 
     @property
     def terminal(self) -> bool:
+        """Whether the task has ended."""
         return self in (A2ATaskStatus.COMPLETED, A2ATaskStatus.FAILED)
 
 
 class Snapshot(BaseModel):
-    """A value that stays as it is; what a newer version wrote beside it is kept."""
+    """An immutable model. Unknown fields, which a newer version may have written, are kept."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Another snapshot, as immutable as this one."""
+        """Return another snapshot with some fields replaced. It is immutable too."""
         return super().model_copy(update={name: freeze(value) for name, value in (update or {}).items()}, deep=deep)
 
     @model_validator(mode="before")
     @classmethod
-    def _freeze_what_is_unknown(cls, data: Any) -> Any:
+    def _freeze_unknown_fields(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
         return {name: value if name in cls.model_fields else freeze(value) for name, value in data.items()}
 
 
 class A2ATask(Snapshot):
-    """A task in an agent's inbox, or, of kind `result`, what became of one that it gave to another."""
+    """A task in an agent's inbox. With the kind `result` it is the outcome of a task that the agent gave to another."""
 
     task_id: str
     kind: Literal["task", "result"] = "task"
@@ -64,13 +65,13 @@ class A2ATask(Snapshot):
     description: str
     context: Frozen = freeze({})
     status: A2ATaskStatus = A2ATaskStatus.PENDING
-    priority: Annotated[str, AfterValidator(_known_priority)] = "normal"
+    priority: Annotated[str, AfterValidator(_check_priority)] = "normal"
     attempt: int = 0
     deadline: str | None = None
     artifacts: Frozen | None = None
     reason: str | None = None
     reason_code: str | None = None
-    outcome: str | None = None  # of a result: how the task ended
+    outcome: str | None = None  # only in a result: the final status of the task
     answers: str | None = None
     parent: str | None = None
     depth: int = 0
@@ -81,19 +82,19 @@ class A2ATask(Snapshot):
 
     @property
     def urgency(self) -> int:
-        """0 for the most urgent."""
+        """The index of the priority. 0 is the most urgent."""
         return PRIORITIES.index(self.priority) if self.priority in PRIORITIES else PRIORITIES.index("normal")
 
 
 class Accepted(Snapshot):
-    """A task that is the caller's until its lease runs out."""
+    """An accepted task, and the token of its lease."""
 
     task: A2ATask
     lease_token: str
 
 
 class Card(Snapshot):
-    """What an agent says of itself."""
+    """An agent's description and skills."""
 
     name: str
     description: str = ""
@@ -101,7 +102,7 @@ class Card(Snapshot):
 
 
 class Job(Snapshot):
-    """One run of an agent, with an inbox of its own."""
+    """One run of an agent, with its own inbox."""
 
     job_id: str
     agent: str
@@ -112,7 +113,7 @@ class Job(Snapshot):
 
 
 class Sheet(Snapshot):
-    """What one sheet of a job was given to read, and accepted by reading it."""
+    """The prompt text of one sheet of a job, and the tasks that the sheet accepted."""
 
     token: str
     text: str

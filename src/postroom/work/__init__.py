@@ -1,9 +1,10 @@
-"""The room of leased work: every verb of the `inbox` command, importable.
+"""Leased work: threads, messages, leases and workers. These are the verbs of the `inbox` command as functions.
 
     from postroom import work
     claimed = work.claim(store, "thr_…", agent="builder")
 
-Names are loaded when first used, so that a command pays only for its own.
+The command line, the server and `postroom.people` call it. It must not know about them, nor about SQL dialects.
+A name is imported when it is first used, so that a command loads only the modules that it needs.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ if TYPE_CHECKING:
     from postroom.work.agents import list_presences as list_presences
     from postroom.work.agents import show_agent as show_agent
     from postroom.work.candidates import fetch as fetch
-    from postroom.work.candidates import outlook as outlook
+    from postroom.work.candidates import next_available as next_available
     from postroom.work.candidates import take as take
     from postroom.work.leases import claim as claim
+    from postroom.work.leases import holds_lease as holds_lease
     from postroom.work.leases import release as release
     from postroom.work.leases import renew as renew
-    from postroom.work.leases import still_holds as still_holds
-    from postroom.work.leases import take_back as take_back
+    from postroom.work.leases import revoke_lease as revoke_lease
     from postroom.work.progress import cancel as cancel
     from postroom.work.progress import done as done
     from postroom.work.progress import done_and_take as done_and_take
     from postroom.work.progress import fail as fail
     from postroom.work.progress import update as update
+    from postroom.work.runs import activity_histogram as activity_histogram
     from postroom.work.runs import list_runs as list_runs
-    from postroom.work.runs import rhythm as rhythm
     from postroom.work.runs import show_run as show_run
     from postroom.work.threads import is_answered as is_answered
     from postroom.work.threads import list_threads as list_threads
@@ -40,10 +41,10 @@ if TYPE_CHECKING:
     from postroom.work.waiting import wait_take as wait_take
     from postroom.work.waiting import watch as watch
 
-_WHERE = {
+_MODULE_OF_VERB = {
     "is_answered": "threads",
-    "still_holds": "leases",
-    "outlook": "candidates",
+    "holds_lease": "leases",
+    "next_available": "candidates",
     "add_agent": "agents",
     "list_agents": "agents",
     "list_presences": "agents",
@@ -53,14 +54,14 @@ _WHERE = {
     "claim": "leases",
     "release": "leases",
     "renew": "leases",
-    "take_back": "leases",
+    "revoke_lease": "leases",
     "cancel": "progress",
     "done": "progress",
     "done_and_take": "progress",
     "fail": "progress",
     "update": "progress",
     "list_runs": "runs",
-    "rhythm": "runs",
+    "activity_histogram": "runs",
     "show_run": "runs",
     "list_threads": "threads",
     "mark_read": "threads",
@@ -71,13 +72,13 @@ _WHERE = {
     "wait_take": "waiting",
     "watch": "waiting",
 }
-__all__ = sorted(_WHERE)  # noqa: PLE0605
+__all__ = sorted(_MODULE_OF_VERB)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> object:
-    if name not in _WHERE:
+    if name not in _MODULE_OF_VERB:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    verb = globals()[name] = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+    verb = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF_VERB[name]}"), name)
     return verb

@@ -1,54 +1,54 @@
-"""Candidates: what an agent could work on now, and taking the best of it in one step."""
+"""Candidates: list the threads that an agent could work on now, and take the most urgent one in one transaction."""
 
 from __future__ import annotations
 
 from postroom.core import checks, clock
 from postroom.core.errors import StoreBusy
-from postroom.core.records import Candidate, Claim, Lease, Thread
-from postroom.core.states import HELD, PENDING, PRIORITIES, STATUSES
-from postroom.core.verbs import verb
-from postroom.store.attempts import retried
+from postroom.core.records.work import Candidate
+from postroom.core.states import HELD_STATUSES, PENDING, PRIORITIES, STATUSES
+from postroom.core.verbs import READ, WRITE, verb
+from postroom.store.retries import retry_on_contention
 from postroom.work import leases, messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from postroom.store.port import Row, Store, Transaction
+    from postroom.core.records.work import Claim, Lease, OfferedThread, Thread
+    from postroom.store.interface import Store, Transaction
 
-ATTEMPTS = 100
-SOON = 0.01  # seconds
-LAPSED = 32  # of each priority, those that lapsed first: the oldest of them goes first
-_FIELDS = len(Thread.__fields__)
+MAX_TAKE_ATTEMPTS = 100
+RECHECK_SECONDS = 0.01
+MAX_LAPSED_PER_PRIORITY = 32  # how many lapsed threads `take` compares: those that lapsed first
 
 
-@verb
+@verb(caller="agent", mode=READ)
 def fetch(
     store: Store, *, agent: str, statuses: Iterable[str] | None = None, limit: int = 20, unread: bool = False
 ) -> tuple[Candidate, ...]:
-    """List what an agent could work on: its pending threads, and anyone's whose lease ran out. Changes nothing.
+    """List the threads that an agent could work on: its own pending ones, and all whose lease ran out. Writes nothing.
 
-    `statuses` lists the agent's threads of those statuses instead, held or not. `unread` lists the threads in which
-    something was said to the agent that it has not read.
+    `statuses` selects the agent's threads in those statuses instead, held or not. `unread` selects the threads with
+    messages to the agent that it has not read.
     """
     checks.name("agent", agent)
     checks.limit("limit", limit)
     wanted = None if statuses is None else checks.choices("status", statuses, STATUSES)
     with store.read() as tx:
         if unread:
-            return _unread(tx, agent, wanted, limit)
-        found = {candidate.thread.thread_id: candidate for candidate in _own(tx, agent, wanted or (PENDING,), limit)}
-        found |= {candidate.thread.thread_id: candidate for candidate in _lapsed(tx, wanted, limit)}
-    return tuple(sorted(found.values(), key=_urgency)[:limit])
+            return _list_unread(tx, agent, wanted, limit)
+        by_id = {candidate.thread.thread_id: candidate for candidate in _list_own(tx, agent, wanted or (PENDING,), limit)}
+        by_id |= {candidate.thread.thread_id: candidate for candidate in _list_lapsed(tx, wanted, limit)}
+    return tuple(sorted(by_id.values(), key=lambda candidate: _urgency_key(candidate.thread))[:limit])
 
 
-@verb
-@retried
-def take(store: Store, *, agent: str, lease_seconds: float = leases.LEASE_SECONDS) -> Claim | None:
-    """Claim the best candidate, by priority, then age, in one transaction; None if there is none.
+@verb(caller="agent", mode=WRITE)
+@retry_on_contention
+def take(store: Store, *, agent: str, lease_seconds: float = leases.DEFAULT_LEASE_SECONDS) -> Claim | None:
+    """Claim the most urgent candidate, by priority, then age, in one transaction. Returns None if there is none.
 
-    A blocked thread whose question nobody has answered is not offered, though its lease ran out: its next worker could
-    only ask again. It can be claimed by name.
+    Skips a blocked thread without an answer, even if its lease ran out: the next worker could only ask again. `claim`
+    can still take it by its id.
     """
     checks.name("agent", agent)
     checks.seconds("lease-seconds", lease_seconds)
@@ -57,103 +57,108 @@ def take(store: Store, *, agent: str, lease_seconds: float = leases.LEASE_SECOND
 
 
 def take_next(tx: Transaction, *, agent: str, lease_seconds: float) -> Claim | None:
-    """Claim the best candidate that nobody else is taking at this moment; None only when there is none."""
-    for _ in range(ATTEMPTS):
-        offered = _takeable(tx, agent)
+    """Claim the most urgent candidate that no other transaction has locked. Returns None only if there is no candidate.
+
+    Raises `StoreBusy` if other workers took every offered thread `MAX_TAKE_ATTEMPTS` times in a row.
+    """
+    for _ in range(MAX_TAKE_ATTEMPTS):
+        offered = _list_takeable_ids(tx, agent)
         if not offered:
             return None
         for thread_id in offered:
-            if tx.hold(thread_id, wait=False):
-                thread, lease = messages.found(tx, thread_id)
-                if _free(thread, lease, agent, clock.stamp(tx.now())):
-                    return leases.grant(tx, thread, lease, agent=agent, lease_seconds=lease_seconds)
-        tx.hold(offered[0])  # others are taking all of these: see what is left when one of them is done
+            if tx.lock_thread(thread_id, wait=False):
+                thread, lease = messages.get_thread(tx, thread_id)
+                if _is_still_takeable(thread, lease, agent, clock.format_stamp(tx.now())):
+                    return leases.grant_lease(tx, thread, lease, agent=agent, lease_seconds=lease_seconds)
+        tx.lock_thread(offered[0])  # all are locked by others: wait for the first one, then look again
     raise StoreBusy("others took every thread that was offered", hint="Try again.")
 
 
-def _free(thread: Thread, lease: Lease | None, agent: str, now: str) -> bool:
-    """Whether a thread that was offered is still to be had, now that nobody else can change it."""
+def _is_still_takeable(thread: Thread, lease: Lease | None, agent: str, now: str) -> bool:
+    """Check again, under the lock, that an offered thread may be taken."""
     if thread.status == PENDING:
         return thread.assigned_to == agent
-    return thread.status in HELD and lease is not None and lease.held and not lease.live(now)
+    return thread.status in HELD_STATUSES and lease is not None and lease.is_held and not lease.is_live(now)
 
 
-@verb
-def outlook(store: Store, *, agent: str) -> tuple[bool, float | None]:
-    """Whether there is something to take for an agent, and else the seconds until the next lease of anybody runs out, if one does."""
-    found, at = available(store, agent=checks.name("agent", agent))
-    return found, _until(store, at)
+@verb(caller="agent", mode=READ)
+def next_available(store: Store, *, agent: str) -> tuple[bool, float | None]:
+    """Return whether an agent has a thread to take. If not, also the seconds until the next lease of any agent runs out."""
+    is_available, lapses_at = check_available(store, agent=checks.name("agent", agent))
+    return is_available, _seconds_until(store, lapses_at)
 
 
-def available(store: Store, *, agent: str) -> tuple[bool, int | None]:
-    """Whether there is something to take, and else the instant at which the next lease runs out, if any does."""
+def check_available(store: Store, *, agent: str) -> tuple[bool, int | None]:
+    """Return whether there is a thread to take. If not, also the instant (microseconds) at which the next lease runs out."""
     with store.read() as tx:
-        if _takeable(tx, agent):
+        if _list_takeable_ids(tx, agent):
             return True, None
-        now = clock.stamp(tx.now())
-        rows = [tx.one(tx.sql.lease_next_expiry, priority=priority, now=now) for priority in PRIORITIES]
-    ends = [row[0] for row in rows if row and row[0]]
-    return False, clock.instant(min(ends)) if ends else None
+        now = clock.format_stamp(tx.now())
+        expiries = [tx.fetch_one(tx.sql.lease_next_expiry, priority=priority, now=now) for priority in PRIORITIES]
+    ends = [expires_at for expires_at in expiries if expires_at]
+    return False, clock.parse_stamp(min(ends)) if ends else None
 
 
-def next_lapse(store: Store, *, agent: str) -> float | None:
-    """Seconds until a lease that runs out leaves something to take. Whoever looked before one did looks again at once."""
-    found, at = available(store, agent=agent)
-    return SOON if found else _until(store, at)
+def seconds_until_takeable(store: Store, *, agent: str) -> float | None:
+    """Return the seconds until a lease runs out and leaves a thread to take, or None if no lease is live.
+
+    Returns `RECHECK_SECONDS` if a thread is there already: it appeared after the caller's own check.
+    """
+    is_available, lapses_at = check_available(store, agent=agent)
+    return RECHECK_SECONDS if is_available else _seconds_until(store, lapses_at)
 
 
-def _until(store: Store, at: int | None) -> float | None:
+def _seconds_until(store: Store, instant: int | None) -> float | None:
+    if instant is None:
+        return None
     with store.read() as tx:
-        return None if at is None else max((at - tx.now()) / clock.SECOND, 0.001)
+        return max((instant - tx.now()) / clock.MICROSECONDS_PER_SECOND, 0.001)
 
 
-def _takeable(tx: Transaction, agent: str) -> list[str]:
-    """The ids of what may be taken: the best first."""
-    rows = tx.all(tx.sql.threads_takeable, agent=agent, now=clock.stamp(tx.now()), limit=tx.rivals, lapsed=LAPSED)
-    return [row[0] for row in sorted(rows, key=lambda row: (PRIORITIES.index(row[1]), row[2], row[0]))]
+def _list_takeable_ids(tx: Transaction, agent: str) -> list[str]:
+    """List the ids of the threads that the agent may take, the most urgent first."""
+    offered = tx.fetch_all(
+        tx.sql.threads_takeable, agent=agent, now=clock.format_stamp(tx.now()), limit=tx.candidate_limit, lapsed=MAX_LAPSED_PER_PRIORITY
+    )
+    return [thread.thread_id for thread in sorted(offered, key=_urgency_key)]
 
 
-def _own(tx: Transaction, agent: str, wanted: Iterable[str], limit: int) -> Iterable[Candidate]:
+def _list_own(tx: Transaction, agent: str, wanted: Iterable[str], limit: int) -> Iterable[Candidate]:
     for status in wanted:
         if status == PENDING:
             for priority in PRIORITIES:
-                rows = tx.all(tx.sql.threads_waiting, agent=agent, priority=priority, limit=limit)
-                yield from (Candidate(Thread(*row), False, None) for row in rows)
+                waiting = tx.fetch_all(tx.sql.threads_waiting, agent=agent, priority=priority, limit=limit)
+                yield from (Candidate(thread, False, None) for thread in waiting)
         else:
-            for row in tx.all(tx.sql.threads_assigned, status=status, assigned_to=agent, limit=limit):
-                yield _with_holder(tx, row[0])
+            for thread in tx.fetch_all(tx.sql.threads_assigned, status=status, assigned_to=agent, limit=limit):
+                yield _read_candidate(tx, thread.thread_id)
 
 
-def _lapsed(tx: Transaction, wanted: tuple[str, ...] | None, limit: int) -> Iterable[Candidate]:
-    now = clock.stamp(tx.now())
+def _list_lapsed(tx: Transaction, wanted: tuple[str, ...] | None, limit: int) -> Iterable[Candidate]:
+    now = clock.format_stamp(tx.now())
     for waiting in (0, 1):
         for priority in PRIORITIES:
             key = {"waiting": waiting, "priority": priority, "now": now, "limit": limit}
             if wanted is None:
-                rows = tx.all(tx.sql.leases_lapsed, **key)
+                yield from tx.fetch_all(tx.sql.leases_lapsed, **key)
             else:
-                held = [status for status in wanted if status in HELD]
-                rows = [row for status in held for row in tx.all(tx.sql.leases_lapsed_of_status, status=status, **key)]
-            yield from map(_given_up, rows)
+                for status in wanted:
+                    if status in HELD_STATUSES:
+                        yield from tx.fetch_all(tx.sql.leases_lapsed_of_status, status=status, **key)
 
 
-def _given_up(row: Row) -> Candidate:
-    return Candidate(Thread(*row[:_FIELDS]), True, row[_FIELDS])
+def _list_unread(tx: Transaction, agent: str, wanted: tuple[str, ...] | None, limit: int) -> tuple[Candidate, ...]:
+    unread = tx.fetch_all(tx.sql.threads_unread, agent=agent)
+    thread_ids = [thread.thread_id for thread in unread if wanted is None or thread.status in wanted]
+    return tuple(_read_candidate(tx, thread_id) for thread_id in thread_ids[:limit])
 
 
-def _unread(tx: Transaction, agent: str, wanted: tuple[str, ...] | None, limit: int) -> tuple[Candidate, ...]:
-    rows = tx.all(tx.sql.threads_unread, agent=agent)
-    chosen = [row[0] for row in rows if wanted is None or row[6] in wanted]
-    return tuple(_with_holder(tx, thread_id) for thread_id in chosen[:limit])
-
-
-def _with_holder(tx: Transaction, thread_id: str) -> Candidate:
-    thread, lease = messages.found(tx, thread_id)
-    if lease is None or not lease.held:
+def _read_candidate(tx: Transaction, thread_id: str) -> Candidate:
+    thread, lease = messages.get_thread(tx, thread_id)
+    if lease is None or not lease.is_held:
         return Candidate(thread, False, None)
-    return Candidate(thread, not lease.live(clock.stamp(tx.now())), lease.agent_id)
+    return Candidate(thread, not lease.is_live(clock.format_stamp(tx.now())), lease.agent_id)
 
 
-def _urgency(candidate: Candidate) -> tuple[int, str, str]:
-    thread = candidate.thread
+def _urgency_key(thread: Thread | OfferedThread) -> tuple[int, str, str]:
     return PRIORITIES.index(thread.priority), thread.created_at, thread.thread_id

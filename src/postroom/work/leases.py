@@ -1,48 +1,55 @@
-"""Leases: who owns a thread. Of any number of claimers one wins, and one who was replaced is refused."""
+"""Leases: the ownership of a thread. One claimer wins, and a holder that was replaced is refused.
+
+The command line, the server and the worker call these verbs.
+"""
 
 from __future__ import annotations
 
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, InvalidState, LeaseHeld, LeaseLost
-from postroom.core.records import Claim, Lease, Posted, Thread
-from postroom.core.states import CLAIMED, PENDING, TERMINAL
-from postroom.core.verbs import verb
-from postroom.core.words import quoted
-from postroom.store.attempts import retried
+from postroom.core.records.work import Claim, Lease, PostedMessage, Thread
+from postroom.core.states import CLAIMED, PENDING, TERMINAL_STATUSES
+from postroom.core.text import shell_quote
+from postroom.core.verbs import PEOPLE, READ, WRITE, verb
+from postroom.store.retries import retry_on_contention
 from postroom.work import messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from postroom.store.port import Store, Transaction
+    from postroom.store.interface import Store, Transaction
 
-LEASE_SECONDS = 900.0
+DEFAULT_LEASE_SECONDS = 900.0
 
 
-@verb
-@retried
-def claim(store: Store, thread_id: str, *, agent: str, lease_seconds: float = LEASE_SECONDS, takeover: bool = False) -> Claim:
+@verb(caller="agent", mode=WRITE)
+@retry_on_contention
+def claim(store: Store, thread_id: str, *, agent: str, lease_seconds: float = DEFAULT_LEASE_SECONDS, takeover: bool = False) -> Claim:
     """Take the one lease on a thread.
 
-    Atomic: of any number of callers, also of one name, one gets the lease. What ran out may be taken by anyone.
-    `takeover` replaces a live lease of the same agent, for a worker that lost its token; the old token is then refused.
-    Refuses with `LeaseHeld` while a lease is live, `NotFound`, or `InvalidState` once the thread has ended.
+    Atomic: exactly one of several concurrent callers gets the lease, even if all use the same agent name. Any agent may
+    claim a thread whose lease ran out. `takeover` replaces a live lease of the same agent, for a worker that lost its
+    token. The old token is refused from then on.
+    Refuses with `LeaseHeld` while a lease is live, with `NotFound`, or with `InvalidState` once the thread has ended.
     """
     checks.name("agent", agent)
     checks.seconds("lease-seconds", lease_seconds)
     with store.write() as tx:
-        thread, lease = messages.locked(tx, checks.name("thread", thread_id))
-        if thread.status in TERMINAL:
-            raise ended(thread)
-        if lease is not None and lease.live(clock.stamp(tx.now())) and not (takeover and lease.agent_id == agent):
-            raise _held(lease, agent)
-        return grant(tx, thread, lease, agent=agent, lease_seconds=lease_seconds)
+        thread, lease = messages.lock_thread(tx, checks.name("thread", thread_id))
+        if thread.status in TERMINAL_STATUSES:
+            raise thread_ended_error(thread)
+        if lease is not None and lease.is_live(clock.format_stamp(tx.now())) and not (takeover and lease.agent_id == agent):
+            raise _lease_held_error(lease, agent)
+        return grant_lease(tx, thread, lease, agent=agent, lease_seconds=lease_seconds)
 
 
-def grant(tx: Transaction, thread: Thread, lease: Lease | None, *, agent: str, lease_seconds: float) -> Claim:
-    """Write a new lease over the one that was seen, and say so."""
-    now = clock.stamp(tx.now())
-    granted = Lease(thread.thread_id, agent, tx.fresh("lse"), now, _expiry(tx, lease_seconds), None, lease_seconds)
-    tx.must(
+def grant_lease(tx: Transaction, thread: Thread, lease: Lease | None, *, agent: str, lease_seconds: float) -> Claim:
+    """Write a new lease over `lease`, mark the thread as claimed, and append the event.
+
+    Refuses with `LeaseHeld` if another worker replaced `lease` since it was read.
+    """
+    now = clock.format_stamp(tx.now())
+    granted = Lease(thread.thread_id, agent, tx.new_id("lse"), now, _expiry_stamp(tx, lease_seconds), None, lease_seconds)
+    tx.execute_exactly_one(
         LeaseHeld(f"{thread.thread_id} was claimed by another worker", hint="Take other work with `inbox take`."),
         tx.sql.lease_grant,
         thread_id=thread.thread_id,
@@ -55,101 +62,114 @@ def grant(tx: Transaction, thread: Thread, lease: Lease | None, *, agent: str, l
         replaces=lease.lease_token if lease is not None and lease.agent_id == agent else "",
     )
     claimed = thread.replace(status=CLAIMED, assigned_to=agent, updated_at=now)
-    messages.move(tx, thread, claimed)
-    tx.run(tx.sql.agent_seen, name=agent, now=now)
-    replaced = lease.agent_id if lease is not None and lease.held else None
-    messages.announce(tx, claimed, event_type="thread.claimed", source=agent, summary=thread.subject, replaced=replaced)
+    messages.write_thread_state(tx, thread, claimed)
+    tx.execute(tx.sql.agent_seen, name=agent, now=now)
+    replaced = lease.agent_id if lease is not None and lease.is_held else None
+    messages.append_thread_event(tx, claimed, event_type="thread.claimed", source=agent, summary=thread.subject, replaced=replaced)
     return Claim(claimed, granted)
 
 
-@verb
-@retried
+@verb(caller="agent", mode=WRITE)
+@retry_on_contention
 def renew(store: Store, thread_id: str, *, agent: str, lease_seconds: float | None = None, lease_token: str | None = None) -> Claim:
-    """Extend the caller's lease from now, by its own length unless another is given."""
+    """Extend the caller's lease from now, by `lease_seconds` or else by its own length."""
     if lease_seconds is not None:
         checks.seconds("lease-seconds", lease_seconds)
     with store.write() as tx:
-        thread, lease = holding(tx, thread_id, agent=agent, lease_token=lease_token)
-        tx.run(tx.sql.agent_seen, name=agent, now=clock.stamp(tx.now()))
-        return Claim(thread, extend(tx, lease, lease_seconds or lease.lease_seconds))
+        thread, lease = lock_held_thread(tx, thread_id, agent=agent, lease_token=lease_token)
+        tx.execute(tx.sql.agent_seen, name=agent, now=clock.format_stamp(tx.now()))
+        return Claim(thread, extend_lease(tx, lease, lease_seconds or lease.lease_seconds))
 
 
-@verb
-@retried
-def release(store: Store, thread_id: str, *, agent: str, reason: str = "", to: str | None = None, lease_token: str | None = None) -> Posted:
-    """Give a thread back without ending it: pending again, for the same agent or the one named by `to`."""
-    said = messages.content(reason, "", "{}", ())
+@verb(caller="agent", mode=WRITE)
+@retry_on_contention
+def release(
+    store: Store, thread_id: str, *, agent: str, reason: str = "", to: str | None = None, lease_token: str | None = None
+) -> PostedMessage:
+    """Give a thread back without ending it. It is pending again, for the same agent or for `to`."""
+    content = messages.check_content(reason, "", "{}", ())
     with store.write() as tx:
-        thread, lease = holding(tx, thread_id, agent=agent, lease_token=lease_token)
+        thread, lease = lock_held_thread(tx, thread_id, agent=agent, lease_token=lease_token)
         successor = thread.assigned_to if to is None else checks.name("to", to)
-        drop(tx, lease)
+        end_lease(tx, lease)
         return messages.post(
-            tx, thread, said, kind="event", sender=agent, to=successor, event_type=messages.RELEASED, status=PENDING, assigned_to=successor
+            tx,
+            thread,
+            content,
+            kind="event",
+            sender=agent,
+            to=successor,
+            event_type=messages.RELEASED_EVENT,
+            status=PENDING,
+            assigned_to=successor,
         )
 
 
-@verb
-@retried
-def take_back(store: Store, thread_id: str, *, person: str, reason: str = "") -> Posted:
-    """Take a thread from whoever holds it, as a person: pending again, for the same agent.
+@verb(caller=PEOPLE, mode=WRITE)
+@retry_on_contention
+def revoke_lease(store: Store, thread_id: str, *, person: str, reason: str = "") -> PostedMessage:
+    """Take a thread from its holder, as a person. It is pending again, for the same agent.
 
-    Its holder is told by a `control` message and refused from then on; what it asked and nobody answered has ended. Refuses with
-    `InvalidState` if nobody holds the thread, or once it has ended; with `InvalidInput` anyone who is not known as a person.
+    The holder receives a `control` message and is refused from then on. Its unanswered question is closed. Refuses with
+    `InvalidState` if the thread is not held or has ended, and with `InvalidInput` if `person` is not a registered person.
     """
     checks.name("person", person)
-    said = messages.content(reason, "", "{}", ())
+    content = messages.check_content(reason, "", "{}", ())
     with store.write() as tx:
-        thread, lease = messages.locked(tx, checks.name("thread", thread_id))
-        _human(tx, person)
-        if thread.status in TERMINAL:
-            raise ended(thread)
-        if lease is None or not lease.held:
+        thread, lease = messages.lock_thread(tx, checks.name("thread", thread_id))
+        _check_is_person(tx, person)
+        if thread.status in TERMINAL_STATUSES:
+            raise thread_ended_error(thread)
+        if lease is None or not lease.is_held:
             raise InvalidState(f"nobody holds {thread_id}", hint="There is nothing to take back: it waits for a worker.")
-        drop(tx, lease)
+        end_lease(tx, lease)
         return messages.post(
-            tx, thread, said, kind="control", sender=person, to=lease.agent_id, event_type=messages.RELEASED, status=PENDING
+            tx, thread, content, kind="control", sender=person, to=lease.agent_id, event_type=messages.RELEASED_EVENT, status=PENDING
         )
 
 
-def _human(tx: Transaction, person: str) -> None:
-    known = tx.one(tx.sql.agent_find, name=person)
-    if known is None or known[1] != "human":
-        hint = f"Only a person takes a thread from its holder: `inbox agent add {quoted(person)} --kind human` makes one known."
+def _check_is_person(tx: Transaction, person: str) -> None:
+    from postroom.store.agents import is_person
+
+    if not is_person(tx, person):
+        hint = f"Only a person can take a thread from its holder: `inbox agent add {shell_quote(person)} --kind human` registers one."
         raise InvalidInput(f"{person} is not a person that this store knows", field="person", hint=hint)
 
 
-@verb
-def still_holds(store: Store, thread_id: str, *, agent: str, lease_token: str) -> bool:
-    """Whether a thread that was claimed is still in the hands of who claimed it. Nothing is renewed."""
+@verb(caller="agent", mode=READ)
+def holds_lease(store: Store, thread_id: str, *, agent: str, lease_token: str) -> bool:
+    """Return whether a lease token still owns its thread. Does not renew the lease."""
     checks.name("agent", agent)
     with store.read() as tx:
-        thread, lease = messages.found(tx, checks.name("thread", thread_id))
-    return thread.status not in TERMINAL and lease is not None and lease.held and lease.lease_token == lease_token
+        thread, lease = messages.get_thread(tx, checks.name("thread", thread_id))
+    return thread.status not in TERMINAL_STATUSES and lease is not None and lease.is_held and lease.lease_token == lease_token
 
 
-def holding(tx: Transaction, thread_id: str, *, agent: str, lease_token: str | None) -> tuple[Thread, Lease]:
-    """The thread and the caller's lease on it, or the refusal that says why it is not the caller's.
+def lock_held_thread(tx: Transaction, thread_id: str, *, agent: str, lease_token: str | None) -> tuple[Thread, Lease]:
+    """Lock a thread that the caller holds, and return it with the caller's lease.
 
-    A lease that ran out is still its holder's, until someone else takes the thread.
+    A lease that ran out still belongs to its holder until another worker takes the thread. Refuses with `InvalidState`
+    if the thread has ended or is not held, with `LeaseHeld` if another agent holds it, and with `LeaseLost` if
+    `lease_token` is not the current one.
     """
     checks.name("agent", agent)
-    thread, lease = messages.locked(tx, checks.name("thread", thread_id))
-    if thread.status in TERMINAL:
-        raise ended(thread)
-    if lease is None or not lease.held:
-        raise _unheld(thread_id, lease, agent)
+    thread, lease = messages.lock_thread(tx, checks.name("thread", thread_id))
+    if thread.status in TERMINAL_STATUSES:
+        raise thread_ended_error(thread)
+    if lease is None or not lease.is_held:
+        raise _not_held_error(thread_id, lease, agent)
     if lease.agent_id != agent:
-        raise _held(lease, agent)
+        raise _lease_held_error(lease, agent)
     if lease_token is not None and lease_token != lease.lease_token:
-        raise lost(thread_id)
+        raise lease_lost_error(thread_id)
     return thread, lease
 
 
-def extend(tx: Transaction, lease: Lease, lease_seconds: float | None = None) -> Lease:
-    """Renew a lease that the transaction has found to be the caller's."""
+def extend_lease(tx: Transaction, lease: Lease, lease_seconds: float | None = None) -> Lease:
+    """Extend a lease from now and return it. The caller has checked, under the thread's lock, that it owns the lease."""
     length = lease_seconds or lease.lease_seconds
-    extended = lease.replace(expires_at=_expiry(tx, length), lease_seconds=length)
-    tx.run(
+    extended = lease.replace(expires_at=_expiry_stamp(tx, length), lease_seconds=length)
+    tx.execute(
         tx.sql.lease_renew,
         thread_id=lease.thread_id,
         lease_token=lease.lease_token,
@@ -159,19 +179,19 @@ def extend(tx: Transaction, lease: Lease, lease_seconds: float | None = None) ->
     return extended
 
 
-def drop(tx: Transaction, lease: Lease | None) -> None:
-    """End a lease, if there is one."""
-    if lease is not None and lease.held:
-        tx.run(tx.sql.lease_release, thread_id=lease.thread_id, lease_token=lease.lease_token, now=clock.stamp(tx.now()))
+def end_lease(tx: Transaction, lease: Lease | None) -> None:
+    """End a lease if it is held."""
+    if lease is not None and lease.is_held:
+        tx.execute(tx.sql.lease_release, thread_id=lease.thread_id, lease_token=lease.lease_token, now=clock.format_stamp(tx.now()))
 
 
-def lost(thread_id: str) -> LeaseLost:
+def lease_lost_error(thread_id: str) -> LeaseLost:
     return LeaseLost(
         f"the lease on {thread_id} was replaced by a newer one", hint="Stop: another process owns the thread now.", thread_id=thread_id
     )
 
 
-def ended(thread: Thread) -> InvalidState:
+def thread_ended_error(thread: Thread) -> InvalidState:
     return InvalidState(
         f"{thread.thread_id} has ended: it is {thread.status}",
         hint="Stop working on it; for anything more, send a new thread.",
@@ -179,14 +199,14 @@ def ended(thread: Thread) -> InvalidState:
     )
 
 
-def _unheld(thread_id: str, lease: Lease | None, agent: str) -> InvalidState:
-    hint = f"Claim it first: `inbox claim --agent {quoted(agent)} --thread {quoted(thread_id)}`."
+def _not_held_error(thread_id: str, lease: Lease | None, agent: str) -> InvalidState:
+    hint = f"Claim it first: `inbox claim --agent {shell_quote(agent)} --thread {shell_quote(thread_id)}`."
     if lease is not None and lease.agent_id == agent:
-        hint = f"It was yours, and was given back or taken back: stop, and see `inbox show --thread {quoted(thread_id)}`."
+        hint = f"It was yours, and was given back or taken back: stop, and see `inbox show --thread {shell_quote(thread_id)}`."
     return InvalidState(f"nobody holds {thread_id}", hint=hint)
 
 
-def _held(lease: Lease, agent: str) -> LeaseHeld:
+def _lease_held_error(lease: Lease, agent: str) -> LeaseHeld:
     facts = {"thread_id": lease.thread_id, "held_by": lease.agent_id, "expires_at": lease.expires_at}
     if lease.agent_id == agent:
         hint = "If it is yours, go on with `inbox renew`; if you lost its token, `inbox claim --takeover`."
@@ -195,5 +215,5 @@ def _held(lease: Lease, agent: str) -> LeaseHeld:
     return LeaseHeld(f"{lease.thread_id} is held by {lease.agent_id} until {lease.expires_at}", hint=hint, **facts)
 
 
-def _expiry(tx: Transaction, seconds: float) -> str:
-    return clock.stamp(tx.now() + int(seconds * clock.SECOND))
+def _expiry_stamp(tx: Transaction, seconds: float) -> str:
+    return clock.format_stamp(tx.now() + int(seconds * clock.MICROSECONDS_PER_SECOND))

@@ -1,24 +1,28 @@
-"""Messages: how anything is said in a thread. Every other part of the room speaks through `post`."""
+"""Messages of a thread: check, store and read them. Every verb of this package that adds a message calls `post`."""
 
 from __future__ import annotations
 
-from postroom.core import checks, clock, jsontext
+from postroom.core import checks, clock
 from postroom.core.errors import NotFound, StoreBusy
-from postroom.core.records import Artifact, Attachment, Lease, Message, Posted, Record, Thread
+from postroom.core.records import Record
+from postroom.core.records.work import Artifact, Attachment, Lease, Message, PostedMessage, Thread
 from postroom.core.states import BLOCKED
+from postroom.store.event_log import append_event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from postroom.store.port import Row, Transaction
+    from postroom.store.interface import Transaction
 
-RELEASED = "thread.released"
-_THREAD_FIELDS = len(Thread.__fields__)
+RELEASED_EVENT = "thread.released"
+MAX_PAGE_MESSAGES = 100
+MAX_PAGE_CHARS = 1024 * 1024  # of summaries, bodies, payloads and artifacts
+_AFTER_ALL_EVENTS = 2**63 - 1
 
 
 class Content(Record):
-    """What a message says, checked."""
+    """The checked content of a message."""
 
     summary: str
     body: str
@@ -26,16 +30,17 @@ class Content(Record):
     artifacts: tuple[Attachment, ...]
 
 
-def content(summary: str, body: str, payload_json: str, artifacts: Sequence[Attachment]) -> Content:
+def check_content(summary: str, body: str, payload_json: str, artifacts: Sequence[Attachment]) -> Content:
+    """Check the parts of a message. Refuses with `InvalidInput` and the name of the field."""
     return Content(
         checks.text("summary", summary),
         checks.text("body", body),
         checks.json_object("payload-json", payload_json),
-        tuple(_attachment(artifact) for artifact in artifacts),
+        tuple(_check_attachment(artifact) for artifact in artifacts),
     )
 
 
-def _attachment(artifact: Attachment) -> Attachment:
+def _check_attachment(artifact: Attachment) -> Attachment:
     return Attachment(
         checks.path("artifact", artifact.path),
         checks.name("artifact-kind", artifact.kind),
@@ -43,39 +48,63 @@ def _attachment(artifact: Attachment) -> Attachment:
     )
 
 
-def locked(tx: Transaction, thread_id: str) -> tuple[Thread, Lease | None]:
-    """A thread and its lease, ours to change until the transaction ends."""
-    tx.hold(thread_id)
-    return found(tx, thread_id)
+def lock_thread(tx: Transaction, thread_id: str) -> tuple[Thread, Lease | None]:
+    """Lock a thread until the transaction ends, and return it with its lease. Refuses with `NotFound`."""
+    tx.lock_thread(thread_id)
+    return get_thread(tx, thread_id)
 
 
-def found(tx: Transaction, thread_id: str) -> tuple[Thread, Lease | None]:
-    row = tx.one(tx.sql.thread_find, thread_id=thread_id)
-    if row is None:
-        raise _unknown(thread_id)
-    return with_lease(row)
+def get_thread(tx: Transaction, thread_id: str) -> tuple[Thread, Lease | None]:
+    """Return a thread and its lease, without a lock. Refuses with `NotFound`."""
+    held_thread = tx.fetch_one(tx.sql.thread_find, thread_id=thread_id)
+    if held_thread is None:
+        raise NotFound(f"there is no thread {thread_id}", hint="See `inbox list`.", thread_id=thread_id)
+    return held_thread.thread, held_thread.lease
 
 
-def _unknown(thread_id: str) -> NotFound:
-    return NotFound(f"there is no thread {thread_id}", hint="See `inbox list`.", thread_id=thread_id)
+def load_artifacts(tx: Transaction, stored: Message) -> Message:
+    """Return a message with its artifacts."""
+    return stored.replace(artifacts=tuple(tx.fetch_all(tx.sql.artifacts_of_message, message_id=stored.message_id)))
 
 
-def with_lease(row: Row) -> tuple[Thread, Lease | None]:
-    """What `thread_find` returns."""
-    lease = None if row[_THREAD_FIELDS] is None else Lease(*row[_THREAD_FIELDS:])
-    return Thread(*row[:_THREAD_FIELDS]), lease
+class MessagePage(Record):
+    """Consecutive messages of a thread, oldest first, and the event id of the thread's first message."""
+
+    messages: tuple[Message, ...]
+    first_event_id: int
 
 
-def message(tx: Transaction, row: Row) -> Message:
-    """A message with its artifacts."""
-    artifacts = tx.all(tx.sql.artifacts_of_message, message_id=row[0])
-    return Message(*row).replace(artifacts=tuple(Artifact(*artifact) for artifact in artifacts))
+def read_page(
+    tx: Transaction, thread_id: str, *, limit: int, max_characters: int, before_event: int | None, after_event: int | None
+) -> MessagePage:
+    """Read the newest messages before an event, or the oldest after one. A page has as many as fit, and at least one."""
+    size = {"limit": limit, "characters": max_characters}
+    if after_event is not None:
+        bounds = tx.fetch_one(tx.sql.messages_page_after, thread_id=thread_id, after=after_event, **size)
+    else:
+        before = _AFTER_ALL_EVENTS if before_event is None else before_event
+        bounds = tx.fetch_one(tx.sql.messages_page_before, thread_id=thread_id, before=before, **size)
+    if bounds is None or bounds.first_event_id is None or bounds.thread_first_event_id is None:
+        return MessagePage((), 0)
+    span = {"thread_id": thread_id, "first": bounds.first_event_id, "last": bounds.last_event_id}
+    artifacts: dict[str, list[Artifact]] = {}
+    for artifact in tx.fetch_all(tx.sql.artifacts_between, **span):
+        artifacts.setdefault(artifact.message_id, []).append(artifact)
+    stored = tx.fetch_all(tx.sql.messages_between, **span)
+    page = tuple(message.replace(artifacts=tuple(artifacts.get(message.message_id, ()))) for message in stored)
+    return MessagePage(page, bounds.thread_first_event_id)
+
+
+def read_message_at(tx: Transaction, thread_id: str, event_id: int) -> Message:
+    """Read the message that was posted with an event."""
+    [stored] = tx.fetch_all(tx.sql.messages_between, thread_id=thread_id, first=event_id, last=event_id)
+    return load_artifacts(tx, stored)
 
 
 def post(
     tx: Transaction,
     thread: Thread,
-    said: Content,
+    content: Content,
     *,
     kind: str,
     sender: str,
@@ -84,44 +113,39 @@ def post(
     status: str | None = None,
     assigned_to: str | None = None,
     message_id: str | None = None,
-) -> Posted:
-    """Say something in a thread: the message, its event, what it changes and who is owed it, in this transaction."""
-    now = clock.stamp(tx.now())
-    message_id = message_id or tx.fresh("msg")
+) -> PostedMessage:
+    """Post a message in a thread, in this transaction.
+
+    Writes the message, its event, the thread's new state, and the unread mark of the receiver. The caller holds the
+    thread's lock.
+    """
+    now = clock.format_stamp(tx.now())
+    message_id = message_id or tx.new_id("msg")
     after = thread.replace(
         status=status or thread.status, assigned_to=assigned_to or thread.assigned_to, latest_message_id=message_id, updated_at=now
     )
-    move(tx, thread, after)
+    write_thread_state(tx, thread, after)
     if BLOCKED in (thread.status, after.status):
-        # Asked, and so waiting for an answer; or something was said since, and whoever holds it can go on.
-        tx.run(tx.sql.lease_wait, thread_id=thread.thread_id, waiting=int(status == BLOCKED))
-    tx.run(tx.sql.agent_seen, name=sender, now=now)
-    # The event comes late: on PostgreSQL, events are written one transaction at a time from here on.
-    event_id = announce(tx, after, event_type=event_type, source=sender, message_id=message_id, summary=said.summary, kind=kind, to=to)
-    stored = Message(message_id, thread.thread_id, sender, to, kind, said.summary, said.body, said.payload_json, now, event_id, tx.door)
-    tx.run(
-        tx.sql.message_insert,
-        message_id=message_id,
-        thread_id=thread.thread_id,
-        from_agent=sender,
-        to_agent=to,
-        kind=kind,
-        summary=said.summary,
-        body=said.body,
-        payload_json=said.payload_json,
-        created_at=now,
-        event_id=event_id,
-        door=tx.door,
+        # A question makes the lease wait for an answer. Any later message ends the wait, and the holder can go on.
+        tx.execute(tx.sql.lease_wait, thread_id=thread.thread_id, waiting=int(status == BLOCKED))
+    tx.execute(tx.sql.agent_seen, name=sender, now=now)
+    # Append the event as late as possible: on PostgreSQL it locks the event log against other writers until the commit.
+    event_id = append_thread_event(
+        tx, after, event_type=event_type, source=sender, message_id=message_id, summary=content.summary, kind=kind, to=to
     )
-    tx.run(tx.sql.read_owed, agent=to, thread_id=thread.thread_id, event_id=event_id)
-    if said.artifacts:
-        stored = stored.replace(artifacts=tuple(_attach(tx, message_id, artifact, now) for artifact in said.artifacts))
-    return Posted(after, stored, event_id)
+    stored = Message(
+        message_id, thread.thread_id, sender, to, kind, content.summary, content.body, content.payload_json, now, event_id, tx.door
+    )
+    tx.execute(tx.sql.message_insert, **vars(stored))  # the statement does not use `artifacts`: it is not a column
+    tx.execute(tx.sql.read_owed, agent=to, thread_id=thread.thread_id, event_id=event_id)
+    if content.artifacts:
+        stored = stored.replace(artifacts=tuple(_insert_artifact(tx, message_id, artifact, now) for artifact in content.artifacts))
+    return PostedMessage(after, stored, event_id)
 
 
-def move(tx: Transaction, before: Thread, after: Thread) -> None:
-    """Write a thread's new state, guarded by the one that was seen."""
-    tx.must(
+def write_thread_state(tx: Transaction, before: Thread, after: Thread) -> None:
+    """Write a thread's new state. Raises `StoreBusy` if its status is no longer that of `before`."""
+    tx.execute_exactly_one(
         StoreBusy(f"{after.thread_id} changed while it was being written", hint="Try again."),
         tx.sql.thread_move,
         thread_id=after.thread_id,
@@ -133,15 +157,18 @@ def move(tx: Transaction, before: Thread, after: Thread) -> None:
     )
 
 
-def announce(
+def append_thread_event(
     tx: Transaction, thread: Thread, *, event_type: str, source: str, message_id: str | None = None, summary: str = "", **facts: object
 ) -> int:
-    """Write the event that wakes waiters. Its payload holds what they choose by, as it was at that moment."""
+    """Append an event of a thread, which wakes waiters, and return its id.
+
+    The payload holds the fields that waiters filter by, as they are at this moment.
+    """
     payload = {"status": thread.status, "assigned_to": thread.assigned_to, "created_by": thread.created_by, **facts}
     concerned = {thread.assigned_to, thread.created_by, facts.get("to")} - {None}
-    return tx.append(
-        tx.sql.event_append,
-        (of_thread(thread.thread_id), of_status(thread.status), *(of_agent(str(name)) for name in concerned)),
+    return append_event(
+        tx,
+        (thread_topic(thread.thread_id), status_topic(thread.status), *(agent_topic(str(name)) for name in concerned)),
         run_id=thread.run_id,
         task_id=thread.task_id,
         thread_id=thread.thread_id,
@@ -149,27 +176,27 @@ def announce(
         event_type=event_type,
         message_id=message_id,
         summary=summary,
-        payload_json=jsontext.dumps(payload),
+        payload=payload,
         created_at=thread.updated_at,
     )
 
 
-# The topics that waiters choose from: what happens in a thread, what leaves one in a status, what concerns an agent.
+# The topics that waiters subscribe to: events of one thread, events that leave a thread in a status, events that concern an agent.
 
 
-def of_thread(thread_id: str) -> str:
+def thread_topic(thread_id: str) -> str:
     return f"thread:{thread_id}"
 
 
-def of_status(status: str) -> str:
+def status_topic(status: str) -> str:
     return f"status:{status}"
 
 
-def of_agent(name: str) -> str:
+def agent_topic(name: str) -> str:
     return f"agent:{name}"
 
 
-def _attach(tx: Transaction, message_id: str, attachment: Attachment, now: str) -> Artifact:
-    artifact = Artifact(tx.fresh("art"), message_id, attachment.path, attachment.kind, attachment.metadata_json, now)
-    tx.run(tx.sql.artifact_insert, **dict(artifact.items()))
+def _insert_artifact(tx: Transaction, message_id: str, attachment: Attachment, now: str) -> Artifact:
+    artifact = Artifact(tx.new_id("art"), message_id, attachment.path, attachment.kind, attachment.metadata_json, now)
+    tx.execute(tx.sql.artifact_insert, **dict(artifact.items()))
     return artifact

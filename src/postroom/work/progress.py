@@ -1,25 +1,26 @@
-"""Progress: what the holder of a thread reports, from the first step to the end. Each report renews the lease."""
+"""Progress: the reports of a thread's holder, from the first step to the result. An update renews the lease."""
 
 from __future__ import annotations
 
-from postroom.core import checks, jsontext
+from postroom._fastpath import json_text as jsontext
+from postroom.core import checks
 from postroom.core.errors import InvalidInput
-from postroom.core.states import BLOCKED, CANCELLED, DONE, FAILED, IN_PROGRESS, TERMINAL
-from postroom.core.verbs import verb
-from postroom.store.attempts import retried
+from postroom.core.states import BLOCKED, CANCELLED, DONE, FAILED, IN_PROGRESS, TERMINAL_STATUSES
+from postroom.core.verbs import WRITE, verb
+from postroom.store.retries import retry_on_contention
 from postroom.work import leases, messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from postroom.core.records import Attachment, Claim, Posted
-    from postroom.store.port import Store, Transaction
+    from postroom.core.records.work import Attachment, Claim, PostedMessage
+    from postroom.store.interface import Store, Transaction
     from postroom.work.messages import Content
 
 
-@verb
-@retried
+@verb(caller="agent", mode=WRITE)
+@retry_on_contention
 def update(
     store: Store,
     thread_id: str,
@@ -32,25 +33,25 @@ def update(
     artifacts: Sequence[Attachment] = (),
     to: str | None = None,
     lease_token: str | None = None,
-) -> Posted:
-    """Report progress, or, with status `blocked`, ask a question: of the thread's creator, or of `to`.
+) -> PostedMessage:
+    """Report progress, or ask a question with the status `blocked`. It goes to the thread's creator, or to `to`.
 
-    A question must say what is missing, in its summary, its body or `payload.question`.
+    Refuses with `InvalidInput` a question without text in its summary, its body or `payload.question`.
     """
     checks.choice("status", status, (IN_PROGRESS, BLOCKED))
-    said = messages.content(summary, body, payload_json, artifacts)
+    content = messages.check_content(summary, body, payload_json, artifacts)
     if status == BLOCKED:
-        said = _question(said)
+        content = _require_question(content)
     kind = "question" if status == BLOCKED else "progress"
     with store.write() as tx:
-        thread, lease = leases.holding(tx, thread_id, agent=agent, lease_token=lease_token)
+        thread, lease = leases.lock_held_thread(tx, thread_id, agent=agent, lease_token=lease_token)
         addressee = thread.created_by if to is None else checks.name("to", to)
-        leases.extend(tx, lease)
-        return messages.post(tx, thread, said, kind=kind, sender=agent, to=addressee, event_type="thread.updated", status=status)
+        leases.extend_lease(tx, lease)
+        return messages.post(tx, thread, content, kind=kind, sender=agent, to=addressee, event_type="thread.updated", status=status)
 
 
-@verb
-@retried
+@verb(caller="agent", mode=WRITE)
+@retry_on_contention
 def done(
     store: Store,
     thread_id: str,
@@ -61,15 +62,15 @@ def done(
     payload_json: str = "{}",
     artifacts: Sequence[Attachment] = (),
     lease_token: str | None = None,
-) -> Posted:
+) -> PostedMessage:
     """Finish a thread with its result."""
-    said = messages.content(summary, body, payload_json, artifacts)
+    content = messages.check_content(summary, body, payload_json, artifacts)
     with store.write() as tx:
-        return _finish(tx, thread_id, said, agent=agent, status=DONE, lease_token=lease_token)
+        return _finish_thread(tx, thread_id, content, agent=agent, status=DONE, lease_token=lease_token)
 
 
-@verb
-@retried
+@verb(caller="agent", mode=WRITE)
+@retry_on_contention
 def done_and_take(
     store: Store,
     thread_id: str,
@@ -80,20 +81,20 @@ def done_and_take(
     payload_json: str = "{}",
     artifacts: Sequence[Attachment] = (),
     lease_token: str | None = None,
-    lease_seconds: float = leases.LEASE_SECONDS,
-) -> tuple[Posted, Claim | None]:
-    """Finish a thread and take the next, in one transaction: half the cost of doing one after the other."""
+    lease_seconds: float = leases.DEFAULT_LEASE_SECONDS,
+) -> tuple[PostedMessage, Claim | None]:
+    """Finish a thread and take the next one, in one transaction. This costs half of a `done` and a `take`."""
     from postroom.work.candidates import take_next
 
     checks.seconds("lease-seconds", lease_seconds)
-    said = messages.content(summary, body, payload_json, artifacts)
+    content = messages.check_content(summary, body, payload_json, artifacts)
     with store.write() as tx:
-        posted = _finish(tx, thread_id, said, agent=agent, status=DONE, lease_token=lease_token)
+        posted = _finish_thread(tx, thread_id, content, agent=agent, status=DONE, lease_token=lease_token)
         return posted, take_next(tx, agent=agent, lease_seconds=lease_seconds)
 
 
-@verb
-@retried
+@verb(caller="agent", mode=WRITE)
+@retry_on_contention
 def fail(
     store: Store,
     thread_id: str,
@@ -104,15 +105,15 @@ def fail(
     payload_json: str = "{}",
     artifacts: Sequence[Attachment] = (),
     lease_token: str | None = None,
-) -> Posted:
-    """End a thread that could not be done, with what went wrong."""
-    said = messages.content(summary, body, payload_json, artifacts)
+) -> PostedMessage:
+    """End a thread as failed, with the reason."""
+    content = messages.check_content(summary, body, payload_json, artifacts)
     with store.write() as tx:
-        return _finish(tx, thread_id, said, agent=agent, status=FAILED, lease_token=lease_token)
+        return _finish_thread(tx, thread_id, content, agent=agent, status=FAILED, lease_token=lease_token)
 
 
-@verb
-@retried
+@verb(caller="agent", mode=WRITE)
+@retry_on_contention
 def cancel(
     store: Store,
     thread_id: str,
@@ -121,31 +122,34 @@ def cancel(
     reason: str = "",
     payload_json: str = "{}",
     artifacts: Sequence[Attachment] = (),
-) -> Posted:
-    """End a thread that is not wanted any more. Anyone may; whoever works on it is told by a `control` message."""
+) -> PostedMessage:
+    """Cancel a thread. Any agent may do this. The other side receives a `control` message."""
     checks.name("agent", agent)
-    said = messages.content(reason, "", payload_json, artifacts)
+    content = messages.check_content(reason, "", payload_json, artifacts)
     with store.write() as tx:
-        thread, lease = messages.locked(tx, checks.name("thread", thread_id))
-        if thread.status in TERMINAL:
-            raise leases.ended(thread)
-        leases.drop(tx, lease)
+        thread, lease = messages.lock_thread(tx, checks.name("thread", thread_id))
+        if thread.status in TERMINAL_STATUSES:
+            raise leases.thread_ended_error(thread)
+        leases.end_lease(tx, lease)
         to = thread.created_by if agent == thread.assigned_to else thread.assigned_to
-        return messages.post(tx, thread, said, kind="control", sender=agent, to=to, event_type="thread.cancelled", status=CANCELLED)
+        return messages.post(tx, thread, content, kind="control", sender=agent, to=to, event_type="thread.cancelled", status=CANCELLED)
 
 
-def _finish(tx: Transaction, thread_id: str, said: Content, *, agent: str, status: str, lease_token: str | None) -> Posted:
-    thread, lease = leases.holding(tx, thread_id, agent=agent, lease_token=lease_token)
-    leases.drop(tx, lease)
-    return messages.post(tx, thread, said, kind="result", sender=agent, to=thread.created_by, event_type=f"thread.{status}", status=status)
+def _finish_thread(tx: Transaction, thread_id: str, content: Content, *, agent: str, status: str, lease_token: str | None) -> PostedMessage:
+    thread, lease = leases.lock_held_thread(tx, thread_id, agent=agent, lease_token=lease_token)
+    leases.end_lease(tx, lease)
+    return messages.post(
+        tx, thread, content, kind="result", sender=agent, to=thread.created_by, event_type=f"thread.{status}", status=status
+    )
 
 
-def _question(said: Content) -> Content:
-    if said.summary.strip() or said.body.strip():
-        return said
-    question = jsontext.loads(said.payload_json).get("question")
+def _require_question(content: Content) -> Content:
+    """Return the content of a question, with `payload.question` as its summary if it has no other text."""
+    if content.summary.strip() or content.body.strip():
+        return content
+    question = jsontext.loads(content.payload_json).get("question")
     if isinstance(question, str) and question.strip():
-        return said.replace(summary=checks.text("payload.question", question))
+        return content.replace(summary=checks.text("payload.question", question))
     raise InvalidInput(
         "a blocked thread must say what is missing", field="summary", hint="Ask precisely: --summary, --body, or a payload with a question."
     )

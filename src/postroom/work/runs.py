@@ -1,50 +1,53 @@
-"""Runs: threads that belong together, in numbers and as a history; and how busy everybody was."""
+"""Runs: groups of threads, summarized and as a history, and the activity of all agents by hour. The web page calls this."""
 
 from __future__ import annotations
 
 from heapq import merge
 from itertools import islice
 
-from postroom.core import checks, clock, jsontext
+from postroom._fastpath import json_text as jsontext
+from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, NotFound
-from postroom.core.histories import Holding, Moment, Rhythm, RunHistory, RunSummary
-from postroom.core.records import Event, Thread
+from postroom.core.records.runs import ActivityHistogram, RunEvent, RunHistory, RunSummary, ThreadWithLease
 from postroom.core.states import STATUSES
-from postroom.core.verbs import verb
-from postroom.core.words import shown
-from postroom.work import messages
+from postroom.core.text import short_repr
+from postroom.core.verbs import PEOPLE, READ, verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from postroom.store.port import Store, Transaction
+    from postroom.core.records.work import Event, Thread
+    from postroom.store.interface import Store, Transaction
 
-LATEST = 500  # threads of each status that are looked at for the list
-MOST_THREADS = 200
-MOST_EVENTS = 5000
-LONGEST = 168  # hours
-HOUR = 3600
-_PAGE = 50
-_END = 2**62
+MAX_THREADS_PER_STATUS = 500  # the latest ones, read for the list of runs
+MAX_THREADS = 200
+MAX_EVENTS = 5000
+MAX_HOURS = 168  # hours
+HOUR_SECONDS = 3600
+_EVENTS_PER_PAGE = 50
+_AFTER_ALL_EVENTS = 2**62
 
 
-@verb
+@verb(caller=PEOPLE, mode=READ)
 def list_runs(store: Store, *, limit: int = 50) -> tuple[RunSummary, ...]:
-    """Runs, newest activity first, of the latest threads of each status. Threads without a run are the run without a name."""
+    """List runs, newest activity first. Threads without a run form the run with an empty id.
+
+    Counts only the latest `MAX_THREADS_PER_STATUS` threads of each status.
+    """
     checks.limit("limit", limit)
     runs: dict[str, list[Thread]] = {}
     with store.read() as tx:
         for status in STATUSES:
-            for row in tx.all(tx.sql.threads_any, status=status, limit=LATEST):
-                thread = Thread(*row)
+            for thread in tx.fetch_all(tx.sql.threads_any, status=status, limit=MAX_THREADS_PER_STATUS):
                 runs.setdefault(thread.run_id, []).append(thread)
-    found = sorted((_summary(run_id, threads) for run_id, threads in runs.items()), key=lambda run: (run.last_at, run.run_id), reverse=True)
-    return tuple(found[:limit])
+    summaries = [_summarize_run(run_id, threads) for run_id, threads in runs.items()]
+    newest = sorted(summaries, key=lambda run: (run.last_at, run.run_id), reverse=True)
+    return tuple(newest[:limit])
 
 
-def _summary(run_id: str, threads: list[Thread]) -> RunSummary:
+def _summarize_run(run_id: str, threads: list[Thread]) -> RunSummary:
     by_status = {status: sum(thread.status == status for thread in threads) for status in STATUSES}
     return RunSummary(
         run_id,
@@ -56,76 +59,80 @@ def _summary(run_id: str, threads: list[Thread]) -> RunSummary:
     )
 
 
-@verb
+@verb(caller=PEOPLE, mode=READ)
 def show_run(store: Store, run_id: str) -> RunHistory:
-    """The latest threads of a run, who holds them, and the latest that happened in them. Refuses with `NotFound` if it has none."""
+    """Return the latest threads of a run with their leases, and their latest events. Refuses with `NotFound` if it has no thread."""
     checks.text("run", run_id)
     with store.read() as tx:
-        rows = tx.all(tx.sql.threads_of_run, run_id=run_id, limit=MOST_THREADS + 1)
-        latest = [Holding(*messages.with_lease(row)) for row in rows[:MOST_THREADS]]
-        threads = tuple(sorted(latest, key=lambda held: (held.thread.updated_at, held.thread.thread_id), reverse=True))
-        newest = merge(*(_backwards(tx, found.thread.thread_id) for found in threads), key=lambda event: event.event_id, reverse=True)
-        events = list(islice(newest, MOST_EVENTS + 1))
+        held = tx.fetch_all(tx.sql.threads_of_run, run_id=run_id, limit=MAX_THREADS + 1)
+        latest = [ThreadWithLease(row.thread, row.lease) for row in held[:MAX_THREADS]]
+        threads = tuple(sorted(latest, key=lambda row: (row.thread.updated_at, row.thread.thread_id), reverse=True))
+        histories = [_iter_newest_first(tx, row.thread.thread_id) for row in threads]
+        newest = merge(*histories, key=lambda event: event.event_id, reverse=True)
+        events = list(islice(newest, MAX_EVENTS + 1))
     if not threads:
-        why = f"no thread belongs to the run {shown(run_id)}" if run_id else "no thread is without a run"
+        why = f"no thread belongs to the run {short_repr(run_id)}" if run_id else "no thread is without a run"
         raise NotFound(why, hint="`inbox send --run` opens a thread in one.", run_id=run_id)
-    told = tuple(_moment(event) for event in reversed(events[:MOST_EVENTS]))
-    return RunHistory(run_id, threads, told, len(rows) > MOST_THREADS or len(events) > MOST_EVENTS)
+    run_events = tuple(_to_run_event(event) for event in reversed(events[:MAX_EVENTS]))
+    truncated = len(held) > MAX_THREADS or len(events) > MAX_EVENTS
+    return RunHistory(run_id, threads, run_events, truncated)
 
 
-def _backwards(tx: Transaction, thread_id: str) -> Iterator[Event]:
-    """The events of a thread, newest first, read in pages: of most threads nobody wants more than the first."""
-    before = _END
+def _iter_newest_first(tx: Transaction, thread_id: str) -> Iterator[Event]:
+    """Yield the events of a thread, newest first. Reads them in pages, because most callers need only the first page."""
+    before = _AFTER_ALL_EVENTS
     while True:
-        rows = tx.all(tx.sql.events_of_thread, thread_id=thread_id, before=before, limit=_PAGE)
-        for row in rows:
-            yield Event(*row)
-        if len(rows) < _PAGE:
+        events = tx.fetch_all(tx.sql.events_of_thread, thread_id=thread_id, before=before, limit=_EVENTS_PER_PAGE)
+        yield from events
+        if len(events) < _EVENTS_PER_PAGE:
             return
-        before = rows[-1][0]
+        before = events[-1].event_id
 
 
-def _moment(event: Event) -> Moment:
-    facts = _facts(event)
+def _to_run_event(event: Event) -> RunEvent:
+    facts = _parse_payload(event)
     status, to = (value if isinstance(value, str) else None for value in (facts.get("status"), facts.get("to")))
-    return Moment(event.event_id, event.thread_id, event.event_type, event.source, event.created_at, event.summary, status, to)
+    return RunEvent(event.event_id, event.thread_id, event.event_type, event.source, event.created_at, event.summary, status, to)
 
 
-def _facts(event: Event) -> dict[str, Any]:
-    """What an event says; of one that another program wrote, and that makes no sense, nothing."""
+def _parse_payload(event: Event) -> dict[str, Any]:
+    """Return the payload of an event, or an empty dict if another program wrote an event that is not a JSON object."""
     try:
-        found = jsontext.loads(event.payload_json)
+        payload = jsontext.loads(event.payload_json)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return payload if isinstance(payload, dict) else {}
 
 
-@verb
-def rhythm(store: Store, *, hours: int = 24) -> Rhythm:
-    """How much happened in each of the last hours, the current one included, by the latest events: whose, and in which mailbox."""
-    if not 1 <= hours <= LONGEST:
-        raise InvalidInput(f"hours must be from 1 to {LONGEST}, not {hours}", field="hours")
+@verb(caller=PEOPLE, mode=READ)
+def activity_histogram(store: Store, *, hours: int = 24) -> ActivityHistogram:
+    """Count the events of each of the last hours, by agent and by mailbox. The current hour is the last one.
+
+    Reads at most `MAX_EVENTS` events. `complete` is false if older events of these hours were left out.
+    """
+    if not 1 <= hours <= MAX_HOURS:
+        raise InvalidInput(f"hours must be from 1 to {MAX_HOURS}, not {hours}", field="hours")
     with store.read() as tx:
-        rows = tx.all(tx.sql.events_newest, before=_END, limit=MOST_EVENTS)
-        now = tx.now() // clock.SECOND
-    start = now - now % HOUR - (hours - 1) * HOUR
+        events = tx.fetch_all(tx.sql.events_newest, before=_AFTER_ALL_EVENTS, limit=MAX_EVENTS)
+        now = tx.now() // clock.MICROSECONDS_PER_SECOND
+    start = now - now % HOUR_SECONDS - (hours - 1) * HOUR_SECONDS
     agents: dict[str, list[int]] = {}
     sessions: dict[str, list[int]] = {}
     total = [0] * hours
-    complete = len(rows) < MOST_EVENTS
-    for event in (Event(*row) for row in rows):
-        step = (clock.instant(event.created_at) // clock.SECOND - start) // HOUR
+    complete = len(events) < MAX_EVENTS
+    for event in events:
+        step = (clock.parse_stamp(event.created_at) // clock.MICROSECONDS_PER_SECOND - start) // HOUR_SECONDS
         if step < 0:
             complete = True
             break
-        step = min(step, hours - 1)  # of a clock that is ahead of ours
+        step = min(step, hours - 1)  # the writer's clock may be ahead of ours
         total[step] += 1
         if event.event_type.startswith("mail."):
-            _count(sessions, _facts(event).get("session"), step, hours)
-        _count(agents, event.source, step, hours)
-    return Rhythm(clock.stamp(start * clock.SECOND), HOUR, complete, agents, sessions, total)
+            _count_event(sessions, _parse_payload(event).get("session"), step, hours)
+        _count_event(agents, event.source, step, hours)
+    return ActivityHistogram(clock.format_stamp(start * clock.MICROSECONDS_PER_SECOND), HOUR_SECONDS, complete, agents, sessions, total)
 
 
-def _count(counts: dict[str, list[int]], name: object, step: int, steps: int) -> None:
+def _count_event(counts: dict[str, list[int]], name: object, step: int, steps: int) -> None:
     if isinstance(name, str) and name:
         counts.setdefault(name, [0] * steps)[step] += 1

@@ -1,29 +1,30 @@
-"""Threads: opening them, talking in them, reading them."""
+"""Threads: open them, post in them, list and read them."""
 
 from __future__ import annotations
 
-from postroom.core import checks, clock, jsontext
+from postroom._fastpath import json_text as jsontext
+from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, InvalidState
-from postroom.core.records import Artifact, Conversation, Listing, Message, Posted, Thread
-from postroom.core.states import KINDS, PENDING, PRIORITIES, REPLY_KINDS, STATUSES, TERMINAL
-from postroom.core.verbs import verb
-from postroom.store.attempts import retried
+from postroom.core.records.work import Conversation, Message, PostedMessage, Thread, ThreadPage
+from postroom.core.states import KINDS, PENDING, PRIORITIES, REPLY_KINDS, STATUSES, TERMINAL_STATUSES
+from postroom.core.verbs import ANY_AGENT, READ, WRITE, verb
+from postroom.store.retries import retry_on_contention
 from postroom.work import leases, messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from postroom.core.records import Attachment, Lease
-    from postroom.store.port import Row, Store, Transaction
+    from postroom.core.records.work import Attachment, HeldThread, Lease
+    from postroom.store.interface import Store, Transaction
     from postroom.work.messages import Content
 
 
-REPLIES = jsontext.dumps(["answer", "control"])
+ANSWER_KINDS_JSON = jsontext.dumps(["answer", "control"])
 
 
-@verb
-@retried
+@verb(caller="sender", mode=WRITE)
+@retry_on_contention
 def send(
     store: Store,
     *,
@@ -39,35 +40,35 @@ def send(
     payload_json: str = "{}",
     priority: str | None = None,
     artifacts: Sequence[Attachment] = (),
-) -> Posted:
-    """Open a thread for `to`, or say something in the one named by `thread_id`; an unknown id makes that thread.
+) -> PostedMessage:
+    """Open a thread for `to`, or post in the thread `thread_id`. If that thread does not exist, it is opened with this id.
 
-    Subject and summary each stand in for the other. In a thread that exists, `to` defaults to the other side, and
-    `priority` changes the thread's.
+    An empty subject defaults to the summary, and an empty summary to the subject. In an existing thread, `to` defaults
+    to the other side, and `priority` changes the thread's priority. Refuses with `InvalidState` once the thread has ended.
     """
     checks.name("from", sender, hint="Name yourself with --from, --agent or INBOX_AGENT.")
     checks.choice("kind", kind, KINDS)
     if priority is not None:
         checks.choice("priority", priority, PRIORITIES)
     checks.text("subject", subject)
-    said = messages.content(summary or subject, body, payload_json, artifacts)
+    content = messages.check_content(summary or subject, body, payload_json, artifacts)
     with store.write() as tx:
-        row = None if thread_id is None else _named(tx, thread_id)
-        if row is None:
-            opened = _open(tx, thread_id, sender, to, subject, said, run_id, task_id, priority)
-            return messages.post(tx, opened, said, kind=kind, sender=sender, to=opened.assigned_to, event_type="thread.created")
-        thread, lease = messages.with_lease(row)
-        _same("run", run_id, thread.run_id)
-        _same("task", task_id, thread.task_id)
+        known = None if thread_id is None else _lock_if_exists(tx, thread_id)
+        if known is None:
+            opened = _create_thread(tx, thread_id, sender, to, subject, content, run_id, task_id, priority)
+            return messages.post(tx, opened, content, kind=kind, sender=sender, to=opened.assigned_to, event_type="thread.created")
+        thread, lease = known.thread, known.lease
+        _check_unchanged("run", run_id, thread.run_id)
+        _check_unchanged("task", task_id, thread.task_id)
         if priority is not None and priority != thread.priority:
             thread = thread.replace(priority=priority)
-            tx.run(tx.sql.thread_prioritise, thread_id=thread.thread_id, priority=priority)
-            tx.run(tx.sql.lease_prioritise, thread_id=thread.thread_id, priority=priority)
-        return say(tx, thread, lease, said, sender=sender, to=to, kind=kind, event_type="thread.message")
+            tx.execute(tx.sql.thread_prioritise, thread_id=thread.thread_id, priority=priority)
+            tx.execute(tx.sql.lease_prioritise, thread_id=thread.thread_id, priority=priority)
+        return post_in_thread(tx, thread, lease, content, sender=sender, to=to, kind=kind, event_type="thread.message")
 
 
-@verb
-@retried
+@verb(caller="sender", mode=WRITE)
+@retry_on_contention
 def reply(
     store: Store,
     thread_id: str,
@@ -80,78 +81,116 @@ def reply(
     payload_json: str = "{}",
     artifacts: Sequence[Attachment] = (),
     key: str | None = None,
-) -> Posted:
-    """Answer inside a thread. A blocked thread stays blocked until its worker, now awake, updates it.
+) -> PostedMessage:
+    """Post an answer in a thread. A blocked thread stays blocked until its worker, which this wakes, updates it.
 
-    Who cannot know whether the first try arrived says the same `key` again: the answer that is there is returned.
+    `key` makes retries safe: a second reply with the same key returns the first one and posts nothing. Refuses with
+    `InvalidInput` an empty reply, and with `InvalidState` a key of another reply, or once the thread has ended.
     """
     checks.name("from", sender, hint="Name yourself with --from, --agent or INBOX_AGENT.")
     checks.choice("kind", kind, REPLY_KINDS)
-    said = messages.content(summary, body, payload_json, artifacts)
-    if not (said.summary.strip() or said.body.strip() or said.payload_json != "{}" or said.artifacts):
+    content = messages.check_content(summary, body, payload_json, artifacts)
+    if not (content.summary.strip() or content.body.strip() or content.payload_json != "{}" or content.artifacts):
         raise InvalidInput("the reply is empty", field="summary", hint="Say something with --summary, --body or --body-file.")
     with store.write() as tx:
-        thread, lease = messages.locked(tx, checks.name("thread", thread_id))
-        message_id = None if key is None else _keyed(thread_id, sender, checks.name("key", key))
-        before = None if message_id is None else tx.one(tx.sql.message_find, message_id=message_id)
+        thread, lease = messages.lock_thread(tx, checks.name("thread", thread_id))
+        message_id = None if key is None else _message_id_for_key(thread_id, sender, checks.name("key", key))
+        before = None if message_id is None else tx.fetch_one(tx.sql.message_find, message_id=message_id)
         if before is not None:
-            return _said_before(thread, messages.message(tx, before), said)
-        return say(tx, thread, lease, said, sender=sender, to=to, kind=kind, event_type="thread.replied", message_id=message_id)
+            return _repeated_reply(thread, messages.load_artifacts(tx, before), content)
+        return post_in_thread(
+            tx, thread, lease, content, sender=sender, to=to, kind=kind, event_type="thread.replied", message_id=message_id
+        )
 
 
-def _keyed(*parts: str) -> str:
-    """The id of a message that is said once, however often it is tried."""
+def _message_id_for_key(*parts: str) -> str:
+    """Derive a message id from an idempotency key, so that a retry gets the same id."""
     from hashlib import sha256
 
     return f"msg_{sha256(jsontext.dumps(parts).encode()).hexdigest()[:32]}"
 
 
-def _said_before(thread: Thread, message: Message, said: Content) -> Posted:
-    if (message.summary, message.body, message.payload_json) != (said.summary, said.body, said.payload_json):
+def _repeated_reply(thread: Thread, message: Message, content: Content) -> PostedMessage:
+    """Return the reply that was posted with the same key. Refuses with `InvalidState` if its content differs."""
+    if (message.summary, message.body, message.payload_json) != (content.summary, content.body, content.payload_json):
         raise InvalidState("that key was used for another reply", hint="A key stands for one reply: choose a new one.")
-    return Posted(thread, message, message.event_id)
+    return PostedMessage(thread, message, message.event_id)
 
 
-@verb
-def show(store: Store, thread_id: str) -> Conversation:
-    """One thread, who holds it, and all that was said."""
+@verb(caller=ANY_AGENT, mode=READ)
+def show(
+    store: Store,
+    thread_id: str,
+    *,
+    limit: int = messages.MAX_PAGE_MESSAGES,
+    before_event: int | None = None,
+    after_event: int | None = None,
+    max_characters: int = messages.MAX_PAGE_CHARS,
+) -> Conversation:
+    """Read a thread, its lease, and one page of its messages.
+
+    Without a cursor, returns the newest page and the message that opened the thread. `before_event` reads the page before an
+    event, `after_event` the page after one. A page ends at `limit` messages or at `max_characters`. A longer message is a page
+    by itself. Refuses with `NotFound`.
+    """
+    checks.limit("limit", limit)
+    _check_cursors(before_event, after_event)
+    if not isinstance(max_characters, int) or not 1 <= max_characters <= messages.MAX_PAGE_CHARS:
+        raise InvalidInput(f"max-characters must be from 1 to {messages.MAX_PAGE_CHARS}", field="max-characters")
     with store.read() as tx:
-        thread, lease = messages.found(tx, checks.name("thread", thread_id))
-        rows = tx.all(tx.sql.messages_of_thread, thread_id=thread_id)
-        artifacts: dict[str, list[Artifact]] = {}
-        for row in tx.all(tx.sql.artifacts_of_thread, thread_id=thread_id):
-            artifacts.setdefault(row[1], []).append(Artifact(*row))
-        latest = tx.one(tx.sql.event_latest)
-    said = tuple(Message(*row).replace(artifacts=tuple(artifacts.get(row[0], ()))) for row in rows)
-    return Conversation(thread, lease, said, latest[0] if latest else 0)
+        thread, lease = messages.get_thread(tx, checks.name("thread", thread_id))
+        page = messages.read_page(
+            tx, thread_id, limit=limit, max_characters=max_characters, before_event=before_event, after_event=after_event
+        )
+        latest = tx.fetch_one(tx.sql.event_latest)
+        conversation = Conversation(thread, lease, page.messages, latest or 0)
+        if not page.messages:
+            return conversation
+        if after_event is not None:
+            last = page.messages[-1]
+            later = last.message_id != thread.latest_message_id
+            return conversation.replace(more=later, next_after_event=last.event_id if later else None)
+        first = page.messages[0].event_id
+        if first == page.first_event_id:
+            return conversation
+        opening = messages.read_message_at(tx, thread_id, page.first_event_id) if before_event is None else None
+        return conversation.replace(more=True, next_before_event=first, first_message=opening)
 
 
-@verb
+def _check_cursors(before_event: int | None, after_event: int | None) -> None:
+    for field, cursor in (("before-event", before_event), ("after-event", after_event)):
+        if cursor is not None:
+            checks.event_id(field, cursor)
+    if before_event is not None and after_event is not None:
+        raise InvalidInput("before-event and after-event exclude each other", field="before-event", hint="Leave one of them out.")
+
+
+@verb(caller=ANY_AGENT, mode=READ)
 def is_answered(store: Store, thread_id: str, *, after_event: int) -> bool:
-    """Whether an answer or a word of control came to a thread after an event."""
-    checks.event("after-event", after_event)
+    """Return whether a thread has an answer or a control message after an event."""
+    checks.event_id("after-event", after_event)
     with store.read() as tx:
-        messages.found(tx, checks.name("thread", thread_id))
-        return tx.one(tx.sql.message_after, thread_id=thread_id, after=after_event, kinds=REPLIES) is not None
+        messages.get_thread(tx, checks.name("thread", thread_id))
+        return tx.fetch_one(tx.sql.message_after, thread_id=thread_id, after=after_event, kinds=ANSWER_KINDS_JSON) is not None
 
 
-@verb
-@retried
+@verb(caller="agent", mode=WRITE)
+@retry_on_contention
 def mark_read(store: Store, thread_id: str, *, agent: str, event_id: int) -> None:
-    """Note that an agent has read a thread up to an event. It never goes back."""
+    """Record that an agent has read a thread up to an event. An earlier event than the recorded one changes nothing."""
     checks.name("agent", agent)
-    checks.event("event", event_id)
+    checks.event_id("event", event_id)
     with store.write() as tx:
-        messages.found(tx, checks.name("thread", thread_id))
-        latest = tx.one(tx.sql.event_latest)
-        if latest is None or event_id > latest[0]:
+        messages.get_thread(tx, checks.name("thread", thread_id))
+        latest = tx.fetch_one(tx.sql.event_latest)
+        if event_id > (latest or 0):
             raise InvalidInput(f"event {event_id} has not happened yet", field="event", hint="Nobody can have read it.")
-        now = clock.stamp(tx.now())
-        tx.run(tx.sql.agent_seen, name=agent, now=now)
-        tx.run(tx.sql.read_upto, agent=agent, thread_id=thread_id, event_id=event_id, now=now, door=tx.door)
+        now = clock.format_stamp(tx.now())
+        tx.execute(tx.sql.agent_seen, name=agent, now=now)
+        tx.execute(tx.sql.read_upto, agent=agent, thread_id=thread_id, event_id=event_id, now=now, door=tx.door)
 
 
-@verb
+@verb(caller=ANY_AGENT, mode=READ)
 def list_threads(
     store: Store,
     *,
@@ -161,8 +200,11 @@ def list_threads(
     assigned_to: str | None = None,
     run_id: str | None = None,
     limit: int = 50,
-) -> Listing:
-    """Threads, latest activity first. `agent` finds those that it created or that are assigned to it; an empty `run_id`, those without."""
+) -> ThreadPage:
+    """List threads, latest activity first.
+
+    `agent` selects the threads that it created or that are assigned to it. An empty `run_id` selects the threads without a run.
+    """
     wanted = STATUSES if statuses is None else checks.choices("status", statuses, STATUSES)
     checks.limit("limit", limit)
     for field, chosen in (("agent", agent), ("run", run_id)):
@@ -173,59 +215,60 @@ def list_threads(
             checks.name(field, name)
     if run_id is not None:
         checks.text("run", run_id)
-    found: dict[str, Thread] = {}
+    by_id: dict[str, Thread] = {}
     with store.read() as tx:
         for status in wanted:
-            for row in _of_status(tx, status, agent, created_by, assigned_to, run_id, limit + 1):
-                found[row[0]] = Thread(*row)
-    newest = sorted(found.values(), key=lambda thread: (thread.updated_at, thread.thread_id), reverse=True)
-    return Listing(tuple(newest[:limit]), len(newest) > limit)
+            for thread in _list_with_status(tx, status, agent, created_by, assigned_to, run_id, limit + 1):
+                by_id[thread.thread_id] = thread
+    newest = sorted(by_id.values(), key=lambda thread: (thread.updated_at, thread.thread_id), reverse=True)
+    return ThreadPage(tuple(newest[:limit]), len(newest) > limit)
 
 
-def _of_status(
+def _list_with_status(
     tx: Transaction, status: str, agent: str | None, created_by: str | None, assigned_to: str | None, run_id: str | None, limit: int
-) -> list[Row]:
-    """One ordered stream a status, each served by an index: the price does not grow with the table."""
+) -> list[Thread]:
+    """List the threads of one status, ordered. An index serves each of these queries, so the cost does not grow with the table."""
     if run_id is not None:
-        return tx.all(tx.sql.threads_of_run_chosen, status=status, run_id=run_id, agent=agent or "", limit=limit)
+        return tx.fetch_all(tx.sql.threads_of_run_chosen, status=status, run_id=run_id, agent=agent or "", limit=limit)
     if agent is not None:
-        return tx.all(tx.sql.threads_created, status=status, created_by=agent, limit=limit) + tx.all(
+        return tx.fetch_all(tx.sql.threads_created, status=status, created_by=agent, limit=limit) + tx.fetch_all(
             tx.sql.threads_assigned, status=status, assigned_to=agent, limit=limit
         )
     if created_by and assigned_to:
-        return tx.all(tx.sql.threads_created_assigned, status=status, created_by=created_by, assigned_to=assigned_to, limit=limit)
+        return tx.fetch_all(tx.sql.threads_created_assigned, status=status, created_by=created_by, assigned_to=assigned_to, limit=limit)
     if created_by:
-        return tx.all(tx.sql.threads_created, status=status, created_by=created_by, limit=limit)
+        return tx.fetch_all(tx.sql.threads_created, status=status, created_by=created_by, limit=limit)
     if assigned_to:
-        return tx.all(tx.sql.threads_assigned, status=status, assigned_to=assigned_to, limit=limit)
-    return tx.all(tx.sql.threads_any, status=status, limit=limit)
+        return tx.fetch_all(tx.sql.threads_assigned, status=status, assigned_to=assigned_to, limit=limit)
+    return tx.fetch_all(tx.sql.threads_any, status=status, limit=limit)
 
 
-def _named(tx: Transaction, thread_id: str) -> Row | None:
-    tx.hold(checks.name("thread", thread_id))
-    return tx.one(tx.sql.thread_find, thread_id=thread_id)
+def _lock_if_exists(tx: Transaction, thread_id: str) -> HeldThread | None:
+    """Lock a thread id, and return its thread and lease, or None if there is no such thread."""
+    tx.lock_thread(checks.name("thread", thread_id))
+    return tx.fetch_one(tx.sql.thread_find, thread_id=thread_id)
 
 
-def _open(
+def _create_thread(
     tx: Transaction,
     thread_id: str | None,
     sender: str,
     to: str | None,
     subject: str,
-    said: Content,
+    content: Content,
     run_id: str | None,
     task_id: str | None,
     priority: str | None,
 ) -> Thread:
     checks.name("to", to, hint="A new thread needs --to: who should work on it.")
-    if not said.summary.strip():
+    if not content.summary.strip():
         raise InvalidInput("a new thread needs a subject or a summary", field="subject", hint="Add --subject TEXT.")
-    now = clock.stamp(tx.now())
+    now = clock.format_stamp(tx.now())
     thread = Thread(
-        thread_id or tx.fresh("thr"),
+        thread_id or tx.new_id("thr"),
         checks.text("run", run_id or ""),
         checks.text("task", task_id or ""),
-        subject or said.summary,
+        subject or content.summary,
         sender,
         to or "",
         PENDING,
@@ -234,33 +277,33 @@ def _open(
         now,
         now,
     )
-    tx.run(tx.sql.thread_insert, **dict(thread.items()))
+    tx.execute(tx.sql.thread_insert, **dict(thread.items()))
     return thread
 
 
-def say(
+def post_in_thread(
     tx: Transaction,
     thread: Thread,
     lease: Lease | None,
-    said: Content,
+    content: Content,
     *,
     sender: str,
     to: str | None,
     kind: str,
     event_type: str,
     message_id: str | None = None,
-) -> Posted:
-    """Say something in a thread that is ours to change. Of a holder it is a sign of life."""
-    if thread.status in TERMINAL:
-        raise leases.ended(thread)
-    if lease is not None and lease.held and lease.agent_id == sender:
-        leases.extend(tx, lease)
-    other = thread.created_by if sender == thread.assigned_to else thread.assigned_to
-    addressee = other if to is None else checks.name("to", to)
-    return messages.post(tx, thread, said, kind=kind, sender=sender, to=addressee, event_type=event_type, message_id=message_id)
+) -> PostedMessage:
+    """Post a message in a thread that the caller has locked. If the sender holds the thread, its lease is extended."""
+    if thread.status in TERMINAL_STATUSES:
+        raise leases.thread_ended_error(thread)
+    if lease is not None and lease.is_held and lease.agent_id == sender:
+        leases.extend_lease(tx, lease)
+    other_side = thread.created_by if sender == thread.assigned_to else thread.assigned_to
+    addressee = other_side if to is None else checks.name("to", to)
+    return messages.post(tx, thread, content, kind=kind, sender=sender, to=addressee, event_type=event_type, message_id=message_id)
 
 
-def _same(field: str, given: str | None, stored: str) -> None:
+def _check_unchanged(field: str, given: str | None, stored: str) -> None:
     if given is not None and given != stored:
         raise InvalidInput(
             f"the thread belongs to {field} {stored!r}, not {given!r}", field=field, hint=f"Leave --{field} out, or open a new thread."

@@ -1,16 +1,20 @@
-"""Waiting: sleep until something happens. A waiter looks, waits for the bell, and looks again; the store is the truth."""
+"""Waiting verbs: sleep until a reply, an event or a thread to take arrives.
+
+Each one reads the store, sleeps until it is notified, and reads again. A notification carries no data.
+"""
 
 from __future__ import annotations
 
 from time import monotonic
 
-from postroom.core import checks, clock, jsontext
-from postroom.core.errors import Interrupted, InvalidInput, NotFound, StoreAway, StoreBusy
-from postroom.core.records import Activity, Claim, Event, Lease, Message, Reply
-from postroom.core.states import KINDS, STATUSES, TERMINAL, WAITED_KINDS
-from postroom.core.verbs import verb
-from postroom.core.words import quoted
-from postroom.store.waking import until
+from postroom._fastpath import json_text as jsontext
+from postroom.core import checks, clock
+from postroom.core.errors import Interrupted, InvalidInput, NotFound, StoreBusy, StoreUnreachable
+from postroom.core.records.work import ReplyWaitResult, WatchResult
+from postroom.core.states import KINDS, STATUSES, TERMINAL_STATUSES, WAITED_KINDS
+from postroom.core.text import shell_quote
+from postroom.core.verbs import WAIT, verb
+from postroom.store.wait_loop import wait_until
 from postroom.work import candidates, leases, messages
 from postroom.work.threads import mark_read
 
@@ -18,12 +22,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from postroom.store.port import Store, Transaction
+    from postroom.core.records.work import Claim, Event, Lease, Message
+    from postroom.store.interface import Store, Transaction
 
-_SCANNED_AT_ONCE = 500
+_EVENTS_PER_SCAN = 500
+RETRY_SECONDS = 1.0
 
 
-@verb
+@verb(caller="agent", mode=WAIT)
 def wait_reply(
     store: Store,
     thread_id: str,
@@ -35,48 +41,48 @@ def wait_reply(
     timeout_seconds: float = 0,
     lease_token: str | None = None,
     mark: bool = True,
-) -> Reply:
-    """Sleep until a reply comes, at most `timeout_seconds` (0: for ever).
+) -> ReplyWaitResult:
+    """Wait until a reply arrives, at most `timeout_seconds` (0: without a limit).
 
-    Without a cursor it starts after the thread's latest question. When `agent` holds the thread, its lease is renewed
-    as long as this waits, and `LeaseLost` is raised if somebody takes the thread meanwhile. A thread that has ended and
-    holds no such reply refuses with `InvalidState`: none can come any more. The reply counts as read by `agent`; with
-    `mark` off that is left to the caller, who may still fail to show it.
+    Without a cursor, the wait starts after the thread's latest question. If `agent` holds the thread, its lease is renewed
+    during the wait, and `LeaseLost` is raised if another worker takes the thread. Refuses with `InvalidState` if the thread
+    has ended without such a reply. The reply is marked as read by `agent`. With `mark=False` the caller does that, after it
+    has delivered the reply.
     """
     wanted = checks.choices("kinds", kinds, KINDS)
-    checks.seconds("timeout-seconds", timeout_seconds, zero=True)
+    checks.seconds("timeout-seconds", timeout_seconds, allow_zero=True)
     with store.read() as tx:
-        thread, lease = messages.found(tx, checks.name("thread", thread_id))
-        after = _cursor(tx, thread_id, after_message, after_event)
-    keep = _Keeping(store, None if thread.status in TERMINAL else lease, agent)
-    if lease_token is not None and thread.status not in TERMINAL and not keep.by(lease_token):
-        raise leases.lost(thread_id)
+        thread, lease = messages.get_thread(tx, checks.name("thread", thread_id))
+        after = _start_cursor(tx, thread_id, after_message, after_event)
+    keeper = _LeaseKeeper(store, None if thread.status in TERMINAL_STATUSES else lease, agent)
+    if lease_token is not None and thread.status not in TERMINAL_STATUSES and not keeper.has_token(lease_token):
+        raise leases.lease_lost_error(thread_id)
     kinds_json = jsontext.dumps(list(wanted))
 
-    def look() -> Message | None:
+    def find_reply() -> Message | None:
         with store.read() as tx:
-            row = tx.one(tx.sql.message_after, thread_id=thread_id, after=after, kinds=kinds_json)
-            if row is not None:
-                return messages.message(tx, row)
-            thread, held = messages.found(tx, thread_id)
-        if thread.status in TERMINAL:
-            raise leases.ended(thread)
-        keep.check(held)
+            reply = tx.fetch_one(tx.sql.message_after, thread_id=thread_id, after=after, kinds=kinds_json)
+            if reply is not None:
+                return messages.load_artifacts(tx, reply)
+            thread, held = messages.get_thread(tx, thread_id)
+        if thread.status in TERMINAL_STATUSES:
+            raise leases.thread_ended_error(thread)
+        keeper.check_not_replaced(held)
         return None
 
     try:
-        found = until(store, look, timeout_seconds, topics=(messages.of_thread(thread_id),), chore=keep)
+        reply = wait_until(store, find_reply, timeout_seconds, topics=(messages.thread_topic(thread_id),), periodic=keeper)
     except Interrupted as stop:
         stop.facts["next_event_id"] = after
         raise
-    if found is None:
-        return Reply(False, after)
+    if reply is None:
+        return ReplyWaitResult(False, after)
     if agent is not None and mark:
-        mark_read(store, thread_id, agent=agent, event_id=found.event_id)
-    return Reply(True, found.event_id, found)
+        mark_read(store, thread_id, agent=agent, event_id=reply.event_id)
+    return ReplyWaitResult(True, reply.event_id, reply)
 
 
-@verb
+@verb(caller="agent", mode=WAIT)
 def watch(
     store: Store,
     *,
@@ -84,133 +90,138 @@ def watch(
     statuses: Iterable[str] | None = None,
     after_event: int | None = None,
     timeout_seconds: float = 0,
-) -> Activity:
-    """Sleep until something happens, at most `timeout_seconds` (0: for ever). Without a cursor it starts now.
+) -> WatchResult:
+    """Wait until an event of a thread happens, at most `timeout_seconds` (0: without a limit). Without a cursor, start now.
 
-    With `agent`: what others do in the threads that it created, that are assigned to it, or in messages to it.
-    With `statuses`: what leaves a thread in one of them.
+    `agent` selects the events that other agents cause in the threads that it created or that are assigned to it, and the
+    messages to it. `statuses` selects the events that leave a thread in one of these statuses.
     """
     wanted = None if statuses is None else checks.choices("status", statuses, STATUSES)
-    checks.seconds("timeout-seconds", timeout_seconds, zero=True)
+    checks.seconds("timeout-seconds", timeout_seconds, allow_zero=True)
     if agent is not None:
         checks.name("agent", agent)
     with store.read() as tx:
-        cursor = _latest(tx) if after_event is None else _known(tx, after_event)
+        cursor = _latest_event_id(tx) if after_event is None else _check_cursor(tx, after_event)
 
-    def look() -> tuple[Event, ...] | None:
+    def find_events() -> tuple[Event, ...] | None:
         nonlocal cursor
         while True:
             with store.read() as tx:
-                rows = tx.all(tx.sql.events_after, after=cursor, limit=_SCANNED_AT_ONCE)
-            if not rows:
+                events = tx.fetch_all(tx.sql.events_after, after=cursor, limit=_EVENTS_PER_SCAN)
+            if not events:
                 return None
-            cursor = rows[-1][0]
-            matching = tuple(event for event in (Event(*row) for row in rows) if _concerns(event, agent, wanted))
+            cursor = events[-1].event_id
+            matching = tuple(event for event in events if _matches_filter(event, agent, wanted))
             if matching:
                 return matching
 
-    topics = (messages.of_agent(agent),) if agent else tuple(map(messages.of_status, wanted or ()))
+    topics = (messages.agent_topic(agent),) if agent else tuple(map(messages.status_topic, wanted or ()))
     try:
-        found = until(store, look, timeout_seconds, topics=topics)
+        events = wait_until(store, find_events, timeout_seconds, topics=topics)
     except Interrupted as stop:
         stop.facts["next_event_id"] = cursor
         raise
-    return Activity(found is not None, cursor, found or ())
+    return WatchResult(events is not None, cursor, events or ())
 
 
-@verb
-def wait_take(store: Store, *, agent: str, lease_seconds: float = leases.LEASE_SECONDS, timeout_seconds: float = 0) -> Claim | None:
-    """Take the next thread, sleeping until there is one: sent, given back, or lapsed. None when the time is over."""
+@verb(caller="agent", mode=WAIT)
+def wait_take(store: Store, *, agent: str, lease_seconds: float = leases.DEFAULT_LEASE_SECONDS, timeout_seconds: float = 0) -> Claim | None:
+    """Take the next thread. If there is none, wait until one is sent, given back or lapses. Returns None on a timeout."""
     checks.name("agent", agent)
     checks.seconds("lease-seconds", lease_seconds)
-    checks.seconds("timeout-seconds", timeout_seconds, zero=True)
-    lapse = _Lapse(store, agent)
+    checks.seconds("timeout-seconds", timeout_seconds, allow_zero=True)
+    timer = _LapseTimer(store, agent)
 
-    def look() -> Claim | None:
-        # Another taker may win between the look and the take: then look again. Only an empty look means "nothing".
-        while lapse.look():
+    def take_next() -> Claim | None:
+        # Another worker may win between the check and the take. Then check again: None must mean that there is no work.
+        while timer.has_work():
             taken = candidates.take(store, agent=agent, lease_seconds=lease_seconds)
             if taken is not None:
                 return taken
         return None
 
-    return until(store, look, timeout_seconds, topics=(messages.of_agent(agent),), chore=lapse)
+    return wait_until(store, take_next, timeout_seconds, topics=(messages.agent_topic(agent),), periodic=timer)
 
 
-class _Keeping:
-    """Renews the lease of a holder that waits, and notices when it was taken."""
+class _LeaseKeeper:
+    """The periodic task that renews a waiting holder's lease, and raises `LeaseLost` when it was replaced.
+
+    Does nothing if the waiting agent holds no lease.
+    """
 
     def __init__(self, store: Store, lease: Lease | None, agent: str | None) -> None:
         self._store = store
-        self._lease = lease if lease is not None and lease.held and lease.agent_id == agent else None
-        self._next = 0.0
+        self._lease = lease if lease is not None and lease.is_held and lease.agent_id == agent else None
+        self._renew_at = 0.0
 
-    def by(self, lease_token: str) -> bool:
+    def has_token(self, lease_token: str) -> bool:
         return self._lease is not None and self._lease.lease_token == lease_token
 
-    def due(self) -> float | None:
-        return None if self._lease is None else max(self._next - monotonic(), 0)
+    def seconds_until_due(self) -> float | None:
+        return None if self._lease is None else max(self._renew_at - monotonic(), 0)
 
-    def perform(self) -> None:
-        if self._lease is None or monotonic() < self._next:
+    def run(self) -> None:
+        if self._lease is None or monotonic() < self._renew_at:
             return
         try:
             with self._store.write() as tx:
-                thread, lease = messages.locked(tx, self._lease.thread_id)
-                if thread.status in TERMINAL:
-                    return  # the next look finds out how it ended
-                self.check(lease)
-                leases.extend(tx, self._lease)
-                tx.run(tx.sql.agent_seen, name=self._lease.agent_id, now=clock.stamp(tx.now()))
-            self._next = monotonic() + self._lease.lease_seconds / 3
-        except (StoreBusy, StoreAway):  # a waiter outlives a busy store: a lapsed lease is still its holder's
-            self._next = monotonic() + 1
+                thread, lease = messages.lock_thread(tx, self._lease.thread_id)
+                if thread.status in TERMINAL_STATUSES:
+                    return  # the next read of the waiter raises the refusal
+                self.check_not_replaced(lease)
+                leases.extend_lease(tx, self._lease)
+                tx.execute(tx.sql.agent_seen, name=self._lease.agent_id, now=clock.format_stamp(tx.now()))
+            self._renew_at = monotonic() + self._lease.lease_seconds / 3
+        except (StoreBusy, StoreUnreachable):  # a lapsed lease still belongs to its holder: go on waiting
+            self._renew_at = monotonic() + RETRY_SECONDS
 
-    def check(self, lease: Lease | None) -> None:
-        if self._lease is not None and (lease is None or lease.lease_token != self._lease.lease_token or not lease.held):
-            raise leases.lost(self._lease.thread_id)
+    def check_not_replaced(self, lease: Lease | None) -> None:
+        if self._lease is not None and (lease is None or lease.lease_token != self._lease.lease_token or not lease.is_held):
+            raise leases.lease_lost_error(self._lease.thread_id)
 
 
-class _Lapse:
-    """Wakes a taker when the next lease runs out: nobody rings a bell for that."""
+class _LapseTimer:
+    """The periodic task that wakes a waiter when the next lease runs out. No event is written at that moment."""
 
     def __init__(self, store: Store, agent: str) -> None:
         self._store = store
         self._agent = agent
-        self._at: int | None = None
+        self._next_lapse_at: int | None = None
 
-    def look(self) -> bool:
-        found, self._at = candidates.available(self._store, agent=self._agent)
-        return found
+    def has_work(self) -> bool:
+        is_available, self._next_lapse_at = candidates.check_available(self._store, agent=self._agent)
+        return is_available
 
-    def due(self) -> float | None:
-        if self._at is None:
+    def seconds_until_due(self) -> float | None:
+        if self._next_lapse_at is None:
             return None
         with self._store.read() as tx:
-            return max((self._at - tx.now()) / clock.SECOND, 0.001)
+            return max((self._next_lapse_at - tx.now()) / clock.MICROSECONDS_PER_SECOND, 0.001)
 
-    def perform(self) -> None:
-        pass
+    def run(self) -> None:
+        """Do nothing: the waiter's next read finds the lapsed thread."""
 
 
-def _cursor(tx: Transaction, thread_id: str, after_message: str | None, after_event: int | None) -> int:
+def _start_cursor(tx: Transaction, thread_id: str, after_message: str | None, after_event: int | None) -> int:
+    """Return the event id after which a wait for a reply starts: of the given cursor, or of the latest question."""
     if after_message is not None and after_event is not None:
         raise InvalidInput("after-message and after-event exclude each other", field="after-event", hint="Leave one of them out.")
     if after_event is not None:
-        return _known(tx, after_event)
+        return _check_cursor(tx, after_event)
     if after_message is not None:
-        row = tx.one(tx.sql.message_find, message_id=checks.name("after-message", after_message))
-        if row is None or row[1] != thread_id:
-            raise NotFound(f"there is no message {after_message} in {thread_id}", hint=f"See `inbox show --thread {quoted(thread_id)}`.")
-        return int(row[9])
-    question = tx.one(tx.sql.question_latest, thread_id=thread_id)
-    return 0 if question is None else int(question[0])
+        message = tx.fetch_one(tx.sql.message_find, message_id=checks.name("after-message", after_message))
+        if message is None or message.thread_id != thread_id:
+            raise NotFound(
+                f"there is no message {after_message} in {thread_id}", hint=f"See `inbox show --thread {shell_quote(thread_id)}`."
+            )
+        return message.event_id
+    return tx.fetch_one(tx.sql.question_latest, thread_id=thread_id) or 0
 
 
-def _known(tx: Transaction, event_id: int) -> int:
-    """A cursor that this store has given out. One from elsewhere would sleep for ever."""
-    checks.event("after-event", event_id)
-    latest = _latest(tx)
+def _check_cursor(tx: Transaction, event_id: int) -> int:
+    """Return a cursor unchanged. Refuses with `InvalidInput` one beyond the latest event: such a wait would never end."""
+    checks.event_id("after-event", event_id)
+    latest = _latest_event_id(tx)
     if event_id > latest:
         raise InvalidInput(
             f"event {event_id} has not happened yet: the latest is {latest}",
@@ -220,12 +231,12 @@ def _known(tx: Transaction, event_id: int) -> int:
     return event_id
 
 
-def _latest(tx: Transaction) -> int:
-    row = tx.one(tx.sql.event_latest)
-    return int(row[0]) if row else 0
+def _latest_event_id(tx: Transaction) -> int:
+    return tx.fetch_one(tx.sql.event_latest) or 0
 
 
-def _concerns(event: Event, agent: str | None, statuses: tuple[str, ...] | None) -> bool:
+def _matches_filter(event: Event, agent: str | None, statuses: tuple[str, ...] | None) -> bool:
+    """Return whether `watch` returns an event: of a thread, in one of the statuses, and by another agent but about this one."""
     if not event.event_type.startswith("thread."):
         return False
     facts = jsontext.loads(event.payload_json)

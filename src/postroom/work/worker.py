@@ -1,8 +1,8 @@
-"""The worker: any command line, run for one thread after another.
+"""The worker of `inbox worker`: takes threads and runs a command for each.
 
-Each thread is handed to a process of its own, its lease renewed while that runs, and finished by the exit status. A command
-that asked a question and ended is run again when the answer comes. If the worker is killed, its commands die with it, and
-what it held is taken by others when the leases run out.
+Each thread gets a process of its own. The worker renews the lease while the process runs, and ends the thread by the exit
+status. If a command asked a question and exited, it is run again when the answer arrives. If the worker is killed, its
+commands are killed with it, and other workers take its threads when the leases run out.
 """
 
 from __future__ import annotations
@@ -11,26 +11,28 @@ import os
 from signal import SIGKILL, SIGTERM
 from time import monotonic
 
-from postroom.children import GRACE_SECONDS, Child, Wake, last_line
-from postroom.core import checks, jsontext
-from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound, StoreAway, StoreBusy, TooMany
-from postroom.core.records import Claim, Record
-from postroom.core.states import BLOCKED, TERMINAL
-from postroom.store.waking import LOOK_WHEN_AWAY
+from postroom._fastpath import json_text as jsontext
+from postroom.core import checks
+from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound, StoreBusy, StoreUnreachable, TooMany
+from postroom.core.records import Record
+from postroom.core.records.work import Claim
+from postroom.core.states import BLOCKED, TERMINAL_STATUSES
+from postroom.processes.child_process import GRACE_SECONDS, ChildProcess, WakePipe, last_line
+from postroom.store.wait_loop import RETRY_WHEN_UNREACHABLE_SECONDS
 from postroom.work import candidates, leases, messages, progress, threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from postroom.core.records import Message, Thread
-    from postroom.store.port import Store
+    from postroom.core.records.work import Conversation, Thread
+    from postroom.store.interface import Store
 
-    Tell = Callable[[str, Thread, str], None]
+    ReportStep = Callable[[str, Thread, str], None]
 
 
-class Tally(Record):
-    """What a worker did."""
+class WorkTotals(Record):
+    """The number of threads that a worker ended, gave back or left waiting for an answer."""
 
     done: int
     failed: int
@@ -39,7 +41,10 @@ class Tally(Record):
 
 
 class Worker:
-    """Takes threads and runs the command for each, at most `jobs` at once."""
+    """Takes threads and runs the command for each, at most `jobs` at the same time.
+
+    `report_step` is called with each step: its name, the thread, and a detail.
+    """
 
     def __init__(
         self,
@@ -48,8 +53,8 @@ class Worker:
         agent: str,
         command: str,
         jobs: int = 1,
-        lease_seconds: float = leases.LEASE_SECONDS,
-        tell: Tell | None = None,
+        lease_seconds: float = leases.DEFAULT_LEASE_SECONDS,
+        report_step: ReportStep | None = None,
     ) -> None:
         self._store = store
         self._agent = checks.name("agent", agent)
@@ -60,204 +65,232 @@ class Worker:
             raise InvalidInput(f"jobs must be from 1 to 256, not {jobs}", field="jobs")
         self._jobs = jobs
         self._lease_seconds = checks.seconds("lease-seconds", lease_seconds)
-        self._tell = tell or (lambda what, thread, says: None)
-        self._running: list[_Run] = []
-        self._parked: list[_Parked] = []
+        self._report_step = report_step or (lambda step, thread, detail: None)
+        self._running: list[_ThreadCommand] = []
+        self._parked: list[_ParkedThread] = []
         self._counts = {"done": 0, "failed": 0, "released": 0}
-        self._wake = Wake()
+        self._wake = WakePipe()
         self._stopping = False
 
     def stop(self) -> None:
-        """End soon: commands in hand are terminated and their threads given back. Safe to call from a signal handler."""
+        """Make `run` terminate its commands, give their threads back and return. Safe to call from a signal handler."""
         self._stopping = True
-        self._wake.ring()
+        self._wake.notify()
 
-    def run(self, *, until_empty: bool = False) -> Tally:
-        """Work until told to stop, or, with `until_empty`, until there is nothing left to do."""
-        with self._store.watch(messages.of_agent(self._agent)) as bell:
+    def run(self, *, until_empty: bool = False) -> WorkTotals:
+        """Work until `stop` is called. With `until_empty`, return when there is nothing to take and no command runs.
+
+        If the store is unreachable or busy, try again after a pause. With `until_empty`, raise the error instead.
+        """
+        with self._store.watch(messages.agent_topic(self._agent)) as watch:
             while not self._stopping:
                 try:
-                    due = self._look()
-                except (StoreAway, StoreBusy, TooMany):  # what could not be written down is, when the store is back
+                    due = self._run_once()
+                except (StoreUnreachable, StoreBusy, TooMany):  # finished commands stay in the list and are reported later
                     if until_empty:
                         raise
-                    due = LOOK_WHEN_AWAY
+                    due = RETRY_WHEN_UNREACHABLE_SECONDS
                 if until_empty and not self._running:
                     break
-                bell.wait(due, self._wake.woken)
+                watch.wait(due, self._wake.read_fd)
                 self._wake.drain()
-        self._give_back()
-        return Tally(self._counts["done"], self._counts["failed"], self._counts["released"], len(self._parked))
+        self._release_all()
+        return WorkTotals(self._counts["done"], self._counts["failed"], self._counts["released"], len(self._parked))
 
-    def _look(self) -> float | None:
-        """Do what is to be done now; the seconds until there is more, unless the bell rings first."""
-        self._reap()
-        self._keep()
-        self._resume()
-        lapse = self._take()
-        return 0 if any(run.child.over for run in self._running) else self._due(lapse)
+    def _run_once(self) -> float | None:
+        """Do all work that is due. Return the seconds until the next work is due without a notification, or None."""
+        self._reap_finished()
+        self._renew_leases()
+        self._resume_answered()
+        lapse = self._take_threads()
+        return 0 if any(run.child.has_ended for run in self._running) else self._seconds_until_due(lapse)
 
-    def _take(self) -> float | None:
-        """Fill the free places. The seconds until a lease of someone runs out, if there is nothing to take before."""
+    def _take_threads(self) -> float | None:
+        """Take threads until `jobs` commands run. If there are too few, return the seconds until the next lease runs out."""
         while len(self._running) < self._jobs:
-            found, lapse = candidates.outlook(self._store, agent=self._agent)
-            if not found:
-                return lapse
-            taken = candidates.take(self._store, agent=self._agent, lease_seconds=self._lease_seconds)
-            if taken is not None:
-                self._start(taken)
+            is_available, seconds_until_lapse = candidates.next_available(self._store, agent=self._agent)
+            if not is_available:
+                return seconds_until_lapse
+            claim = candidates.take(self._store, agent=self._agent, lease_seconds=self._lease_seconds)
+            if claim is not None:
+                self._start_command(claim)
         return None
 
-    def _start(self, claim: Claim) -> None:
+    def _start_command(self, claim: Claim) -> None:
         conversation = threads.show(self._store, claim.thread.thread_id)
-        told = conversation.plain()
-        told["lease"] = claim.lease.plain()
-        self._tell("took", claim.thread, claim.thread.subject)
+        task = conversation.to_json()
+        task["lease"] = claim.lease.to_json()
+        if task["first_message"] is not None:  # the page is cut, and the first message is the task itself
+            task["messages"].insert(0, task["first_message"])
+            task["first_message"] = None
+        self._report_step("took", claim.thread, claim.thread.subject)
         environment = {
             **os.environ,
-            "INBOX_DB": self._store.place,
+            "INBOX_DB": self._store.location,
             "INBOX_AGENT": self._agent,
             "INBOX_THREAD": claim.thread.thread_id,
             "INBOX_LEASE_TOKEN": claim.lease.lease_token,
         }
-        child = Child(self._command, environment, jsontext.dumps(told), self._wake)
-        self._running.append(_Run(claim, child, conversation.next_event_id))
+        child = ChildProcess(self._command, environment, jsontext.dumps(task), self._wake)
+        self._running.append(_ThreadCommand(claim, child, conversation.next_event_id))
 
-    def _reap(self) -> None:
-        for run in [run for run in self._running if run.child.over]:
+    def _reap_finished(self) -> None:
+        for run in [run for run in self._running if run.child.has_ended]:
             try:
-                self._conclude(run)
+                self._finish_thread(run)
             except (Conflict, InvalidState):
-                self._tell("lost", run.claim.thread, "it was ended or taken over meanwhile")
+                self._report_step("lost", run.claim.thread, "it was ended or taken over meanwhile")
             self._running.remove(run)
             run.child.close()
 
-    def _conclude(self, run: _Run) -> None:
-        """Finish a thread by how its command ended, unless the command finished it, or asked a question, itself."""
-        thread_id, token = run.claim.thread.thread_id, run.claim.lease.lease_token
-        found = threads.show(self._store, thread_id)
-        if found.thread.status in TERMINAL:
-            self._tell("ended", found.thread, "by its command")
-        elif run.child.status == 0 and found.thread.status == BLOCKED and (question := _asked(found.messages, run.since)):
-            self._parked.append(_Parked(run.claim, question))
-            self._tell("parked", found.thread, "until its question is answered")
-        elif run.child.status == 0:
-            said = run.child.output() or "done"
-            body = said if said != last_line(said) else ""
-            progress.done(self._store, thread_id, agent=self._agent, summary=last_line(said), body=body, lease_token=token)
-            self._counts["done"] += 1
-            self._tell("done", found.thread, last_line(said))
-        else:
-            said = run.child.errors() or run.child.output()
-            summary = f"{run.child.how}: {last_line(said)}" if said else run.child.how
-            progress.fail(self._store, thread_id, agent=self._agent, summary=summary, body=said, lease_token=token)
-            self._counts["failed"] += 1
-            self._tell("failed", found.thread, summary)
+    def _finish_thread(self, run: _ThreadCommand) -> None:
+        """End the thread of an exited command by its exit status.
 
-    def _keep(self) -> None:
-        """Renew what is due, and end what is not ours any more."""
+        Leaves the thread as it is if the command ended it. Parks it if the command asked a question and exited with 0.
+        """
+        conversation = threads.show(self._store, run.claim.thread.thread_id)
+        thread = conversation.thread
+        if thread.status in TERMINAL_STATUSES:
+            self._report_step("ended", thread, "by its command")
+        elif run.child.status != 0:
+            self._fail_thread(run, thread)
+        elif thread.status == BLOCKED and (question := self._latest_question(conversation, run.started_after_event)):
+            self._parked.append(_ParkedThread(run.claim, question))
+            self._report_step("parked", thread, "until its question is answered")
+        else:
+            self._complete_thread(run, thread)
+
+    def _complete_thread(self, run: _ThreadCommand, thread: Thread) -> None:
+        output = run.child.read_output() or "done"
+        summary = last_line(output)
+        body = output if output != summary else ""
+        token = run.claim.lease.lease_token
+        progress.done(self._store, thread.thread_id, agent=self._agent, summary=summary, body=body, lease_token=token)
+        self._counts["done"] += 1
+        self._report_step("done", thread, summary)
+
+    def _fail_thread(self, run: _ThreadCommand, thread: Thread) -> None:
+        output = run.child.read_errors() or run.child.read_output()
+        summary = f"{run.child.exit_description}: {last_line(output)}" if output else run.child.exit_description
+        token = run.claim.lease.lease_token
+        progress.fail(self._store, thread.thread_id, agent=self._agent, summary=summary, body=output, lease_token=token)
+        self._counts["failed"] += 1
+        self._report_step("failed", thread, summary)
+
+    def _latest_question(self, page: Conversation, since: int) -> int | None:
+        """Return the event id of the thread's latest question after the event `since`. Reads earlier pages if necessary."""
+        while True:
+            for message in reversed(page.messages):
+                if message.event_id <= since:
+                    return None
+                if message.kind == "question":
+                    return message.event_id
+            if page.next_before_event is None:
+                return None
+            page = threads.show(self._store, page.thread.thread_id, before_event=page.next_before_event)
+
+    def _renew_leases(self) -> None:
+        """Renew the leases that are due. If a lease is lost, stop its command or drop its parked thread."""
         for run in self._running:
             if run.child.kill_at is not None:
                 if monotonic() >= run.child.kill_at:
-                    run.child.end(SIGKILL)
+                    run.child.send_signal(SIGKILL)
             elif not self._still_ours(run):
-                self._tell("lost", run.claim.thread, "it was ended or taken over; its command is stopped")
-                run.child.end(SIGTERM)
+                self._report_step("lost", run.claim.thread, "it was ended or taken over; its command is stopped")
+                run.child.send_signal(SIGTERM)
         for parked in list(self._parked):
             if not self._still_ours(parked):
                 self._parked.remove(parked)
-                self._tell("lost", parked.claim.thread, "it was ended or taken over while it waited")
+                self._report_step("lost", parked.claim.thread, "it was ended or taken over while it waited")
 
-    def _still_ours(self, kept: _Kept) -> bool:
-        thread_id, token = kept.claim.thread.thread_id, kept.claim.lease.lease_token
+    def _still_ours(self, held: _HeldClaim) -> bool:
+        """Return whether the worker still holds a thread. Renews the lease if that is due."""
+        thread_id, token = held.claim.thread.thread_id, held.claim.lease.lease_token
         try:
-            if monotonic() >= kept.renew_at:
+            if monotonic() >= held.renew_at:
                 leases.renew(self._store, thread_id, agent=self._agent, lease_token=token)
-                kept.renewed()
+                held.schedule_renewal()
                 return True
-            return leases.still_holds(self._store, thread_id, agent=self._agent, lease_token=token)
+            return leases.holds_lease(self._store, thread_id, agent=self._agent, lease_token=token)
         except (Conflict, InvalidState, NotFound):
             return False
 
-    def _resume(self) -> None:
-        """Run again what was answered."""
+    def _resume_answered(self) -> None:
+        """Run the command again for each parked thread with an answer, while there are free jobs."""
         for parked in list(self._parked):
             if len(self._running) >= self._jobs:
                 return
-            if threads.is_answered(self._store, parked.claim.thread.thread_id, after_event=parked.question):
-                self._go_on(parked.claim)
+            if threads.is_answered(self._store, parked.claim.thread.thread_id, after_event=parked.question_event_id):
+                self._restart_command(parked.claim)
                 self._parked.remove(parked)
 
-    def _go_on(self, claim: Claim) -> None:
+    def _restart_command(self, claim: Claim) -> None:
         thread_id, token = claim.thread.thread_id, claim.lease.lease_token
         try:
             progress.update(self._store, thread_id, agent=self._agent, summary="Answered: going on", lease_token=token)
-            self._start(claim)
+            self._start_command(claim)
         except (Conflict, InvalidState):
-            self._tell("lost", claim.thread, "it was ended or taken over while it waited")
+            self._report_step("lost", claim.thread, "it was ended or taken over while it waited")
 
-    def _due(self, lapse: float | None) -> float | None:
-        """Seconds until something must be done, unless the bell rings first."""
+    def _seconds_until_due(self, seconds_until_lapse: float | None) -> float | None:
+        """Return the seconds until a lease must be renewed, a command must be killed, or a lease of others runs out."""
         moments = [run.renew_at if run.child.kill_at is None else run.child.kill_at for run in self._running]
         moments += [parked.renew_at for parked in self._parked]
         waits = [max(moment - monotonic(), 0) for moment in moments]
-        return min(waits if lapse is None else [*waits, lapse], default=None)
+        if seconds_until_lapse is not None:
+            waits.append(seconds_until_lapse)
+        return min(waits, default=None)
 
-    def _give_back(self) -> None:
+    def _release_all(self) -> None:
+        """Terminate all commands, kill those that outlive `GRACE_SECONDS`, and give their threads back."""
         for run in self._running:
-            run.child.end(SIGTERM)
+            run.child.send_signal(SIGTERM)
         for run in self._running:
             if not run.child.wait(GRACE_SECONDS):
-                run.child.end(SIGKILL)
+                run.child.send_signal(SIGKILL)
                 run.child.wait(None)
             try:
-                leases.release(
-                    self._store,
-                    run.claim.thread.thread_id,
-                    agent=self._agent,
-                    reason="the worker was stopped",
-                    lease_token=run.claim.lease.lease_token,
-                )
-                self._counts["released"] += 1
-                self._tell("released", run.claim.thread, "the worker was stopped")
-            except (Conflict, InvalidState):
-                self._tell("ended", run.claim.thread, "by its command")
-            except StoreAway:
-                self._tell("lost", run.claim.thread, "the store is away; others may take it when its lease runs out")
+                self._release_thread(run.claim)
             finally:
                 run.child.close()
         self._running = []
         self._wake.close()
 
+    def _release_thread(self, claim: Claim) -> None:
+        thread_id, token, reason = claim.thread.thread_id, claim.lease.lease_token, "the worker was stopped"
+        try:
+            leases.release(self._store, thread_id, agent=self._agent, reason=reason, lease_token=token)
+            self._counts["released"] += 1
+            self._report_step("released", claim.thread, reason)
+        except (Conflict, InvalidState):
+            self._report_step("ended", claim.thread, "by its command")
+        except StoreUnreachable:
+            self._report_step("lost", claim.thread, "the store is unreachable; others may take it when its lease runs out")
 
-class _Kept:
-    """A thread that the worker holds, and when to renew its lease."""
+
+class _HeldClaim:
+    """A thread that the worker holds, and the time (monotonic seconds) to renew its lease: after a third of its length."""
 
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
-        self.renewed()
+        self.schedule_renewal()
 
-    def renewed(self) -> None:
+    def schedule_renewal(self) -> None:
         self.renew_at = monotonic() + self.claim.lease.lease_seconds / 3
 
 
-class _Parked(_Kept):
-    """A blocked thread whose command has ended, and the event of its question."""
+class _ParkedThread(_HeldClaim):
+    """A blocked thread whose command has exited, and the event id of its question."""
 
-    def __init__(self, claim: Claim, question: int) -> None:
+    def __init__(self, claim: Claim, question_event_id: int) -> None:
         super().__init__(claim)
-        self.question = question
+        self.question_event_id = question_event_id
 
 
-class _Run(_Kept):
-    """One command at work on one thread."""
+class _ThreadCommand(_HeldClaim):
+    """A command that runs for one thread. `started_after_event` is the latest event id before its start."""
 
-    def __init__(self, claim: Claim, child: Child, since: int) -> None:
+    def __init__(self, claim: Claim, child: ChildProcess, started_after_event: int) -> None:
         super().__init__(claim)
         self.child = child
-        self.since = since
-
-
-def _asked(said: tuple[Message, ...], since: int) -> int | None:
-    """The event of the latest question after another event."""
-    return max((message.event_id for message in said if message.kind == "question" and message.event_id > since), default=None)
+        self.started_after_event = started_after_event

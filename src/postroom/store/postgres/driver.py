@@ -1,4 +1,4 @@
-"""psycopg, as the rest of the engine uses it: connections with our settings, and errors that are ours."""
+"""psycopg as the rest of the engine uses it: connections with our settings, and errors mapped to refusals."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any
 from psycopg import Connection as _Connection
 from psycopg import Error, sql
 
-from postroom.store.postgres.faults import refusal
+from postroom.store.postgres.errors import map_error
 
 if TYPE_CHECKING:
-    from postroom.store.postgres.address import Address
+    from postroom.store.postgres.connection_url import ConnectionUrl
 
 Connection = _Connection[Any]
-CONNECT_SECONDS = 10
+CONNECT_TIMEOUT_SECONDS = 10
 
-__all__ = ["Connection", "Error", "connect", "refusal"]
+__all__ = ["Connection", "Error", "map_error", "open_connection"]
 
 
-def connect(address: Address) -> Connection:
-    """A connection in autocommit mode (transactions are begun by hand), that sees our schema alone."""
+def open_connection(address: ConnectionUrl) -> Connection:
+    """Return a connection whose search path is our schema only. It is in autocommit mode, because the engine sends BEGIN itself."""
     try:
-        opened = _Connection.connect(address.url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name="postroom")
-        opened.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(address.schema)))
-        # Our statements are made for their indexes: planning them anew each time would cost more than running them.
-        opened.execute("SET plan_cache_mode TO force_generic_plan")
+        connection = _Connection.connect(address.url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_SECONDS, application_name="postroom")
+        connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(address.schema)))
+        # Each statement is written for its index. Planning it again at each call would cost more than running it.
+        connection.execute("SET plan_cache_mode TO force_generic_plan")
     except Error as error:
-        raise refusal(error, address.shown) from None
-    return opened
+        raise map_error(error, address.shown) from None
+    return connection

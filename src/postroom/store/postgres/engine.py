@@ -1,4 +1,4 @@
-"""The PostgreSQL engine: many machines, one server. Importing it imports its driver."""
+"""The PostgreSQL engine: many machines, one database server. `open_store` imports it, and with it psycopg."""
 
 from __future__ import annotations
 
@@ -9,89 +9,92 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
 from postroom.core import ids
-from postroom.core.errors import NoStore, StoreAway, WrongVersion
+from postroom.core.errors import NoStore, StoreUnreachable, WrongVersion
+from postroom.store.base_transaction import BaseTransaction
 from postroom.store.postgres import statements
-from postroom.store.postgres.address import parse
-from postroom.store.postgres.driver import Connection, Error, connect, refusal
-from postroom.store.turns import Turn
+from postroom.store.postgres.connection_url import parse_url
+from postroom.store.postgres.driver import Connection, Error, map_error, open_connection
+from postroom.store.tables import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from postroom.core.errors import Refusal
-    from postroom.store.port import Catalogue, Row
-    from postroom.store.postgres.listening import ListenWatch
+    from postroom.store.interface import Catalogue, Row
+    from postroom.store.postgres.listener import PostgresWatch
 
-VERSION = 5  # of the schema: the number of the newest migration
-CHANNELS = 1009
-FORGOTTEN = "26000"  # invalid_sql_statement_name
+CHANNEL_COUNT = 1009
+PREPARED_STATEMENT_LOST = "26000"  # invalid_sql_statement_name
 NOW = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
-RING = "SELECT pg_notify(channel, '') FROM unnest(CAST(:channels AS text[])) AS channel"
+NOTIFY = "SELECT pg_notify(channel, '') FROM unnest(CAST(:channels AS text[])) AS channel"
 
-_written: dict[str, str] = {}
+_translated_statements: dict[str, str] = {}
 
 
-def written(statement: str) -> str:
-    """A statement with its `:name` binds as the driver wants them."""
-    if statement not in _written:
-        _written[statement] = re.sub(r"(?<![:\w]):(\w+)", r"%(\1)s", statement)
-    return _written[statement]
+def to_driver_binds(statement: str) -> str:
+    """Return a statement with its `:name` binds in the form of the driver, `%(name)s`."""
+    if statement not in _translated_statements:
+        _translated_statements[statement] = re.sub(r"(?<![:\w]):(\w+)", r"%(\1)s", statement)
+    return _translated_statements[statement]
 
 
 class PostgresStore:
-    """An open store on a server. Threads may share it: transactions take turns. A lost connection is made again."""
+    """An open store on a database server. Threads may share it: their transactions take turns. It reconnects when needed."""
 
-    elsewhere = False
+    is_remote = False
+    committed_topics: set[str] | None = None  # in a batch: receives the topics of committed events
 
-    def __init__(self, place: str, *, door: str = "library", now: Callable[[], int] | None = None) -> None:
-        self.address = parse(place)
-        self.place = place
+    def __init__(self, location: str, *, door: str = "library", now: Callable[[], int] | None = None) -> None:
+        self.address = parse_url(location)
+        self.location = location
         self.door = door
         self.clock = now
         self.mutex = RLock()
-        self._line = {"connection": connect(self.address)}  # shared by all the doors of this store
+        self._shared_connection = {"connection": open_connection(self.address)}  # a dict, because `with_door` copies share it
         self._check_version()
 
     @property
     def connection(self) -> Connection:
-        return self._line["connection"]
+        return self._shared_connection["connection"]
 
     @connection.setter
-    def connection(self, made: Connection) -> None:
-        self._line["connection"] = made
+    def connection(self, new_connection: Connection) -> None:
+        self._shared_connection["connection"] = new_connection
 
     @property
-    def data(self) -> str | None:
+    def data_folder(self) -> str | None:
         return os.environ.get("INBOX_DATA")
 
-    def through(self, door: str) -> PostgresStore:
+    def with_door(self, door: str) -> PostgresStore:
         other = object.__new__(PostgresStore)
         other.__dict__.update(self.__dict__, door=door)
         return other
 
-    def together(self, *, careful: bool = False) -> AbstractContextManager[PostgresStore]:
-        """Differs from SQLite: each verb keeps a transaction of its own; the server itself flushes commits together."""
-        return nullcontext(self)
+    def batch(self, *, use_savepoints: bool = False, committed_topics: set[str] | None = None) -> AbstractContextManager[PostgresStore]:
+        """Differs from SQLite: each verb keeps a transaction of its own, and the database server flushes commits together."""
+        batch = self.with_door(self.door)
+        batch.committed_topics = committed_topics
+        return nullcontext(batch)
 
-    def read(self) -> Transaction:
-        return Transaction(self)
+    def read(self) -> PostgresTransaction:
+        return PostgresTransaction(self)
 
-    def write(self) -> Transaction:
-        return WriteTransaction(self)
+    def write(self) -> PostgresTransaction:
+        return PostgresWriteTransaction(self)
 
-    def watch(self, *topics: str) -> ListenWatch:
-        from postroom.store.postgres.listening import ListenWatch
+    def watch(self, *topics: str) -> PostgresWatch:
+        from postroom.store.postgres.listener import PostgresWatch
 
-        return ListenWatch(self, [self.channel(topic) for topic in topics] or [self.channel()])
+        return PostgresWatch(self, [self.channel_name(topic) for topic in topics] or [self.channel_name()])
 
-    def channel(self, topic: str | None = None) -> str:
-        """The channel of a topic, or of all events. Some topics share one."""
-        number = "all" if topic is None else str(int.from_bytes(topic.encode(), "big") % CHANNELS)
+    def channel_name(self, topic: str | None = None) -> str:
+        """Return the channel of a topic, or the one of all events. Some topics share a channel."""
+        number = "all" if topic is None else str(int.from_bytes(topic.encode(), "big") % CHANNEL_COUNT)
         return f"{self.address.schema}_{number}"
 
     def reconnect(self) -> None:
         self.connection.close()
-        self.connection = connect(self.address)
+        self.connection = open_connection(self.address)
 
     def close(self) -> None:
         self.connection.close()
@@ -108,21 +111,21 @@ class PostgresStore:
             row = self.connection.execute("SELECT version FROM meta").fetchone()
         except Error as error:
             self.connection.close()
-            raise refusal(error, shown) from None
+            raise map_error(error, shown) from None
         version = row[0] if row else 0
         if version == 0:
             raise NoStore(f"there is no store at {shown}", hint="Create it with `inbox init --db URL`.")
-        if version != VERSION:
-            todo = "Upgrade postroom." if version > VERSION else "Upgrade it with `inbox init --db URL`."
-            raise WrongVersion(f"{shown} has schema {version}; this program knows {VERSION}", hint=todo)
+        if version != SCHEMA_VERSION:
+            hint = "Upgrade postroom." if version > SCHEMA_VERSION else "Upgrade it with `inbox init --db URL`."
+            raise WrongVersion(f"{shown} has schema {version}; this program knows {SCHEMA_VERSION}", hint=hint)
 
 
-class Transaction(Turn):
-    """A read: one consistent view."""
+class PostgresTransaction(BaseTransaction):
+    """A read transaction: one consistent view."""
 
     begin = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {NOW}"
     sql: Catalogue = statements
-    rivals = 16
+    candidate_limit = 16
 
     def __init__(self, store: PostgresStore) -> None:
         self.store = store
@@ -130,90 +133,94 @@ class Transaction(Turn):
         self._mutex = store.mutex
         self._now = 0
         self._topics: set[str] = set()
-        self._guards: list[tuple[Any, Refusal]] = []
+        self._expected_single_rows: list[tuple[Any, Refusal]] = []
 
     def now(self) -> int:
         return self._now
 
-    def fresh(self, prefix: str) -> str:
-        return ids.fresh(prefix, self._now)
+    def new_id(self, prefix: str) -> str:
+        return ids.new_id(prefix, self._now)
 
-    def hold(self, thread_id: str, *, wait: bool = True) -> bool:
-        # A statement of its own: the one that reads next must see what the holder before us wrote.
+    def lock_thread(self, thread_id: str, *, wait: bool = True) -> bool:
+        # A separate statement: the read that follows must see the rows that the previous holder of the lock wrote.
         lock = "SELECT 1 FROM threads WHERE thread_id = :thread_id FOR UPDATE"
         if wait:
-            self.run(lock, thread_id=thread_id)
+            self.execute(lock, thread_id=thread_id)
             return True
-        return self.one(f"{lock} SKIP LOCKED", thread_id=thread_id) is not None
+        return self.fetch_one(f"{lock} SKIP LOCKED", thread_id=thread_id) is not None
 
-    def one(self, statement: str, **binds: object) -> Row | None:
-        rows = self.all(statement, **binds)
+    def _fetch_one(self, statement: str, binds: dict[str, object]) -> Row | None:
+        rows = self._fetch_all(statement, binds)
         return rows[0] if rows else None
 
-    def all(self, statement: str, **binds: object) -> list[Row]:
-        sent = self._send(statement, binds)
+    def _fetch_all(self, statement: str, binds: dict[str, object]) -> list[Row]:
+        sent = self._send_statement(statement, binds)
         try:
             rows: list[Row] = sent.fetchall()
         except Error as error:
-            raise self._refusal(error) from error
-        self._check_guards()
+            raise self._map_error(error) from error
+        self._check_row_counts()
         return rows
 
-    def run(self, statement: str, **binds: object) -> None:
-        self._send(statement, binds)
+    def execute(self, statement: str, **binds: object) -> None:
+        self._send_statement(statement, binds)
 
-    def must(self, otherwise: Refusal, statement: str, **binds: object) -> None:
-        self._guards.append((self._send(statement, binds), otherwise))
+    def execute_exactly_one(self, otherwise: Refusal, statement: str, **binds: object) -> None:
+        self._expected_single_rows.append((self._send_statement(statement, binds), otherwise))
 
-    def append(self, statement: str, topics: Iterable[str], **binds: object) -> int:
+    def insert_event(self, statement: str, topics: Iterable[str], **binds: object) -> int:
         self._topics.update(topics)
-        [(event_id,)] = self.all(statement, **binds)
+        [(event_id,)] = self.fetch_all(statement, **binds)
         return int(event_id)
 
-    def _send(self, statement: str, binds: dict[str, object]) -> Any:
+    def _send_statement(self, statement: str, binds: dict[str, object]) -> Any:
         try:
-            return self.store.connection.execute(written(statement), binds)
+            return self.store.connection.execute(to_driver_binds(statement), binds)
         except Error as error:
-            raise self._refusal(error) from error
+            raise self._map_error(error) from error
 
-    def _refusal(self, error: Error) -> Refusal:
-        """What an error means. A pipeline that failed may leave the driver with a prepared statement that the server never got:
-        then the connection is given up, and the verb is run again on a new one."""
-        if error.sqlstate == FORGOTTEN:
+    def _map_error(self, error: Error) -> Refusal:
+        """Return the refusal for an error, and close a connection that can no longer be used.
+
+        A failed pipeline may leave the driver with a prepared statement that the server never received. The refusal is then `Contended`,
+        so that the verb runs again, on a new connection.
+        """
+        if error.sqlstate == PREPARED_STATEMENT_LOST:
             self.store.connection.close()
-        return refusal(error, self.store.address.shown)
+        return map_error(error, self.store.address.shown)
 
-    def _check_guards(self) -> None:
-        """Answers come in the order of the questions: whatever was sent before one that is here is answered too."""
-        for sent, otherwise in self._guards:
+    def _check_row_counts(self) -> None:
+        """Check the writes that must change one row. Results arrive in the order of the statements, so all earlier results are here."""
+        for sent, otherwise in self._expected_single_rows:
             if sent.rowcount != 1:
                 raise otherwise
-        self._guards.clear()
+        self._expected_single_rows.clear()
 
-    def _open(self) -> None:
-        """BEGIN, and the server's time, in one round trip. A connection that died while nobody used it is made again."""
+    def _begin_transaction(self) -> None:
+        """Send BEGIN. Reconnects if the idle connection was lost."""
         if self.store.connection.closed:
             self.store.reconnect()
         try:
-            self._begin()
-        except StoreAway:
+            self._send_begin()
+        except StoreUnreachable:
             self.store.reconnect()
-            self._begin()
+            self._send_begin()
 
-    def _begin(self) -> None:
+    def _send_begin(self) -> None:
+        """Send BEGIN and read the server's time, in one round trip."""
         try:
             cursor = self.store.connection.execute(self.begin)
             cursor.nextset()
             row = cursor.fetchone()
             self._now = row[0] if row else 0
         except Error as error:
-            raise self._refusal(error) from error
+            raise self._map_error(error) from error
         if self.store.clock is not None:
             self._now = self.store.clock()
 
-    def _close(self, *, commit: bool) -> None:
+    def _end_transaction(self, *, commit: bool) -> None:
         if commit:
-            self._send("COMMIT", {})
+            self._send_statement("COMMIT", {})
         else:
             self._roll_back()
 
@@ -224,45 +231,48 @@ class Transaction(Turn):
             self.store.connection.close()  # a transaction that cannot be rolled back ends with its connection
 
 
-class WriteTransaction(Transaction):
-    """A write: rows that it holds are its own until COMMIT.
+class PostgresWriteTransaction(PostgresTransaction):
+    """A write transaction: rows that it locks stay locked until COMMIT.
 
-    Its statements travel together: what nobody asks an answer of is sent, and not waited for, until somebody does.
+    Its statements are pipelined: a statement without rows is sent and its result is not awaited until a later statement returns rows.
     """
 
     begin = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {NOW}"
 
-    def _open(self) -> None:
-        super()._open()
-        self._sending = ExitStack()
-        self._pipeline = self._sending.enter_context(self.store.connection.pipeline())
+    def _begin_transaction(self) -> None:
+        super()._begin_transaction()
+        self._pipeline_stack = ExitStack()
+        self._pipeline = self._pipeline_stack.enter_context(self.store.connection.pipeline())
 
-    def _close(self, *, commit: bool) -> None:
+    def _end_transaction(self, *, commit: bool) -> None:
         if not commit:
-            return self._roll_back()
+            self._roll_back()
+            return
         try:
-            if self._guards:
+            if self._expected_single_rows:
                 self._pipeline.sync()
-                self._check_guards()
-            self._ring()
-            self._send("COMMIT", {})  # is not reached on the server if anything before it fails there
-            self._sending.close()
+                self._check_row_counts()
+            self._send_notifications()
+            self._send_statement("COMMIT", {})  # the server skips it if a statement before it fails
+            self._pipeline_stack.close()
         except Error as error:
             self._roll_back()
-            raise self._refusal(error) from error
+            raise self._map_error(error) from error
         except BaseException:
             self._roll_back()
             raise
+        if self.store.committed_topics is not None:
+            self.store.committed_topics.update(self._topics)
 
     def _roll_back(self) -> None:
         try:
-            self._sending.close()
+            self._pipeline_stack.close()
         except Error:
-            pass  # what was sent has failed, and nobody is to hear of it any more
+            pass  # a pipelined statement failed, and the transaction is being rolled back anyway
         super()._roll_back()
 
-    def _ring(self) -> None:
-        """The notifications travel with the COMMIT."""
+    def _send_notifications(self) -> None:
+        """Send the notifications, in the same pipeline as the COMMIT."""
         if self._topics:
-            channels = {self.store.channel(), *map(self.store.channel, self._topics)}
-            self._send(RING, {"channels": sorted(channels)})
+            channels = {self.store.channel_name(), *(self.store.channel_name(topic) for topic in self._topics)}
+            self._send_statement(NOTIFY, {"channels": sorted(channels)})

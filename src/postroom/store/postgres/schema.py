@@ -1,50 +1,51 @@
-"""Making a store in a schema of its own, and bringing an older one up to date."""
+"""Creation of a store in a schema of its own, and upgrades of an older one. `init_store` calls it."""
 
 from __future__ import annotations
 
 from psycopg import sql
 
 from postroom.core.errors import NotAStore, WrongVersion
-from postroom.store.migrations import scripts
-from postroom.store.postgres.address import parse
-from postroom.store.postgres.driver import Connection, Error, connect, refusal
-from postroom.store.postgres.engine import VERSION
+from postroom.store.migrations import read_scripts
+from postroom.store.postgres.connection_url import parse_url
+from postroom.store.postgres.driver import Connection, Error, map_error, open_connection
+from postroom.store.tables import SCHEMA_VERSION
 
 
-def init(place: str) -> bool:
-    """Make the store, or upgrade it. True if it was not there. Safe to call at any time, by any number at once."""
-    address = parse(place)
-    opened = connect(address)
+def init_database(location: str) -> bool:
+    """Create or upgrade the store, and return whether it was created. Any number of processes may call it at the same time."""
+    address = parse_url(location)
+    connection = open_connection(address)
     try:
-        opened.execute("BEGIN")
-        opened.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"{address.schema}:init",))
-        found = _version(opened, address.schema, address.shown)
-        if found == VERSION:
-            opened.execute("ROLLBACK")
+        connection.execute("BEGIN")
+        connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"{address.schema}:init",))
+        current_version = _read_version(connection, address.schema, address.shown)
+        if current_version == SCHEMA_VERSION:
+            connection.execute("ROLLBACK")
             return False
-        opened.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(address.schema)))
-        for number, script in scripts("postgres"):
-            if number > found:
-                opened.execute(script.encode())
-        opened.execute("DELETE FROM meta")
-        opened.execute("INSERT INTO meta (version) VALUES (%s)", (VERSION,))
-        opened.execute("COMMIT")
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(address.schema)))
+        for number, script in read_scripts("postgres"):
+            if number > current_version:
+                connection.execute(script.encode())
+        connection.execute("DELETE FROM meta")
+        connection.execute("INSERT INTO meta (version) VALUES (%s)", (SCHEMA_VERSION,))
+        connection.execute("COMMIT")
     except Error as error:
-        raise refusal(error, address.shown) from None
+        raise map_error(error, address.shown) from None
     finally:
-        opened.close()
-    return found == 0
+        connection.close()
+    return current_version == 0
 
 
-def _version(opened: Connection, schema: str, shown: str) -> int:
-    """The version in the schema, 0 if there is none; refuses a schema that is used for something else."""
+def _read_version(connection: Connection, schema: str, shown: str) -> int:
+    """Return the version of the schema, or 0 if it is empty. Refuses a schema with other tables, and a version that is too new."""
     tables = {
-        name for (name,) in opened.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (schema,)).fetchall()
+        name
+        for (name,) in connection.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (schema,)).fetchall()
     }
     if tables and "meta" not in tables:
         raise NotAStore(f"the schema {schema} of {shown} is used for something else", hint="Name another with ?schema=NAME.")
-    row = opened.execute("SELECT version FROM meta").fetchone() if tables else None
+    row = connection.execute("SELECT version FROM meta").fetchone() if tables else None
     version: int = row[0] if row else 0
-    if version > VERSION:
-        raise WrongVersion(f"{shown} has schema {version}; this program knows {VERSION}", hint="Upgrade postroom.")
+    if version > SCHEMA_VERSION:
+        raise WrongVersion(f"{shown} has schema {version}; this program knows {SCHEMA_VERSION}", hint="Upgrade postroom.")
     return version

@@ -1,192 +1,226 @@
-"""The store behind a server. A verb is one request; one that waits is asked again until its time is over, wherever the line was lost."""
+"""The store behind a server. A verb is one request.
+
+A blocking verb is a series of requests until its time is over, and survives restarts of the server.
+"""
 
 from __future__ import annotations
 
 import os
 from time import monotonic, sleep
 
-from postroom.core import errors, jsontext, wire
-from postroom.core.errors import InvalidInput, InvalidState, Refusal, StoreAway, StoreTrouble, TooMany
-from postroom.core.waits import IN_VAIN, is_time, onward
-from postroom.store.remote.calling import Kept, Line, Place
+from postroom import __version__
+from postroom._fastpath import json_text as jsontext
+from postroom.core import errors
+from postroom.core.errors import InvalidInput, InvalidState, Refusal, StoreTrouble, StoreUnreachable, TooMany, WrongVersion
+from postroom.core.rpc import wire
+from postroom.core.rpc.waits import is_blocking, is_timeout, is_wait_time, next_cursor_args
+from postroom.store.remote.transport import HttpAnswer, HttpTransport, RetryingTransport, ServerAddress
+from postroom.store.remote.versions import is_old_refusal, server_is_older
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from postroom.store.remote.ringing import RemoteBell
+    from postroom.store.remote.event_stream import EventStreamWatch
 
-SECONDS = 60.0  # for an answer to what does not wait
-FIRST, AT_ONCE = 0.001, 25.0  # that one request waits at most
-PAUSE, LONGEST_PAUSE = 0.1, 2.0  # before a lost line is tried again
-TRIES, PATIENT = 10, 2  # who says too much is told to pause, and does, if it is not for long
+ANSWER_TIMEOUT_SECONDS = 60.0  # for a verb that does not block
+MIN_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.001, 25.0  # of one request
+MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.1, 2.0  # before a lost connection is tried again
+MAX_RATE_LIMIT_TRIES, MAX_RETRY_AFTER_SECONDS = 10, 2  # a 429 with a longer Retry-After is raised
 
 
 class RemoteStore:
-    """Threads may share it: each that says something has a connection meanwhile. A verb is sent with a key, so that it is done once
-    however often it is tried."""
+    """A store behind a server. Threads may share it: each call uses a connection of its own.
 
-    elsewhere = True
-    data = None
+    A call carries an idempotency key, so that the server runs it once even if it is sent twice.
+    """
 
-    def __init__(self, place: str, *, token: str | None = None) -> None:
-        self.place = place
-        self._place = Place(place)
+    is_remote = True
+    data_folder = None
+
+    def __init__(self, location: str, *, token: str | None = None) -> None:
+        self.location = location
+        self._address = ServerAddress(location)
         self._token = token if token is not None else os.environ.get("INBOX_TOKEN", "")
         if not all("!" <= char <= "~" for char in self._token):
-            raise InvalidInput("the token is none that a server gave out", field="token", hint="Check INBOX_TOKEN: it is one word.")
-        self._reached = False  # whether anybody ever answered
-        self._kept: list[Kept] = []
+            message = "the token has characters that no token of a server has"
+            raise InvalidInput(message, field="token", hint="Check INBOX_TOKEN: it is one word.")
+        self._was_reached = False  # whether a server ever answered
+        self._idle_transports: list[RetryingTransport] = []
 
-    def say(self, verb: str, args: tuple[object, ...], named: dict[str, object]) -> Any:
-        args, named = tuple(map(wire.settled, args)), {name: wire.settled(value) for name, value in named.items()}
-        if verb in IN_VAIN:
-            return self._wait(verb, args, named)
-        key = _key()
-        for _ in range(TRIES):
+    def call(self, verb: str, args: tuple[object, ...], named: dict[str, object]) -> Any:
+        """Run a verb on the server, and return its result or raise its refusal."""
+        args = tuple(map(wire.materialize_iterator, args))
+        named = {name: wire.materialize_iterator(value) for name, value in named.items()}
+        if is_blocking(verb):
+            return self._call_blocking(verb, args, named)
+        key = _new_key()
+        for _ in range(MAX_RATE_LIMIT_TRIES):
             try:
-                return self._ask(verb, args, named, SECONDS, key)
+                return self._send_request(verb, args, named, ANSWER_TIMEOUT_SECONDS, key)
             except TooMany as refused:
-                pause: Any = refused.facts.get("retry_after", PATIENT + 1)
-                if pause > PATIENT:
+                pause: Any = refused.facts.get("retry_after", MAX_RETRY_AFTER_SECONDS + 1)
+                if pause > MAX_RETRY_AFTER_SECONDS:
                     raise
                 sleep(pause)
-        return self._ask(verb, args, named, SECONDS, key)
+        return self._send_request(verb, args, named, ANSWER_TIMEOUT_SECONDS, key)
 
-    def _wait(self, verb: str, args: tuple[object, ...], named: dict[str, Any]) -> Any:
-        """In turns of some seconds. What a turn learned about where to go on is said with the next."""
+    def _call_blocking(self, verb: str, args: tuple[object, ...], named: dict[str, Any]) -> Any:
+        """Wait in turns of at most `MAX_WAIT_SECONDS`. Each turn continues after the events that the one before covered."""
         given = named.get("timeout_seconds", 0)
-        if not is_time(given):
-            return self._ask(verb, args, named, SECONDS, _key())  # refused there, by the verb itself
-        until = monotonic() + given if given else None
-        # Whoever watches from now on learns first from where: so that is a short turn.
-        turn = FIRST if verb == "work.watch" and named.get("after_event") is None else _time(until)
-        found = self._first(verb, args, {**named, "timeout_seconds": turn}, turn + SECONDS, until)
-        while IN_VAIN[verb](found) and (until is None or monotonic() < until):
-            named, turn = onward(named, found), _time(until)
-            found = self._turn(verb, args, {**named, "timeout_seconds": turn}, turn + SECONDS, until, _key())
-        return found
+        if not is_wait_time(given):
+            return self._send_request(verb, args, named, ANSWER_TIMEOUT_SECONDS, _new_key())  # the verb refuses it on the server
+        deadline = monotonic() + given if given else None
+        # A watch without a cursor gets its first cursor from a short turn, so that a restart of the server cannot lose events.
+        starts_now = verb == "work.watch" and named.get("after_event") is None
+        turn = MIN_WAIT_SECONDS if starts_now else _turn_seconds(deadline)
+        result = self._run_first_turn(verb, args, {**named, "timeout_seconds": turn}, turn + ANSWER_TIMEOUT_SECONDS, deadline)
+        while is_timeout(result) and (deadline is None or monotonic() < deadline):
+            named, turn = next_cursor_args(named, result), _turn_seconds(deadline)
+            result = self._retry_turn(verb, args, {**named, "timeout_seconds": turn}, turn + ANSWER_TIMEOUT_SECONDS, deadline, _new_key())
+        return result
 
-    def _first(self, verb: str, args: tuple[object, ...], named: dict[str, Any], seconds: float, until: float | None) -> Any:
-        """A server that was never reached is not waited for."""
-        key = _key()
+    def _run_first_turn(
+        self, verb: str, args: tuple[object, ...], named: dict[str, Any], timeout_seconds: float, deadline: float | None
+    ) -> Any:
+        """Run the first turn. If no server was ever reached, raise instead of waiting for one."""
+        key = _new_key()
         try:
-            return self._ask(verb, args, named, seconds, key)
+            return self._send_request(verb, args, named, timeout_seconds, key)
+        except WrongVersion:
+            raise
         except (StoreTrouble, TooMany):
-            if not self._reached:
+            if not self._was_reached:
                 raise
-        return self._turn(verb, args, named, seconds, until, key)
+        return self._retry_turn(verb, args, named, timeout_seconds, deadline, key)
 
-    def _turn(self, verb: str, args: tuple[object, ...], named: dict[str, Any], seconds: float, until: float | None, key: str) -> Any:
-        """One turn, tried again while the server is away: whoever waits outlives its restart."""
-        pause = PAUSE
+    def _retry_turn(
+        self, verb: str, args: tuple[object, ...], named: dict[str, Any], timeout_seconds: float, deadline: float | None, key: str
+    ) -> Any:
+        """Run one turn, and retry it while the server is away: a wait survives a restart of the server."""
+        pause = MIN_RETRY_SECONDS
         while True:
             try:
-                return self._ask(verb, args, named, seconds, key)
+                return self._send_request(verb, args, named, timeout_seconds, key)
             except (StoreTrouble, TooMany) as refused:
                 if refused.facts.get("status", 500) < 500:  # type: ignore[operator]
-                    raise  # somebody else answers there
-                if until is not None and monotonic() >= until:
-                    raise  # who could not look does not say that nothing came
-                if isinstance(refused, TooMany):  # there is no seat to wait in: look now and then
-                    key, named = _key(), {**named, "timeout_seconds": FIRST}
+                    raise  # another program answered, or a server of another version
+                if deadline is not None and monotonic() >= deadline:
+                    raise  # if the store was unreachable, do not report a timeout
+                if isinstance(refused, TooMany):  # all threads of the server are waiting: poll instead
+                    key, named = _new_key(), {**named, "timeout_seconds": MIN_WAIT_SECONDS}
             sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+            pause = min(pause * 2, MAX_RETRY_SECONDS)
 
-    def _ask(self, verb: str, args: tuple[object, ...], named: dict[str, Any], seconds: float, key: str) -> Any:
-        given = [wire.argument(value, "args") for value in args], {name: wire.argument(named[name], name) for name in named}
-        said = _bytes(jsontext.dumps(dict(zip(("args", "named"), given))))
-        line = self._line()
+    def _send_request(self, verb: str, args: tuple[object, ...], named: dict[str, Any], timeout_seconds: float, key: str) -> Any:
+        arguments = {
+            "args": [wire.encode_argument(value, "args") for value in args],
+            "named": {name: wire.encode_argument(named[name], name) for name in named},
+        }
+        body = _encode_utf8(jsontext.dumps(arguments))
+        transport = self._take_transport()
         try:
-            status, body = line.say(verb, said, key, seconds)
+            answer = transport.call_verb(verb, body, key, timeout_seconds)
         except BaseException:
-            line.close()  # also when somebody interrupts: else it would go on waiting for nobody
+            transport.close()  # also on an interrupt, so that the server stops waiting
             raise
         finally:
-            self._reached |= line.reached
-        self._kept.append(line)
-        return self._answered(status, body)
+            self._was_reached |= transport.was_reached
+        self._idle_transports.append(transport)
+        return self._read_answer(answer)
 
-    def _line(self) -> Kept:
-        """One that was kept, or a new one."""
+    def _take_transport(self) -> RetryingTransport:
+        """Reuse an idle connection, or make a new one."""
         try:
-            return self._kept.pop()
+            return self._idle_transports.pop()
         except IndexError:
             pass
-        if not self._place.socket:
-            return Kept(Line(self._place, self._token))
-        from postroom.store.remote.socketing import SocketLine
+        if not self._address.is_websocket:
+            return RetryingTransport(HttpTransport(self._address, self._token))
+        from postroom.store.remote.websocket_transport import WebSocketTransport
 
-        return Kept(SocketLine(self._place, self._token))
+        return RetryingTransport(WebSocketTransport(self._address, self._token))
 
-    def _answered(self, status: int, body: bytes) -> Any:
+    def _read_answer(self, answer: HttpAnswer) -> Any:
+        """Return the result in an answer, or raise the refusal in it."""
         try:
-            answer = jsontext.loads(body.decode())
-            if status == 200:
-                return wire.decode(answer["result"])
-            error = answer["error"]
-            refusal = _refusal(error.pop("code"), error.pop("message"), error.pop("hint"), error)
+            content = jsontext.loads(answer.body.decode())
+            if answer.status == 200 and answer.version:  # every server of this format sends its version
+                return wire.decode(content["result"])
+            error = content["error"]
+            if is_old_refusal(answer.status, error, answer.version):
+                raise server_is_older(self.location)
+            refusal = _make_refusal(error.pop("code"), error.pop("message"), error.pop("hint"), error)
+        except WrongVersion as refused:
+            raise self._name_versions(refused, answer.version) from None
         except (ValueError, KeyError, TypeError, AttributeError, InvalidInput):
-            hint = "Is that a Postroom server, of this version?"
-            raise StoreAway(f"{self.place} answered with {status}, and not as a server of ours", hint=hint, status=status) from None
+            message = f"{self.location} answered with status {answer.status}, but not in the format of a Postroom server"
+            hint = "Check the address, and that the server has this version."
+            raise StoreUnreachable(message, hint=hint, status=answer.status) from None
         raise refusal
 
-    # What only a store that is here can do
+    def _name_versions(self, refused: WrongVersion, version: str) -> WrongVersion:
+        """Add both versions to a refusal where they differ."""
+        if not version or version == __version__:
+            return refused
+        return WrongVersion(f"{refused} (server {version}, client {__version__})", hint=refused.hint, **refused.facts)
+
+    # Only a local store has transactions.
 
     def read(self) -> NoReturn:
-        raise _not_here()
+        raise _needs_local_store()
 
     def write(self) -> NoReturn:
-        raise _not_here()
+        raise _needs_local_store()
 
-    def watch(self, *topics: str) -> RemoteBell:
-        from postroom.store.remote.ringing import RemoteBell
+    def watch(self, *topics: str) -> EventStreamWatch:
+        from postroom.store.remote.event_stream import EventStreamWatch
 
-        return RemoteBell(self._place, self._token, topics)
+        return EventStreamWatch(self._address, self._token, topics)
 
-    def together(self, *, careful: bool = False) -> NoReturn:
-        raise _not_here()
+    def batch(self, *, use_savepoints: bool = False, committed_topics: set[str] | None = None) -> NoReturn:
+        raise _needs_local_store()
 
-    def through(self, door: str) -> RemoteStore:
+    def with_door(self, door: str) -> RemoteStore:
         return self
 
     def close(self) -> None:
-        while self._kept:
-            self._kept.pop().close()
+        while self._idle_transports:
+            self._idle_transports.pop().close()
 
     def __del__(self) -> None:
-        """A WebSocket has a thread that keeps it open: who forgot to close it does not keep its seat."""
-        for line in getattr(self, "_kept", ()):
-            line.close()
+        """Close the connections of a store that was not closed: the thread of a WebSocket would keep it open."""
+        for transport in getattr(self, "_idle_transports", ()):
+            transport.close()
 
 
-def _bytes(text: str) -> bytes:
-    """As UTF-8. What is no text is sent as JSON may name it, and refused by who is to store it."""
+def _encode_utf8(text: str) -> bytes:
+    """Encode as UTF-8. Surrogates are sent as JSON escapes, so that the verb on the server refuses them."""
     try:
         return text.encode()
     except UnicodeEncodeError:
         return "".join(f"\\u{ord(char):04x}" if 0xD800 <= ord(char) <= 0xDFFF else char for char in text).encode()
 
 
-def _time(until: float | None) -> float:
-    """For how long a turn waits."""
-    return AT_ONCE if until is None else min(AT_ONCE, max(until - monotonic(), FIRST))
+def _turn_seconds(deadline: float | None) -> float:
+    """Return how many seconds the next turn waits."""
+    return MAX_WAIT_SECONDS if deadline is None else min(MAX_WAIT_SECONDS, max(deadline - monotonic(), MIN_WAIT_SECONDS))
 
 
-def _key() -> str:
+def _new_key() -> str:
     return os.urandom(16).hex()
 
 
-def _not_here() -> InvalidState:
-    return InvalidState("this needs the store itself, and it is behind a server", hint="Run it on the server's machine, with --db PATH.")
+def _needs_local_store() -> InvalidState:
+    return InvalidState("this needs a local store, and this one is behind a server", hint="Run it on the server's machine, with --db PATH.")
 
 
-def _refusal(code: str, message: str, hint: str, facts: dict[str, Any]) -> Refusal:
-    """The refusal that the verb raised there."""
+def _make_refusal(code: str, message: str, hint: str, facts: dict[str, Any]) -> Refusal:
+    """Make the refusal that the verb raised on the server."""
     if code == "unauthenticated" and not facts:
         hint = "Set INBOX_TOKEN to a token of yours: `inbox serve` prints a person's, `inbox agent token NAME` an agent's."
-    if code == "interrupted":  # there, because the server stops; here, nobody has interrupted anything
-        return StoreAway(message, hint=hint)
+    if code == "interrupted":  # the server is stopping, and this process was not interrupted
+        return StoreUnreachable(message, hint=hint)
     for kind in vars(errors).values():
         if isinstance(kind, type) and issubclass(kind, Refusal) and kind.code == code:
             return kind(message, hint=hint, **facts)

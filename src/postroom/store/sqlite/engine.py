@@ -1,17 +1,18 @@
-"""The SQLite engine: one file, many processes, no daemon."""
+"""The store in a SQLite file: transactions, notification of waiters, and the connection with its settings."""
 
 from __future__ import annotations
 
 import os
-from _thread import RLock
 
+from postroom._fastpath import RLock
+from postroom._fastpath.sqlite import Connection, Error, connect
 from postroom.core import clock, ids
 from postroom.core.errors import NoStore, NotAStore, StoreReadOnly, WrongVersion
-from postroom.core.words import quoted
+from postroom.core.text import shell_quote
+from postroom.store.base_transaction import BaseTransaction
 from postroom.store.sqlite import statements
-from postroom.store.sqlite.driver import Connection, Error, connect
-from postroom.store.sqlite.turnstile import Turnstile
-from postroom.store.turns import Turn
+from postroom.store.sqlite.writer_queue import WriterQueue
+from postroom.store.tables import SCHEMA_VERSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,122 +20,123 @@ if TYPE_CHECKING:
     from typing import Self
 
     from postroom.core.errors import Refusal
-    from postroom.store.port import Catalogue, Row
-    from postroom.store.sqlite.bell import BellWatch, Ear
-    from postroom.store.sqlite.together import Batch
+    from postroom.store.interface import Catalogue, Row
+    from postroom.store.sqlite.batch import BatchStore
+    from postroom.store.sqlite.file_watcher import FileWatcher, SqliteWatch
 
-VERSION = 5  # of the schema: the number of the newest migration
-APPLICATION = 0x506F7374  # "Post", in the header of each of our files
-BUSY_SECONDS = 10.0
-LOG_PAGES = 250  # a process that leaves without closing is quickly recovered
-LOG_BYTES = LOG_PAGES * 4120  # as a file: pages with their headers
-BELLS = 1009  # prime, so that ids that end alike do not share one
-
-
-def refusal(error: Error, place: str) -> Refusal:
-    from postroom.store.sqlite import faults
-
-    return faults.refusal(error, place)
+APPLICATION_ID = 0x506F7374  # "Post", in the header of each store
+BUSY_TIMEOUT_SECONDS = 10.0
+MAX_WAL_PAGES = 250  # small, so that recovery after a process that did not close the file is quick
+MAX_WAL_BYTES = MAX_WAL_PAGES * 4120  # the same as the size of a file: a page of 4096 bytes has a header of 24
+BELL_FILE_COUNT = 1009  # prime, so that ids with the same ending do not share a file
 
 
-def connection(path: str) -> Connection:
-    """A connection with the settings that the promises need."""
+def map_error(error: Error, location: str) -> Refusal:
+    """Return the refusal for an error of the driver. The mapping is imported only when there is an error."""
+    from postroom.store.sqlite import errors
+
+    return errors.map_error(error, location)
+
+
+def open_connection(path: str) -> Connection:
+    """Return a connection with our settings: durable commits, foreign keys, and a small log."""
     try:
-        opened = connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-        # FULL: a commit is on the disk before we say so.
-        opened.execute("PRAGMA synchronous=FULL")
-        opened.execute("PRAGMA foreign_keys=ON")
-        opened.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
+        connection = connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
+        # FULL: a commit is on the disk before COMMIT returns.
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute(f"PRAGMA wal_autocheckpoint={MAX_WAL_PAGES}")
     except Error as error:
-        raise refusal(error, path) from None
-    return opened
+        raise map_error(error, path) from None
+    return connection
 
 
 class SqliteStore:
-    """An open store in a file. Threads may share it: transactions take turns. Do not carry it across a fork."""
+    """An open store in a file. Threads may share it: their transactions take turns. Do not use it after a fork."""
 
-    elsewhere = False
+    is_remote = False
 
-    def __init__(self, path: str, *, door: str = "library", solitary: bool = False, now: Callable[[], int] = clock.now) -> None:
-        self.place = resolved(path)
+    def __init__(self, path: str, *, door: str = "library", owns_process: bool = False, now: Callable[[], int] = clock.now) -> None:
+        self.location = resolve_path(path)
         self.door = door
-        self.solitary = solitary
+        self.owns_process = owns_process
         self.clock = now
-        self._check_place(path)
-        self.turnstile = Turnstile(self.place)
-        self.ears: list[Ear] = []  # left over from waits, for the next
-        self.mutex = RLock()  # reentrant, so that a transaction inside a transaction is refused, not hung
-        self.connection = connection(self.place)
+        self._check_location(path)
+        self.writer_queue = WriterQueue(self.location)
+        self.idle_watchers: list[FileWatcher] = []  # kept from earlier waits, for the next one
+        self.mutex = RLock()  # reentrant, so that a nested transaction fails instead of blocking for ever
+        self.connection = open_connection(self.location)
         self._check_version()
 
     @property
-    def data(self) -> str | None:
-        return os.environ.get("INBOX_DATA") or os.path.join(os.path.dirname(self.place), "data")
+    def data_folder(self) -> str | None:
+        return os.environ.get("INBOX_DATA") or os.path.join(os.path.dirname(self.location), "data")
 
-    def through(self, door: str) -> SqliteStore:
-        other = object.__new__(type(self))  # shares everything else, the connection and its mutex too
+    def with_door(self, door: str) -> SqliteStore:
+        other = object.__new__(type(self))  # shares everything else, including the connection and its mutex
         other.__dict__.update(self.__dict__, door=door)
         return other
 
-    def together(self, *, careful: bool = False) -> Batch:
-        from postroom.store.sqlite.together import Batch
+    def batch(self, *, use_savepoints: bool = False, committed_topics: set[str] | None = None) -> BatchStore:
+        from postroom.store.sqlite.batch import BatchStore
 
-        return Batch(self, careful=careful)
+        return BatchStore(self, use_savepoints=use_savepoints, committed_topics=committed_topics)
 
-    def read(self) -> Transaction:
-        return Transaction(self)
+    def read(self) -> SqliteTransaction:
+        return SqliteTransaction(self)
 
-    def write(self) -> Transaction:
-        return WriteTransaction(self)
+    def write(self) -> SqliteTransaction:
+        return SqliteWriteTransaction(self)
 
-    def watch(self, *topics: str) -> BellWatch:
-        from postroom.store.sqlite.bell import BellWatch
+    def watch(self, *topics: str) -> SqliteWatch:
+        from postroom.store.sqlite.file_watcher import SqliteWatch
 
-        return BellWatch(self, [self.bell(topic) for topic in topics] or [self.place + ".bell"])
+        return SqliteWatch(self, [self.bell_path(topic) for topic in topics] or [self.location + ".bell"])
 
     def data_version(self) -> int:
-        """A number that changes when another connection commits."""
+        """Return a number that changes when another connection commits."""
         try:
             with self.mutex:
                 version: int = self.connection.execute("PRAGMA data_version").fetchone()[0]
         except Error as error:
-            raise refusal(error, self.place) from error
+            raise map_error(error, self.location) from error
         return version
 
-    def bell(self, topic: str) -> str:
-        """The bell of a topic. Some topics share one: who is woken for another's finds nothing, and sleeps on."""
-        return f"{self.place}.bells/{int.from_bytes(topic.encode(), 'big') % BELLS}/bell"
+    def bell_path(self, topic: str) -> str:
+        """Return the path of the wake file of a topic. Some topics share a file: a waiter that wakes for another topic waits again."""
+        return f"{self.location}.bells/{int.from_bytes(topic.encode(), 'big') % BELL_FILE_COUNT}/bell"
 
-    def ring(self, topics: Iterable[str]) -> None:
-        """Wake those who watch. A bell that cannot be rung costs them up to a second, never a message."""
-        for path in (self.place + ".bell", *map(self.bell, topics)):
+    def notify(self, topics: Iterable[str]) -> None:
+        """Wake the waiters of these topics by touching their wake files. A failure delays a waiter by up to a second."""
+        for path in (self.location + ".bell", *map(self.bell_path, topics)):
             try:
                 os.utime(path)
             except OSError:
-                pass  # not there: nobody ever waited for it
+                pass  # the file does not exist, because there was never a waiter
 
-    def tidy(self) -> None:
-        """Empty a log that has grown long, unless somebody is in the way.
+    def truncate_wal(self) -> None:
+        """Truncate a long write-ahead log, unless another connection is using it.
 
-        SQLite starts its log over at the second write of a process that finds it copied; a command writes once and leaves, and
-        the next one cannot know what was copied. Without this, the log of a store that only commands use would grow for ever.
+        SQLite restarts its log at the second write of a process, if everything in it was copied to the database. A command writes once
+        and exits, and the next command cannot know what was copied. Without this, the log of a store that only commands use would grow
+        for ever.
         """
         try:
-            if os.stat(self.place + "-wal").st_size <= LOG_BYTES:
+            if os.stat(self.location + "-wal").st_size <= MAX_WAL_BYTES:
                 return
             self.connection.execute("PRAGMA busy_timeout=0")
             try:
                 self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             finally:
-                self.connection.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000:.0f}")
+                self.connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_SECONDS * 1000:.0f}")
         except (OSError, Error):
             pass  # the next command tries again
 
     def close(self) -> None:
         self.connection.close()
-        self.turnstile.close()
-        while self.ears:
-            self.ears.pop().close()
+        self.writer_queue.close()
+        while self.idle_watchers:
+            self.idle_watchers.pop().close()
 
     def __enter__(self) -> Self:
         return self
@@ -142,32 +144,32 @@ class SqliteStore:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _check_place(self, named: str) -> None:
-        check_place(self.place, named)
+    def _check_location(self, named: str) -> None:
+        check_exists(self.location, named)
 
     def _check_version(self) -> None:
         try:
             version = self.connection.execute("PRAGMA user_version").fetchone()[0]
             application = self.connection.execute("PRAGMA application_id").fetchone()[0]
         except Error as error:
-            raise refusal(error, self.place) from None
-        if application != APPLICATION:
-            raise NotAStore(f"{self.place} is not a Postroom store", hint="Pass the path of a store made with `inbox init`.")
-        if version > VERSION:
-            raise WrongVersion(f"{self.place} has schema {version}; this program knows {VERSION}", hint="Upgrade postroom.")
-        if version < VERSION:
+            raise map_error(error, self.location) from None
+        if application != APPLICATION_ID:
+            raise NotAStore(f"{self.location} is not a Postroom store", hint="Pass the path of a store made with `inbox init`.")
+        if version > SCHEMA_VERSION:
+            raise WrongVersion(f"{self.location} has schema {version}; this program knows {SCHEMA_VERSION}", hint="Upgrade postroom.")
+        if version < SCHEMA_VERSION:
             raise WrongVersion(
-                f"{self.place} has schema {version}; this program needs {VERSION}",
-                hint=f"Upgrade it with `inbox init --db {quoted(self.place)}`.",
+                f"{self.location} has schema {version}; this program needs {SCHEMA_VERSION}",
+                hint=f"Upgrade it with `inbox init --db {shell_quote(self.location)}`.",
             )
 
 
-class Transaction(Turn):
-    """A read: one consistent view."""
+class SqliteTransaction(BaseTransaction):
+    """A read transaction: one consistent view."""
 
     begin = "BEGIN"
     sql: Catalogue = statements
-    rivals = 1
+    candidate_limit = 1
 
     def __init__(self, store: SqliteStore) -> None:
         self.store = store
@@ -182,74 +184,74 @@ class Transaction(Turn):
             self._now = self.store.clock()
         return self._now
 
-    def hold(self, thread_id: str, *, wait: bool = True) -> bool:
+    def lock_thread(self, thread_id: str, *, wait: bool = True) -> bool:
         return True  # a write transaction is alone from its BEGIN on
 
-    def fresh(self, prefix: str) -> str:
-        return ids.fresh(prefix, self.now())
+    def new_id(self, prefix: str) -> str:
+        return ids.new_id(prefix, self.now())
 
-    def one(self, statement: str, **binds: object) -> Row | None:
+    def _fetch_one(self, statement: str, binds: dict[str, object]) -> Row | None:
         try:
             row: Row | None = self._connection.execute(statement, binds).fetchone()
         except Error as error:
-            raise refusal(error, self.store.place) from error
+            raise map_error(error, self.store.location) from error
         return row
 
-    def all(self, statement: str, **binds: object) -> list[Row]:
+    def _fetch_all(self, statement: str, binds: dict[str, object]) -> list[Row]:
         try:
             return self._connection.execute(statement, binds).fetchall()
         except Error as error:
-            raise refusal(error, self.store.place) from error
+            raise map_error(error, self.store.location) from error
 
-    def run(self, statement: str, **binds: object) -> None:
+    def execute(self, statement: str, **binds: object) -> None:
         try:
             self._connection.execute(statement, binds)
         except Error as error:
-            raise refusal(error, self.store.place) from error
+            raise map_error(error, self.store.location) from error
 
-    def append_all(self, statement: str, topics: Iterable[str], rows: list[tuple[object, ...]]) -> int:
-        """One INSERT for many rows; the id of the first. They follow one another: a write is alone."""
+    def insert_queue_events(self, statement: str, topics: Iterable[str], rows: list[tuple[object, ...]]) -> int:
+        """Insert many rows and return the id of the first. Their ids are consecutive, because a write transaction is alone."""
         self._topics.update(topics)
         try:
             self._connection.executemany(statement, rows)
             last: int = self._connection.execute("SELECT last_insert_rowid()").fetchone()[0]
         except Error as error:
-            raise refusal(error, self.store.place) from error
+            raise map_error(error, self.store.location) from error
         return last - len(rows) + 1
 
-    def must(self, otherwise: Refusal, statement: str, **binds: object) -> None:
+    def execute_exactly_one(self, otherwise: Refusal, statement: str, **binds: object) -> None:
         try:
             changed = self._connection.execute(statement, binds).rowcount
         except Error as error:
-            raise refusal(error, self.store.place) from error
+            raise map_error(error, self.store.location) from error
         if changed != 1:
             raise otherwise
 
-    def append(self, statement: str, topics: Iterable[str], **binds: object) -> int:
+    def insert_event(self, statement: str, topics: Iterable[str], **binds: object) -> int:
         self._topics.update(topics)
         try:
             event_id = self._connection.execute(statement, binds).lastrowid
         except Error as error:
-            raise refusal(error, self.store.place) from error
+            raise map_error(error, self.store.location) from error
         assert event_id is not None
         return event_id
 
-    def _open(self) -> None:
-        self._run_whole(self.begin)
+    def _begin_transaction(self) -> None:
+        self._run_or_roll_back(self.begin)
 
-    def _close(self, *, commit: bool) -> None:
+    def _end_transaction(self, *, commit: bool) -> None:
         if commit:
-            self._run_whole("COMMIT")
+            self._run_or_roll_back("COMMIT")
         else:
             self._roll_back()
 
-    def _run_whole(self, statement: str) -> None:
-        """BEGIN or COMMIT: if it fails, or a signal cuts in, no transaction is left open."""
+    def _run_or_roll_back(self, statement: str) -> None:
+        """Run BEGIN or COMMIT. If it fails, or a signal handler raises, no transaction is left open."""
         try:
             self._connection.execute(statement)
         except Error as error:
             self._roll_back()
-            raise refusal(error, self.store.place) from error
+            raise map_error(error, self.store.location) from error
         except BaseException:
             self._roll_back()
             raise
@@ -259,52 +261,56 @@ class Transaction(Turn):
             self._connection.execute("ROLLBACK")
 
 
-class WriteTransaction(Transaction):
-    """A write: alone from BEGIN to COMMIT, after its turn in the line."""
+class SqliteWriteTransaction(SqliteTransaction):
+    """A write transaction: alone from BEGIN to COMMIT, after its turn in the writer queue."""
 
     begin = "BEGIN IMMEDIATE"
 
-    def _open(self) -> None:
-        self.store.turnstile.enter()
+    def _begin_transaction(self) -> None:
+        self.store.writer_queue.enter()
         try:
-            super()._open()
+            super()._begin_transaction()
         except BaseException:
-            self.store.turnstile.leave()
+            self.store.writer_queue.leave()
             raise
 
-    def _close(self, *, commit: bool) -> None:
+    def _end_transaction(self, *, commit: bool) -> None:
         try:
-            super()._close(commit=commit)
+            super()._end_transaction(commit=commit)
         finally:
-            self.store.turnstile.leave()
-        # After the COMMIT, never before: a bell that rings too early finds nothing.
+            self.store.writer_queue.leave()
+        # After the COMMIT, never before: a waiter that wakes too early finds nothing.
         if commit and self._topics:
-            self.store.ring(self._topics)
+            self.store.notify(self._topics)
         if commit and self.store.door == "cli":
-            self.store.tidy()
+            self.store.truncate_wal()
 
 
-def resolved(path: str) -> str:
+def resolve_path(path: str) -> str:
+    """Return the absolute path without symbolic links. Refuses if the current folder was deleted."""
     try:
         return os.path.realpath(path)
     except FileNotFoundError:
         raise NoStore("the current folder is gone", hint="Go to one that exists, or name the store by its full path.") from None
 
 
-def check_place(place: str, named: str) -> None:
-    """A store that is not there, and one that cannot be looked at, are two things."""
+def check_exists(location: str, named: str) -> None:
+    """Refuse a path without a file: `NoStore` if it is missing or a folder, `StoreReadOnly` if it cannot be read.
+
+    `named` is the path as the user wrote it, for the message.
+    """
     try:
-        mode = os.stat(place).st_mode
+        mode = os.stat(location).st_mode
     except (FileNotFoundError, NotADirectoryError):
-        raise NoStore(f"there is no store at {named}", hint=f"Create it with `inbox init --db {quoted(named)}`.", path=named) from None
+        raise NoStore(f"there is no store at {named}", hint=f"Create it with `inbox init --db {shell_quote(named)}`.", path=named) from None
     except OSError as error:
-        raise StoreReadOnly(f"{named} cannot be looked at: {error.strerror}", hint="Check the permissions of its folders.") from None
+        raise StoreReadOnly(f"{named} cannot be read: {error.strerror}", hint="Check the permissions of its folders.") from None
     if mode & 0o170000 == 0o040000:
         raise NoStore(f"{named} is a folder, not a store", hint="Name the file in it.", path=named)
 
 
-def touch(path: str) -> None:
-    """Make sure that a file exists; where it cannot be made, whoever needs it does without."""
+def create_file(path: str) -> None:
+    """Create a file and its folder if they are missing. Failures are ignored, because every user of the file works without it."""
     try:
         if not os.path.isdir(os.path.dirname(path)):
             os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -1,56 +1,63 @@
-"""What can be told about a store's file, its folder and its bell without changing anything."""
+"""Checks of a store's file, its folder and the waking of waiters, for `inbox doctor`. They change nothing."""
 
 from __future__ import annotations
 
 import os
 
-from postroom.store.sqlite import bell, schema
-from postroom.store.sqlite.driver import Error
-from postroom.store.sqlite.engine import connection
+from postroom._fastpath.sqlite import Error
+from postroom.store.sqlite import file_watcher, schema
+from postroom.store.sqlite.engine import open_connection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from postroom.store.sqlite.driver import Connection
+    from postroom._fastpath.sqlite import Connection
 
-    Finding = tuple[str, str, str]  # what was looked at; ok, warn or fail; what was found
+    Finding = tuple[str, str, str]  # the subject; ok, warn or fail; a sentence for a person
 
 
-def examine(place: str) -> list[Finding]:
-    opened = connection(place)
+def examine_file(location: str) -> list[Finding]:
+    """Run all checks and return their findings."""
+    connection = open_connection(location)
     try:
-        return [*_file(opened), *_folder(place), _bell(place)]
+        return [*_examine_database(connection), *_examine_folder(location), _examine_waking(location)]
     except Error as error:
         return [("file", "fail", str(error))]
     finally:
-        opened.close()
+        connection.close()
 
 
-def _file(opened: Connection) -> Iterator[Finding]:
-    mode = opened.execute("PRAGMA journal_mode").fetchone()[0]
-    yield ("journal", "ok" if mode == "wal" else "fail", mode if mode == "wal" else f"{mode}, not wal: run `inbox init` again")
-    faults = [row[0] for row in opened.execute("PRAGMA quick_check(3)") if row[0] != "ok"]
+def _examine_database(connection: Connection) -> Iterator[Finding]:
+    mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
+    if mode == "wal":
+        yield ("journal", "ok", mode)
+    else:
+        yield ("journal", "fail", f"{mode}, not wal: run `inbox init` again")
+    faults = [row[0] for row in connection.execute("PRAGMA quick_check(3)") if row[0] != "ok"]
     yield ("integrity", "fail" if faults else "ok", "; ".join(faults) or "no damage found")
-    strays = opened.execute("PRAGMA foreign_key_check").fetchall()
-    yield ("references", "fail" if strays else "ok", f"{len(strays)} rows refer to nothing" if strays else "every message has its thread")
+    dangling_rows = connection.execute("PRAGMA foreign_key_check").fetchall()
+    if dangling_rows:
+        yield ("references", "fail", f"{len(dangling_rows)} rows refer to a row that does not exist")
+    else:
+        yield ("references", "ok", "every message has its thread")
 
 
-def _folder(place: str) -> Iterator[Finding]:
-    folder = os.path.dirname(place)
-    kind = schema.filesystem(folder)
-    unsafe = schema.is_network(kind)
+def _examine_folder(location: str) -> Iterator[Finding]:
+    folder = os.path.dirname(location)
+    kind = schema.filesystem_type(folder)
+    unsafe = schema.is_network_filesystem(kind)
     yield ("file system", "fail" if unsafe else "ok", f"{kind or 'unknown'}{': WAL is not safe here' if unsafe else ''}")
-    writable = all(os.access(path, os.W_OK) for path in (folder, place, place + ".bell", place + ".lock"))
+    writable = all(os.access(path, os.W_OK) for path in (folder, location, location + ".bell", location + ".lock"))
     yield ("permissions", "ok" if writable else "warn", "writable" if writable else "something in the folder cannot be written by you")
 
 
-def _bell(place: str) -> Finding:
+def _examine_waking(location: str) -> Finding:
     try:
-        ear = bell.hear([place + ".bell"])
+        watcher = file_watcher.open_watcher([location + ".bell"])
     except OSError as error:
-        return ("waking", "warn", f"the bell cannot be watched: {error.strerror}; waiters look once a second")
-    ear.close()
-    if ear.name == "polling":
+        return ("waking", "warn", f"the wake file cannot be watched: {error.strerror}; waiters look once a second")
+    watcher.close()
+    if watcher.name == "polling":
         return ("waking", "warn", "no inotify instance is left (fs.inotify.max_user_instances); waiters look up to four times a second")
-    return ("waking", "ok", f"by {ear.name}, within milliseconds")
+    return ("waking", "ok", f"by {watcher.name}, within milliseconds")

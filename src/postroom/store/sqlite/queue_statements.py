@@ -1,31 +1,37 @@
-"""The SQL of a queue's own database. Its tables are its document's, and are on SQLite alone."""
+"""The statements of a queue's own database, which exists on SQLite only. The queue document defines its tables. `queues` uses them."""
 
 from __future__ import annotations
 
-EVENT_COLUMNS = "id, created_at, source, type, subtype, content"
+from postroom.core.records.queues import ConsumerProgress, EventTime, QueueEvent, Subscription
+from postroom.store.tables import Query, Table, single_value
 
-EVENT_INSERT = "INSERT INTO events (created_at, source, type, subtype, content) VALUES (:created_at, :source, :type, :subtype, :content)"
-EVENTS_INSERT = "INSERT INTO events (created_at, source, type, subtype, content) VALUES (?, ?, ?, ?, ?)"
-EVENTS_AFTER = f"SELECT {EVENT_COLUMNS} FROM events WHERE id > :after ORDER BY id LIMIT :limit"
-EVENT_TIME = "SELECT created_at FROM events WHERE id = :id"
-EVENT_FROM = "SELECT id, created_at FROM events WHERE id >= :id ORDER BY id LIMIT 1"
-EVENT_HEAD = "SELECT coalesce(max(id), 0) FROM events"
-EVENT_COUNT = "SELECT count(*) FROM events"
+EVENTS = Table("events", QueueEvent.__fields__)
+SUBSCRIPTION_TABLE = Table("subscriptions", Subscription.__fields__)
+PROGRESS_TABLE = Table("consumer_progress", ConsumerProgress.__fields__)
 
-SUBSCRIPTION_GET = "SELECT consumer_id, handler_cmd, filter FROM subscriptions WHERE consumer_id = :consumer"
-SUBSCRIPTION_INSERT = "INSERT INTO subscriptions (consumer_id, handler_cmd, filter) VALUES (:consumer, :handler, :filter)"
+EVENT_COLUMNS = EVENTS.column_list
+_DRAFT = EVENTS.columns[1:]  # without the id, which the database assigns
+
+EVENT_INSERT = f"INSERT INTO events ({', '.join(_DRAFT)}) VALUES (:{', :'.join(_DRAFT)})"
+EVENTS_INSERT = f"INSERT INTO events ({', '.join(_DRAFT)}) VALUES ({', '.join('?' * len(_DRAFT))})"
+EVENTS_AFTER = Query(f"SELECT {EVENTS.column_list} FROM events WHERE id > :after ORDER BY id LIMIT :limit", QueueEvent)
+EVENT_TIME = Query("SELECT created_at FROM events WHERE id = :id", single_value)
+EVENT_FROM = Query("SELECT id, created_at FROM events WHERE id >= :id ORDER BY id LIMIT 1", EventTime)
+EVENT_HEAD = Query("SELECT coalesce(max(id), 0) FROM events", single_value)
+EVENT_COUNT = Query("SELECT count(*) FROM events", single_value)
+
+_SUBSCRIPTION = f"SELECT {SUBSCRIPTION_TABLE.column_list} FROM subscriptions"
+SUBSCRIPTION_GET = Query(f"{_SUBSCRIPTION} WHERE consumer_id = :consumer", Subscription)
+SUBSCRIPTION_INSERT = f"INSERT INTO subscriptions ({SUBSCRIPTION_TABLE.column_list}) VALUES (:consumer, :handler, :filter)"
 SUBSCRIPTION_DELETE = "DELETE FROM subscriptions WHERE consumer_id = :consumer"
-SUBSCRIPTIONS = "SELECT consumer_id, handler_cmd, filter FROM subscriptions ORDER BY consumer_id"
+SUBSCRIPTIONS = Query(f"{_SUBSCRIPTION} ORDER BY consumer_id", Subscription)
 
-PROGRESS_GET = "SELECT consumer_id, last_acked_id, updated_at FROM consumer_progress WHERE consumer_id = :consumer"
-PROGRESS_ALL = "SELECT consumer_id, last_acked_id, updated_at FROM consumer_progress ORDER BY consumer_id"
-# Only ever forward, whoever comes late.
-PROGRESS_ADVANCE = (
-    "INSERT INTO consumer_progress (consumer_id, last_acked_id, updated_at) VALUES (:consumer, :acked, :now)"
-    " ON CONFLICT (consumer_id) DO UPDATE SET last_acked_id = excluded.last_acked_id, updated_at = excluded.updated_at"
-    " WHERE excluded.last_acked_id > last_acked_id"
-)
+_PROGRESS = f"SELECT {PROGRESS_TABLE.column_list} FROM consumer_progress"
+PROGRESS_GET = Query(f"{_PROGRESS} WHERE consumer_id = :consumer", ConsumerProgress)
+PROGRESS_ALL = Query(f"{_PROGRESS} ORDER BY consumer_id", ConsumerProgress)
 PROGRESS_SET = (
-    "INSERT INTO consumer_progress (consumer_id, last_acked_id, updated_at) VALUES (:consumer, :acked, :now)"
+    f"INSERT INTO consumer_progress ({PROGRESS_TABLE.column_list}) VALUES (:consumer, :acked, :now)"
     " ON CONFLICT (consumer_id) DO UPDATE SET last_acked_id = excluded.last_acked_id, updated_at = excluded.updated_at"
 )
+# Progress moves only forward, even if two acknowledgements arrive out of order.
+PROGRESS_ADVANCE = f"{PROGRESS_SET} WHERE excluded.last_acked_id > last_acked_id"

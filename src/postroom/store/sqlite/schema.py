@@ -1,114 +1,120 @@
-"""Making a store, and bringing an older one up to date."""
+"""Creation of a store in a file, and upgrades of an older one. `init_store` calls it."""
 
 from __future__ import annotations
 
 import os
 
+from postroom._fastpath.sqlite import Connection, Error
 from postroom.core.errors import InvalidInput, NotAStore, StoreReadOnly, UnsafePlace, WrongVersion
-from postroom.store.migrations import scripts
-from postroom.store.sqlite.driver import Connection, Error
-from postroom.store.sqlite.engine import APPLICATION, VERSION, connection, resolved, touch
-from postroom.store.sqlite.faults import refusal
-from postroom.store.sqlite.turnstile import Turnstile
+from postroom.store.migrations import read_scripts
+from postroom.store.sqlite.engine import APPLICATION_ID, create_file, open_connection, resolve_path
+from postroom.store.sqlite.errors import map_error
+from postroom.store.sqlite.writer_queue import WriterQueue
+from postroom.store.tables import SCHEMA_VERSION
 
-# File systems on which other machines write too, so that WAL's shared memory is not shared and locks may lie.
-NETWORK = frozenset(
+# On these, processes of other machines may write too. They do not share the memory that WAL needs, and locks are unreliable.
+NETWORK_FILESYSTEMS = frozenset(
     ("nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "ceph", "glusterfs", "lustre", "beegfs", "gpfs", "gfs2", "ocfs2")
 )
-NETWORK_FUSE = ("fuse.sshfs", "fuse.rclone", "fuse.s3fs", "fuse.glusterfs", "fuse.ceph", "fuse.davfs2", "fuse.gcsfuse")
+NETWORK_FUSE_PREFIXES = ("fuse.sshfs", "fuse.rclone", "fuse.s3fs", "fuse.glusterfs", "fuse.ceph", "fuse.davfs2", "fuse.gcsfuse")
 
 
-def init(path: str) -> bool:
-    """Make the store at `path`, or upgrade it. True if it was not there. Safe to call at any time, by any number at once."""
+def init_database(path: str) -> bool:
+    """Create or upgrade the store at `path`, and return whether it was created. Any number of processes may call it at the same time.
+
+    Refuses a folder that cannot be written, a network file system, and a file that is not a store.
+    """
     if not path or "\0" in path:
         raise InvalidInput("the path of a store cannot be empty or hold a NUL character", field="db")
-    place = resolved(path)
-    folder = os.path.dirname(place)
+    location = resolve_path(path)
+    folder = os.path.dirname(location)
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
         raise StoreReadOnly(f"the folder {folder} cannot be made: {error.strerror}", hint="Choose a folder that you can write.") from None
-    if os.path.isdir(place):
-        raise InvalidInput(f"{place} is a folder", field="db", hint=f"Pass a file, for example {os.path.join(path, 'coord.db')}.")
-    refuse_network(folder)
-    opened = connection(place)
-    turnstile = Turnstile(place)
+    if os.path.isdir(location):
+        raise InvalidInput(f"{location} is a folder", field="db", hint=f"Pass a file, for example {os.path.join(path, 'coord.db')}.")
+    refuse_network_filesystem(folder)
+    connection = open_connection(location)
+    writer_queue = WriterQueue(location)
     try:
-        if os.path.exists(place) and os.path.getsize(place) and _version(opened, place) == VERSION:
+        if os.path.exists(location) and os.path.getsize(location) and _read_version(connection, location) == SCHEMA_VERSION:
             return False
-        turnstile.enter()  # changing the journal mode does not wait for others, so they wait here
-        created = _migrate(opened, place)
+        writer_queue.enter()  # SQLite does not wait for other processes when it changes the journal mode
+        created = _run_migrations(connection, location)
     except Error as error:
-        raise refusal(error, place) from error
+        raise map_error(error, location) from error
     finally:
-        opened.close()
-        turnstile.leave()
-        turnstile.close()
+        connection.close()
+        writer_queue.leave()
+        writer_queue.close()
     for suffix in (".bell", ".lock"):
-        touch(place + suffix)
+        create_file(location + suffix)
     return created
 
 
-def _migrate(opened: Connection, place: str) -> bool:
-    opened.execute("PRAGMA journal_mode=WAL")
-    opened.execute("BEGIN IMMEDIATE")
-    found = _version(opened, place)  # again, now that nobody else can change it
-    for number, script in scripts("sqlite"):
-        if number > found:
-            for statement in split(script):
-                opened.execute(statement)
-    opened.execute(f"PRAGMA application_id={APPLICATION}")
-    opened.execute(f"PRAGMA user_version={VERSION}")
-    opened.execute("COMMIT")
-    return found == 0
+def _run_migrations(connection: Connection, location: str) -> bool:
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("BEGIN IMMEDIATE")
+    previous_version = _read_version(connection, location)  # again, now that no other process can change it
+    for number, script in read_scripts("sqlite"):
+        if number > previous_version:
+            for statement in split_statements(script):
+                connection.execute(statement)
+    connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+    connection.execute("COMMIT")
+    return previous_version == 0
 
 
-def _version(opened: Connection, place: str) -> int:
-    alone = not opened.in_transaction
-    if alone:
-        opened.execute("BEGIN")  # one view: another `init` may be at work
-    version: int = opened.execute("PRAGMA user_version").fetchone()[0]
-    application = opened.execute("PRAGMA application_id").fetchone()[0]
-    tables = opened.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if alone:
-        opened.execute("ROLLBACK")
-    if tables and application != APPLICATION:
-        raise NotAStore(f"{place} is somebody else's database", hint="Choose another path: Postroom keeps a file of its own.")
-    if version > VERSION:
-        raise WrongVersion(f"{place} has schema {version}; this program knows {VERSION}", hint="Upgrade postroom.")
+def _read_version(connection: Connection, location: str) -> int:
+    """Return the version of the schema, or 0 in an empty file. Refuses another program's database, and a version that is too new."""
+    own_transaction = not connection.in_transaction
+    if own_transaction:
+        connection.execute("BEGIN")  # one view: another `init_database` may be running
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if own_transaction:
+        connection.execute("ROLLBACK")
+    if tables and application != APPLICATION_ID:
+        raise NotAStore(f"{location} is the database of another program", hint="Choose another path: Postroom keeps a file of its own.")
+    if version > SCHEMA_VERSION:
+        raise WrongVersion(f"{location} has schema {version}; this program knows {SCHEMA_VERSION}", hint="Upgrade postroom.")
     return version
 
 
-def split(script: str) -> list[str]:
-    """The statements of a script. Ours hold no semicolon inside a string, and comments stand on lines of their own."""
+def split_statements(script: str) -> list[str]:
+    """Return the statements of a script. It must not have a semicolon inside a string, and comments must be on lines of their own."""
     lines = [line for line in script.splitlines() if not line.lstrip().startswith("--")]
     return [statement for statement in "\n".join(lines).split(";") if statement.strip()]
 
 
-def refuse_network(folder: str) -> None:
-    kind = filesystem(folder)
-    if is_network(kind):
+def refuse_network_filesystem(folder: str) -> None:
+    """Raise `UnsafePlace` if a folder is on a network file system."""
+    kind = filesystem_type(folder)
+    if is_network_filesystem(kind):
         raise UnsafePlace(
             f"{folder} is on a network file system ({kind}), where SQLite cannot keep its promises",
             hint="Choose a local folder; for more than one machine, use PostgreSQL.",
         )
 
 
-def is_network(kind: str) -> bool:
-    return kind in NETWORK or kind.startswith(NETWORK_FUSE)
+def is_network_filesystem(kind: str) -> bool:
+    return kind in NETWORK_FILESYSTEMS or kind.startswith(NETWORK_FUSE_PREFIXES)
 
 
-def filesystem(folder: str, table: str = "/proc/self/mountinfo") -> str:
-    """The kind of file system that holds a folder, or an empty string where the system does not say."""
-    best, kind = "", ""
+def filesystem_type(folder: str, table: str = "/proc/self/mountinfo") -> str:
+    """Return the type of the file system of a folder, or "" if the system has no table of mounts."""
+    best_mount, kind = "", ""
     try:
         with open(table, encoding="utf-8", errors="replace") as mounts:
             for line in mounts:
                 before, _, after = line.partition(" - ")
                 mount = before.split()[4].replace("\\040", " ")
                 inside = folder == mount or folder.startswith(mount.rstrip("/") + "/")
-                if inside and len(mount) >= len(best):
-                    best, kind = mount, after.split()[0]
+                if inside and len(mount) >= len(best_mount):
+                    best_mount, kind = mount, after.split()[0]
     except OSError:
         pass
     return kind

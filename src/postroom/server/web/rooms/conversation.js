@@ -18,15 +18,21 @@ const TONES = { question: "warn", answer: "accent" };
 const BY_THE_WAY = new Set(["progress", "control", "event"]);
 const DOORS = { cli: "the command line", library: "a program" };
 
-/** `answer(choice)` is how a question that names its choices is answered, while it is open. */
-export function conversation({ thread, messages, html, people }, answer) {
+/**
+ * `answer(choice)` is how a question that names its choices is answered, while it is open. `earlier()` loads the messages between the
+ * first one and those that are shown.
+ */
+export function conversation({ thread, messages, html, people, first_message: first, next_before_event: before }, answer, earlier) {
   const open = thread.status === "blocked" && messages.at(-1)?.kind === "question" ? messages.at(-1) : null;
+  const item = (message) =>
+    said(message, { thread, people, painted: html?.[message.message_id], answer: message === open ? answer : null });
+  const button = () => h("button", { type: "button", onclick: earlier }, "Show earlier messages");
   return h(
     "ol.talk",
     { "aria-label": "Conversation", "data-key": "talk" },
-    messages.map((message) =>
-      said(message, { thread, people, painted: html?.[message.message_id], answer: message === open ? answer : null }),
-    ),
+    before !== null && first && item(first),
+    before !== null && h("li.earlier", { "data-key": "earlier" }, button()),
+    messages.map(item),
   );
 }
 

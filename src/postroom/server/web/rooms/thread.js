@@ -19,8 +19,10 @@ export function showThread(main, id) {
     name: `thread ${id}`,
     title: "Thread",
     above: () => crumbs(),
-    ask: (signal) => ask(id, signal),
-    view: (data) => page(id, data, { act, answer: (text) => reply(view, id, text) }),
+    ask(signal) {
+      return ask(id, signal, this.data);
+    },
+    view: (data) => page(id, data, { act, answer: (text) => reply(view, id, text), earlier: () => loadEarlier(view, id) }),
     concerns: (event) => event.thread_id === id,
     ghosts: () => loading(5, 88),
     drawn: (view) => furnish(view, id),
@@ -62,12 +64,41 @@ function actions(data, reply, act) {
   ].filter(Boolean);
 }
 
-async function ask(id, signal) {
+async function ask(id, signal, shown) {
   const [found, { agents }] = await Promise.all([
     get(`${at("api", "threads", id)}?html=true`, signal),
     get("/api/agents", signal).catch(() => ({ agents: [] })), // only for who is a person
   ]);
-  return { ...found, people: new Set(agents.filter((agent) => agent.kind === "human").map((agent) => agent.name)) };
+  const people = new Set(agents.filter((agent) => agent.kind === "human").map((agent) => agent.name));
+  return { ...joined(shown, found), people };
+}
+
+/** The newest page, after the earlier pages that are shown already. If messages are missing in between, the newest page alone. */
+function joined(shown, newest) {
+  const first = newest.messages[0]?.event_id;
+  if (!shown || !newest.more || !(shown.messages.at(-1)?.event_id >= first)) return newest;
+  return prepended(shown, newest);
+}
+
+function prepended(earlier, later) {
+  const first = later.messages[0].event_id;
+  return {
+    ...later,
+    messages: [...earlier.messages.filter((message) => message.event_id < first), ...later.messages],
+    html: { ...earlier.html, ...later.html },
+    next_before_event: earlier.next_before_event,
+  };
+}
+
+async function loadEarlier(view, id) {
+  const before = view.data.next_before_event;
+  try {
+    const page = await get(`${at("api", "threads", id)}?html=true&before_event=${before}`, view.control.signal);
+    if (view.data.next_before_event === before) view.data = prepended(page, view.data);
+  } catch (error) {
+    if (!view.control.signal.aborted) failed("The earlier messages could not be loaded.", error);
+  }
+  view.draw();
 }
 
 function keys(view) {
@@ -79,7 +110,7 @@ function keys(view) {
 
 const crumbs = (...more) => h("p.crumbs", {}, h("a", { href: address("threads") }, "Threads"), ...more);
 
-function page(id, data, { act, answer }) {
+function page(id, data, { act, answer, earlier }) {
   const { thread, lease } = data;
   return h(
     "article",
@@ -99,7 +130,7 @@ function page(id, data, { act, answer }) {
     facts(thread),
     holding(thread, lease),
     h("h2.section-head", { "data-key": "said" }, "Conversation"),
-    conversation(data, answer),
+    conversation(data, answer, earlier),
     ending(id, thread),
   );
 }

@@ -1,4 +1,4 @@
--- The notifier's own database: what is to be run, what was, and when to run what again.
+-- The database of the notifier: tasks to run, past runs, and timers.
 
 CREATE TABLE tasks (
   number INTEGER PRIMARY KEY AUTOINCREMENT,

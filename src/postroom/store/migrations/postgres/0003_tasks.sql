@@ -1,4 +1,4 @@
--- Document 003's tasks: jobs with their inboxes, and what their agents can do.
+-- The tables of document 003: jobs, tasks, and the skills of agents.
 
 CREATE TABLE jobs (
   job_id TEXT PRIMARY KEY,
@@ -15,8 +15,8 @@ CREATE INDEX idx_jobs_running ON jobs(agent, event_id) WHERE status = 'running';
 CREATE INDEX idx_jobs_newest ON jobs(event_id);
 CREATE INDEX idx_jobs_agent ON jobs(agent, event_id);
 
--- Of kind task, or of kind result: what became of one, on its way home. is_open: 1 until it has ended. event_id: the order of arrival.
--- due_at: when its lease runs out, or its deadline if that comes first.
+-- kind: a task, or the result of a task on its way back to the source. is_open: 1 until it has ended. event_id: order of arrival.
+-- due_at: the earlier of its deadline and the expiry of its lease.
 CREATE TABLE tasks (
   task_id TEXT PRIMARY KEY,
   kind TEXT NOT NULL,

@@ -1,4 +1,4 @@
--- A queue's own database, as its document writes it.
+-- The database of a queue, as the queue document defines it.
 
 CREATE TABLE events (
   id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -1,5 +1,5 @@
--- Document 000's tables, with their names and columns. Ours beside them: messages.event_id and .door,
--- leases.lease_seconds, .priority (the thread's) and .waiting (for an answer), and the tables agents and reads.
+-- The tables of document 000, with its names and columns. Added by Postroom: messages.event_id and .door, leases.lease_seconds,
+-- leases.priority (of the thread), leases.waiting (1 while the thread waits for an answer), and the tables agents and reads.
 
 CREATE TABLE threads (
   thread_id TEXT PRIMARY KEY,
@@ -52,7 +52,7 @@ CREATE TABLE artifacts (
   FOREIGN KEY(message_id) REFERENCES messages(message_id)
 );
 
--- AUTOINCREMENT: an id is a cursor, so it is never given out again.
+-- AUTOINCREMENT: an id is a cursor, so it is never assigned again.
 CREATE TABLE events (
   event_id INTEGER PRIMARY KEY AUTOINCREMENT,
   run_id TEXT NOT NULL,
@@ -74,7 +74,7 @@ CREATE TABLE agents (
   last_seen_at TEXT
 ) WITHOUT ROWID;
 
--- How far an agent has read a thread, beside the newest message addressed to it there.
+-- The last event that an agent has read in a thread, and the newest message that is addressed to it there.
 CREATE TABLE reads (
   agent_id TEXT NOT NULL,
   thread_id TEXT NOT NULL,
@@ -87,7 +87,7 @@ CREATE INDEX idx_threads_status_assigned ON threads(status, assigned_to, updated
 CREATE INDEX idx_messages_thread_created ON messages(thread_id, created_at);
 CREATE INDEX idx_events_thread_event ON events(thread_id, event_id);
 
--- Each of these serves one question in constant time, however many rows there are.
+-- Each index serves one statement in time that does not depend on the number of rows.
 CREATE INDEX idx_threads_waiting ON threads(assigned_to, priority, created_at, thread_id) WHERE status = 'pending';
 CREATE INDEX idx_threads_status_updated ON threads(status, updated_at);
 CREATE INDEX idx_threads_creator ON threads(created_by, status, updated_at);

@@ -1,6 +1,6 @@
--- Document 004's messages, on their way. Instants are microseconds since 1970; created_at is the sender's, in Unix seconds.
+-- The messages of document 004 and their deliveries. Instants are microseconds since 1970. created_at is the sender's, in Unix seconds.
 
--- A mailbox: how many of its messages are in each state (kept by every verb, so that nothing is ever counted), its policy,
+-- A mailbox: the number of its messages in each state (every verb updates it, so that no verb has to count), its policy,
 -- and an instant before which nothing in it falls due.
 CREATE TABLE mailboxes (
   session TEXT PRIMARY KEY,
@@ -17,9 +17,9 @@ CREATE TABLE mailboxes (
   next_due INTEGER
 ) WITHOUT ROWID;
 
--- AUTOINCREMENT: the order of arrival, so a number is never given out again.
--- head: the first of its pair (sender, session) that has not ended; it alone is offered. rank: its place among senders.
--- since: when its state began. move_at: when a delivery times out, or a retry falls due. due_at: that, or expires_at if it comes first.
+-- AUTOINCREMENT: the id is the order of arrival, so it is never assigned again.
+-- head: 1 for the first message of its pair (sender, session) that has not ended. Only a head is offered. rank: order among senders.
+-- since: when its state began. move_at: when a delivery times out or a retry falls due. due_at: the earlier of move_at and expires_at.
 CREATE TABLE deliveries (
   delivery_id INTEGER PRIMARY KEY AUTOINCREMENT,
   msg_id TEXT NOT NULL UNIQUE,
@@ -43,7 +43,7 @@ CREATE TABLE deliveries (
   payload TEXT NOT NULL
 );
 
--- The ids of messages that were purged or forgotten: an id stays known for ever.
+-- The ids of messages that were purged or deleted. An id is kept for ever, so that it is never accepted twice.
 CREATE TABLE mail_ids (
   msg_id TEXT PRIMARY KEY,
   session TEXT NOT NULL,
@@ -56,7 +56,7 @@ CREATE TABLE mail_aliases (
   session TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- Each of these serves one question in constant time, however many rows there are.
+-- Each index serves one statement in time that does not depend on the number of rows.
 CREATE INDEX idx_mailboxes_due ON mailboxes(next_due) WHERE next_due IS NOT NULL;
 CREATE INDEX idx_deliveries_offer ON deliveries(session, rank, delivery_id) WHERE head = 1 AND state = 'pending';
 CREATE INDEX idx_deliveries_pair ON deliveries(session, sender, delivery_id) WHERE ended_at IS NULL;

@@ -1,4 +1,4 @@
--- Document 002's entries: what a person should see, and what became of it.
+-- The tables of document 002: entries that a person should see, with asks and replies.
 
 CREATE TABLE workspaces (
   workspace_id TEXT NOT NULL PRIMARY KEY,
@@ -9,8 +9,8 @@ CREATE TABLE workspaces (
   token_hash TEXT NOT NULL UNIQUE
 );
 
--- seq: the id of the event that announced it, so the order of arrival. ts: milliseconds since 1970. is_open: 1 while it asks something.
--- words: what a search finds it by. extra_json: fields that a line of the twin had, and we do not know.
+-- seq: the id of the event that announced it, which is the order of arrival. ts: milliseconds since 1970. is_open: 1 while its ask is open.
+-- words: the text that a search matches. extra_json: unknown fields of a line in entries.jsonl.
 CREATE TABLE entries (
   seq INTEGER PRIMARY KEY,
   id TEXT NOT NULL UNIQUE,
@@ -44,7 +44,8 @@ CREATE INDEX idx_entries_open ON entries(ts, seq) WHERE is_open = 1;
 
 CREATE VIRTUAL TABLE entry_words USING fts5(words, content='entries', content_rowid='seq');
 
--- An id that was deleted never returns. seq: the id of the event that said so; ts and entry_seq: where it stood, for who was reading there.
+-- Deleted entries. An id is never used again. seq: the id of the event of the deletion. ts and entry_seq: its old place, for readers with a
+-- cursor there.
 CREATE TABLE entries_gone (
   id TEXT NOT NULL PRIMARY KEY,
   seq INTEGER NOT NULL,
@@ -53,7 +54,7 @@ CREATE TABLE entries_gone (
 ) WITHOUT ROWID;
 CREATE INDEX idx_entries_gone ON entries_gone(seq);
 
--- What an entry asks: of itself, or, with a thread_id, in that thread. due_at: an instant, until silence has been taken for an answer.
+-- The question of an entry. With a thread_id, it was asked in that thread. due_at: when on_silence applies, or NULL.
 CREATE TABLE asks (
   entry_id TEXT NOT NULL PRIMARY KEY,
   agent TEXT NOT NULL,
@@ -93,7 +94,7 @@ CREATE TABLE replies (
 CREATE INDEX idx_replies_entry ON replies(entry_id, created_at, reply_id);
 CREATE INDEX idx_replies_agent ON replies(agent, created_at, reply_id);
 
--- What a person may come in with: a link that works once, a browser's session, a script's bearer token. Only hashes are kept.
+-- Credentials of people: a link that works once, the session of a browser, the bearer token of a script. Only hashes are kept.
 CREATE TABLE passes (
   token_hash TEXT NOT NULL PRIMARY KEY,
   kind TEXT NOT NULL,
@@ -104,7 +105,7 @@ CREATE TABLE passes (
 
 CREATE INDEX idx_passes_expiry ON passes(expires_at) WHERE expires_at IS NOT NULL;
 
--- How far one room has folded in what another wrote.
+-- The last event of another room that a room has processed.
 CREATE TABLE cursors (
   name TEXT NOT NULL PRIMARY KEY,
   event_id INTEGER NOT NULL

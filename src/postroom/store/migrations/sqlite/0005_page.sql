@@ -1,9 +1,9 @@
--- What the page shows beside entries: how to get to a workspace's session, what a document was when it was pushed, runs, and queues.
+-- Data that the page shows beside entries: the focus command of a workspace, the pushed text of a document, runs, and queues.
 
 -- focus: a command line that brings the workspace's terminal to the front, or NULL.
 ALTER TABLE workspaces ADD COLUMN focus TEXT;
 
--- Never shown as the document, which is read live: only compared with it.
+-- The page reads the document from disk and compares it with this text. This text itself is never shown as the document.
 CREATE TABLE pushed_texts (
   entry_id TEXT NOT NULL,
   path TEXT NOT NULL,

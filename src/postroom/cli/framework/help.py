@@ -1,0 +1,64 @@
+"""Help pages, generated from a command table."""
+
+from __future__ import annotations
+
+from postroom.cli.framework.spec import VERBOSE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from postroom.cli.framework.spec import Command, CommandTable, Flag
+
+_LEFT_COLUMN_CHARS = 28
+
+
+def help_page(program: CommandTable, name: str, words: list[str], *, verbose: bool = False) -> str:
+    """Return the help page of one command, or the overview. A program that has `--verbose` shows examples only with it."""
+    command_name = " ".join(words) if name == "help" else name
+    brief = VERBOSE in program.flags and not verbose
+    if command_name in program.commands and command_name != "help":
+        return command_page(program, program.commands[command_name], brief=brief)
+    examples = "".join(f"  {command.example}\n" for command in program.commands.values()) if verbose else ""
+    return overview_page(program) + (f"\nExamples:\n{examples}" if examples else "")
+
+
+def overview_page(program: CommandTable) -> str:
+    """Return the page that lists every command, the global flags and the exit codes."""
+    rows = "".join(_two_columns(f"  {command.name}", command.summary) for command in program.commands.values())
+    flags = "".join(_flag_row(flag) for flag in program.flags)
+    return (
+        f"{program.name}: {program.about}\n\n"
+        f"Usage: {program.name} COMMAND [FLAGS]\n\nCommands:\n{rows}\nFlags of every command, before or after it:\n{flags}\n"
+        f"{program.exit_codes_text}\n"
+        f"`{program.name} COMMAND --help` shows more.\n"
+    )
+
+
+def command_page(program: CommandTable, command: Command, *, brief: bool = False) -> str:
+    """Return the help page of one command. `brief` leaves the example out."""
+    words = "".join(f" {word}" for word in command.words)
+    own_flags = "".join(_flag_row(flag) for flag in command.flags)
+    global_flags = "".join(_flag_row(flag) for flag in program.flags)
+    details = f"\n{_wrap_text(command.details)}\n" if command.details else ""
+    flags = f"\nFlags:\n{own_flags}" if own_flags else ""
+    full_name = f"{program.name} {command.name}"
+    example = "" if brief else f"\nExample:\n  {command.example}\n"
+    return (
+        f"{full_name}: {command.summary}\n\nUsage: {full_name}{words}{' [FLAGS]' if own_flags else ''}\n{details}{flags}"
+        f"\nFlags of every command:\n{global_flags}{example}"
+    )
+
+
+def _flag_row(flag: Flag) -> str:
+    return _two_columns(f"  {flag.name} {flag.metavar}".rstrip(), flag.help)
+
+
+def _two_columns(left: str, right: str) -> str:
+    if len(left) >= _LEFT_COLUMN_CHARS:
+        return f"{left}\n{'':{_LEFT_COLUMN_CHARS}}{right}\n"
+    return f"{left:{_LEFT_COLUMN_CHARS}}{right}\n"
+
+
+def _wrap_text(text: str) -> str:
+    from textwrap import fill
+
+    return fill(text, 100)

@@ -1,0 +1,169 @@
+"""Parse a command line according to a command table. Global flags may stand before or after the command."""
+
+from __future__ import annotations
+
+import os
+
+from postroom.cli.framework.spec import INTEGER, LIST, NUMBER, SWITCH, Command, Flag
+from postroom.core.errors import InvalidInput
+from postroom.core.text import short_repr
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from postroom.cli.framework.spec import CommandTable
+
+
+class Arguments:
+    """A parsed command line. A flag that was not given is None, an empty tuple (repeatable flags) or False (switches)."""
+
+    def __init__(self, program: CommandTable, command: Command, values: dict[str, Any], words: list[str]) -> None:
+        self.program = program
+        self.command = command
+        self.words = words
+        for flag in (*program.flags, *command.flags):
+            values.setdefault(flag.key, _empty_value(flag))
+        self.values = values
+        self.agent: str | None = values.get("agent")
+        if self.agent is None:
+            self.agent = os.environ.get("INBOX_AGENT") or None
+
+    def __getattr__(self, key: str) -> Any:
+        try:
+            return self.values[key]
+        except KeyError:
+            raise AttributeError(key) from None
+
+
+def parse(program: CommandTable, argv: list[str]) -> Arguments:
+    """Return the command and its arguments. Raises `InvalidInput`, which names the wrong word."""
+    reader = _CommandLineReader(program, argv)
+    try:
+        return reader.read_all()
+    except InvalidInput as refusal:
+        refusal.command = reader.command.name if reader.command else None
+        raise
+
+
+class _CommandLineReader:
+    """Reads a command line word by word."""
+
+    def __init__(self, program: CommandTable, argv: list[str]) -> None:
+        self.command: Command | None = None
+        self._program = program
+        self._hint = f"See `{program.name} help`."
+        self._flags = {flag.name: flag for flag in program.flags}
+        self._values: dict[str, Any] = {}
+        self._words: list[str] = []
+        self._rest = list(reversed(argv))
+
+    def read_all(self) -> Arguments:
+        while self._rest:
+            self._read_word(self._rest.pop())
+        if self.command is None and not self._values.get("help"):
+            raise InvalidInput("no command was given", hint=self._hint)
+        command = self.command or self._program.commands["help"]
+        if not self._values.get("help"):
+            self._check_words(command, self._words)
+        return Arguments(self._program, command, self._values, self._words)
+
+    def _read_word(self, word: str) -> None:
+        if word in ("-h", "--help"):
+            self._values["help"] = True
+        elif word == "--version" and self.command is None:
+            self._rest.append("version")
+        elif word.startswith("--") and len(word) > 2:
+            self._read_flag(word)
+        elif self.command is None:
+            self.command = self._find_command(word)
+            self._flags = {**self._flags, **{flag.name: flag for flag in self.command.flags}}
+        else:
+            self._words.append(word)
+
+    def _find_command(self, word: str) -> Command:
+        if word in self._program.groups:
+            if self._rest and self._rest[-1] in ("-h", "--help"):
+                return self._program.commands["help"]
+            word = f"{word} {self._rest.pop()}" if self._rest and not self._rest[-1].startswith("-") else word
+        return self._command_named(word)
+
+    def _command_named(self, name: str) -> Command:
+        known = self._program.commands
+        if name not in known:
+            raise InvalidInput(f"{short_repr(name)} is not a command", hint=_suggest_nearest(name, known) or self._hint)
+        return known[name]
+
+    def _read_flag(self, word: str) -> None:
+        name, equals, value = word.partition("=")
+        flag = self._flags.get(name)
+        if flag is None:
+            raise self._unknown_flag(name)
+        if flag.kind == SWITCH:
+            if equals:
+                raise InvalidInput(f"{name} takes no value", field=name[2:])
+            self._values[flag.key] = True
+            return
+        if not equals:
+            if not self._rest or self._rest[-1].partition("=")[0] in self._flags:
+                hint = f"Write {name} {flag.metavar}; a value that looks like a flag, {name}=VALUE."
+                raise InvalidInput(f"{name} needs a value", field=name[2:], hint=hint)
+            value = self._rest.pop()
+        self._store_value(flag, _convert_value(flag, value))
+
+    def _store_value(self, flag: Flag, value: Any) -> None:
+        if flag.repeat:
+            self._values[flag.key] = (*self._values.get(flag.key, ()), value)
+        elif flag.key in self._values and self._values[flag.key] != value:
+            raise InvalidInput(f"{flag.name} was given twice, with different values", field=flag.name[2:], hint="Leave one of them out.")
+        else:
+            self._values[flag.key] = value
+
+    def _unknown_flag(self, name: str) -> InvalidInput:
+        if self.command is None:
+            belongs = any(name == flag.name for command in self._program.commands.values() for flag in command.flags)
+            nearest = "" if belongs else _suggest_nearest(name, self._flags)
+            hint = nearest or "Flags of a command stand after it."
+            return InvalidInput(f"there is no global flag {short_repr(name)[1:-1]}", hint=hint)
+        hint = _suggest_nearest(name, self._flags) or f"See `{self._program.name} {self.command.name} --help`."
+        return InvalidInput(f"`{self._program.name} {self.command.name}` has no flag {short_repr(name)[1:-1]}", hint=hint)
+
+    def _check_words(self, command: Command, words: list[str]) -> None:
+        full_name = f"{self._program.name} {command.name}"
+        required = [word for word in command.words if not word.startswith("[")]
+        if len(words) < len(required):
+            raise InvalidInput(f"`{full_name}` needs {' '.join(required)}", hint=f"For example: {command.example}")
+        if len(words) > len(command.words) and command.name != "help":
+            raise InvalidInput(f"{short_repr(words[len(command.words)])} is not expected here", hint=f"See `{full_name} --help`.")
+        if command.name == "help" and words:
+            self._command_named(" ".join(words))
+        for word in words:
+            if word.startswith("-") and len(word) == 2:
+                raise self._unknown_flag(word)
+
+
+def _empty_value(flag: Flag) -> object:
+    if flag.repeat:
+        return ()
+    return False if flag.kind == SWITCH else None
+
+
+def _convert_value(flag: Flag, value: str) -> Any:
+    """Convert a flag's text to its kind: a tuple, an int, a float or the text itself."""
+    if flag.kind == LIST:
+        return tuple(part.strip() for part in value.replace("|", ",").split(","))
+    if flag.kind not in (INTEGER, NUMBER):
+        return value
+    try:
+        return int(value) if flag.kind == INTEGER else float(value)
+    except ValueError:
+        kind = "a whole number" if flag.kind == INTEGER else "a number"
+        raise InvalidInput(f"{flag.name[2:]} must be {kind}, not {short_repr(value)}", field=flag.name[2:]) from None
+
+
+def _suggest_nearest(word: str, known: dict[str, Any]) -> str:
+    """Return a hint with the most similar known word, or an empty text."""
+    from difflib import get_close_matches
+
+    matches = get_close_matches(word, known, n=1)
+    return f"Did you mean {matches[0]}?" if matches else ""

@@ -1,0 +1,62 @@
+"""Output of `thread` and `notifier`: data on standard output, everything else on standard error, as their document requires."""
+
+from __future__ import annotations
+
+from postroom._fastpath.json_text import dumps
+from postroom.cli.framework.output import write_all
+from postroom.core.errors import Interrupted, InvalidInput, StoreTrouble
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from postroom.cli.framework.parser import Arguments
+    from postroom.cli.framework.spec import CommandTable
+    from postroom.core.errors import Refusal
+
+OK, LOGIC, USAGE, TROUBLE = 0, 1, 2, 50
+
+
+class PlainOutcome:
+    """The result of a handler: `text` for people and pipes, `data` for --json.
+
+    `trouble` is a refusal to report although the command itself did its work, for example a stored event without a dispatch.
+    """
+
+    def __init__(self, text: str, data: dict[str, Any] | None = None, *, trouble: Refusal | None = None) -> None:
+        self.text = text
+        self.data = data
+        self.trouble = trouble
+        self.exit_code = OK
+        self.after: Callable[[], None] | None = None
+
+
+def print_outcome(args: Arguments, outcome: PlainOutcome) -> None:
+    """Print the data or text on standard output, and the trouble, if any, on standard error."""
+    text = dumps(outcome.data) + "\n" if args.json and outcome.data is not None else outcome.text
+    if text:
+        write_all(1, text)
+    if outcome.trouble is not None:
+        outcome.exit_code = print_refusal(args.program, outcome.trouble, args.json)
+
+
+def print_refusal(program: CommandTable, refusal: Refusal, json: bool) -> int:
+    """Print a refusal with a suggestion on standard error. Return the exit code."""
+    message = " ".join(str(refusal).split("\n"))
+    full_name = f"{program.name} {refusal.command}" if refusal.command else program.name
+    suggestion = refusal.hint or f"See `{full_name} --help`."
+    write_all(2, dumps({"error": message, "suggestion": suggestion}) + "\n" if json else f"Error: {message} - {suggestion}\n")
+    return exit_code(program, refusal)
+
+
+def exit_code(program: CommandTable, refusal: Refusal) -> int:
+    """Return the exit code of a refusal.
+
+    Callers of the notifier rely on exit 1 to mean only "already queued" or "not there". Its storage trouble is therefore 50.
+    """
+    if isinstance(refusal, Interrupted):
+        return 128 + int(refusal.facts["signal"])  # type: ignore[call-overload, no-any-return]
+    if isinstance(refusal, InvalidInput):
+        return USAGE
+    return TROUBLE if isinstance(refusal, StoreTrouble) and program.name == "notifier" else LOGIC

@@ -1,0 +1,114 @@
+"""Functions that the handlers share: opening the store, requiring flags, and reading the files that flags name."""
+
+from __future__ import annotations
+
+import os
+
+from postroom.core.errors import InvalidInput
+from postroom.core.records.work import Attachment
+from postroom.store import open_store
+from postroom.store.location import find_location
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from postroom.cli.framework.parser import Arguments
+    from postroom.store.interface import Store
+
+NAME_YOURSELF = "Name yourself with --agent, or set INBOX_AGENT."
+
+
+def open_store_for(args: Arguments, *, owns_process: bool = False) -> Store:
+    """Open the store of `--db`, or the default one. `owns_process` is for commands that wait: they may use signals."""
+    return open_store(find_location(args.db), door="cli", owns_process=owns_process)
+
+
+def require_agent(args: Arguments) -> str:
+    """Return the name in `--agent` or `INBOX_AGENT`."""
+    if not args.agent:
+        raise InvalidInput("'agent' is missing", field="agent", hint=NAME_YOURSELF)
+    return args.agent
+
+
+def require_sender(args: Arguments) -> str:
+    """Return the name in `--from`, `--agent` or `INBOX_AGENT`."""
+    name = args.agent if args.values.get("from") is None else args.values["from"]
+    if not name:
+        raise InvalidInput("'from' is missing", field="from", hint="Name yourself with --from, --agent or INBOX_AGENT.")
+    return str(name)
+
+
+def known_humans(store: Store) -> list[str]:
+    """Return the names of all people. Views mark their messages as unverified if no server checked the sender."""
+    from postroom.work.agents import list_agents
+
+    return [agent.name for agent in list_agents(store, limit=10_000) if agent.is_person]
+
+
+def require_thread(args: Arguments) -> str:
+    """Return the thread id in `--thread` or `INBOX_THREAD`."""
+    thread = args.thread if args.thread is not None else os.environ.get("INBOX_THREAD")
+    if not thread:
+        raise InvalidInput("'thread' is missing", field="thread", hint="Name it with --thread; `inbox list` shows them.")
+    return str(thread)
+
+
+def lease_token(args: Arguments) -> str | None:
+    """Return `--lease-token`, or `INBOX_LEASE_TOKEN` if the thread and the agent are those that `inbox work` started us for."""
+    if args.lease_token is not None:
+        return str(args.lease_token)
+    if os.environ.get("INBOX_THREAD") != require_thread(args) or os.environ.get("INBOX_AGENT") != args.agent:
+        return None
+    return os.environ.get("INBOX_LEASE_TOKEN") or None
+
+
+def given_options(args: Arguments, *keys: str) -> dict[str, Any]:
+    """Return the flags that were given. Defaults are thus defined only by the verb."""
+    return {key: args.values[key] for key in keys if args.values[key] is not None}
+
+
+def text_options(args: Arguments) -> dict[str, Any]:
+    """Return the keyword arguments of a verb that writes a message: summary, payload, body and artifacts."""
+    options = {**given_options(args, "summary", "payload_json"), **artifact_options(args)}
+    if args.body is not None and args.body_file is not None:
+        raise InvalidInput("body and body-file exclude each other", field="body", hint="Leave one of them out.")
+    if args.body is not None:
+        options["body"] = args.body
+    elif args.body_file is not None:
+        options["body"] = read_file_text(args.body_file, field="body-file", hint="Attach it with --artifact instead.")
+    return options
+
+
+def artifact_options(args: Arguments) -> dict[str, Any]:
+    """Return the attachments that the `--artifact` flags describe, as a keyword argument."""
+    given = {name: args.values[f"artifact_{name}"] for name in ("kind", "metadata_json")}
+    description = {name: value for name, value in given.items() if value is not None}
+    if description and not args.artifact:
+        raise InvalidInput("artifact-kind and artifact-metadata-json describe an artifact, and none was given", field="artifact")
+    return {"artifacts": tuple(Attachment(path, **description) for path in args.artifact)}
+
+
+def read_file_text(path: str, *, field: str, hint: str) -> str:
+    """Return the UTF-8 text of the file at `path`. `-` is standard input. `field` and `hint` are for the refusal."""
+    try:
+        if path == "-":
+            data = read_standard_input()
+        else:
+            with open(path, "rb") as file:
+                data = file.read()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InvalidInput(f"{path} cannot be read: {reason}", field=field, hint="Check the path and its permissions.") from None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} is not UTF-8 text", field=field, hint=hint) from None
+
+
+def read_standard_input() -> bytes:
+    """Read standard input to its end."""
+    parts = []
+    while part := os.read(0, 1 << 20):
+        parts.append(part)
+    return b"".join(parts)

@@ -1,0 +1,395 @@
+"""The command table of `inbox`."""
+
+from __future__ import annotations
+
+from postroom.cli.framework.spec import DB, HELP, INTEGER, JSON, LIST, NUMBER, Command, CommandTable, Flag
+from postroom.cli.inbox.people_spec import PEOPLE
+
+GLOBAL = (DB, Flag("--agent", "NAME", "your name; default: $INBOX_AGENT"), JSON, HELP)
+
+_THREAD = Flag("--thread", "THREAD_ID", "the thread; default: $INBOX_THREAD")
+_TOKEN = Flag("--lease-token", "TOKEN", "refuse unless this is still the current lease; default: $INBOX_LEASE_TOKEN for $INBOX_THREAD")
+_LEASE = Flag("--lease-seconds", "N", "seconds until the lease runs out unless it is renewed; default 900", NUMBER)
+_TIMEOUT = Flag("--timeout-seconds", "N", "give up after N seconds, with exit 10; 0 (the default) waits forever", NUMBER)
+_TASK = Flag("--task", "ID", "the task")
+_FROM = Flag("--from", "AGENT", "the sender; default: --agent")
+_LIMIT = Flag("--limit", "N", "at most this many", INTEGER)
+_TEXTS = (
+    Flag("--summary", "TEXT", "one line"),
+    Flag("--body", "TEXT", "the whole text"),
+    Flag("--body-file", "PATH", "the whole text from a file; - for standard input"),
+    Flag("--payload-json", "STRING", "a JSON object for programs"),
+)
+_ARTIFACTS = (
+    Flag("--artifact", "PATH", "attach a reference to a file; may be repeated", repeat=True),
+    Flag("--artifact-kind", "KIND", "what the artifacts are, for example file, log, patch; default file"),
+    Flag("--artifact-metadata-json", "STRING", "a JSON object kept with each artifact"),
+)
+
+_COMMANDS = (
+    Command(
+        "init",
+        "Create a store, or upgrade one. Safe to repeat.",
+        "inbox.store:handle_init",
+        (),
+        details="Without --db, the store is $INBOX_DB, else .agents/coord.db in this folder, even if a folder above has one.",
+        example="inbox init --db .agents/coord.db",
+    ),
+    Command(
+        "send",
+        "Open a thread for an agent, or add a message to an existing one.",
+        "inbox.threads:handle_send",
+        (
+            _FROM,
+            Flag("--to", "AGENT", "the agent that should work on it"),
+            Flag("--subject", "TEXT", "the subject; default: the summary"),
+            Flag("--thread", "THREAD_ID", "add the message to this thread; an unknown id creates the thread"),
+            Flag("--run", "RUN_ID", "the run that the thread belongs to"),
+            Flag("--task", "TASK_ID", "the task that the thread represents"),
+            Flag("--kind", "task|question|answer|progress|result|control|event", "default task"),
+            *_TEXTS,
+            Flag("--priority", "low|normal|high", "default normal; in an existing thread, changes it"),
+            *_ARTIFACTS,
+        ),
+        example='inbox send --from leader --to builder --subject "Add the login page"',
+    ),
+    Command(
+        "fetch",
+        "List the threads that an agent can claim, without claiming one.",
+        "inbox.leases:handle_fetch",
+        (
+            Flag("--status", "pending,blocked", "the agent's threads with these statuses; default: threads that can be claimed now", LIST),
+            _LIMIT,
+            Flag("--unread", "", "threads with messages to the agent that it has not read"),
+        ),
+        details="Lists the agent's pending threads, and every agent's threads with a lapsed lease. Exit 10 when there are none.",
+        example="inbox fetch --agent builder --status pending --json",
+    ),
+    Command(
+        "take",
+        "Claim the best candidate in one step: by priority, then age.",
+        "inbox.leases:handle_take",
+        (_LEASE, Flag("--wait", "", "sleep until there is one; --timeout-seconds implies this"), _TIMEOUT),
+        details="Exit 10 when there is nothing to take.",
+        example="inbox take --agent builder --wait --timeout-seconds 600 --json",
+    ),
+    Command(
+        "claim",
+        "Acquire the lease on a thread: the only way to own it.",
+        "inbox.leases:handle_claim",
+        (_THREAD, _LEASE, Flag("--takeover", "", "replace your own live lease, if you lost its token")),
+        example="inbox claim --agent builder --thread thr_123 --lease-seconds 900 --json",
+    ),
+    Command(
+        "renew",
+        "Extend your lease from now.",
+        "inbox.leases:handle_renew",
+        (_THREAD, Flag("--lease-seconds", "N", "seconds from now until the lease runs out; default: as long as before", NUMBER), _TOKEN),
+        example="inbox renew --agent builder --thread thr_123",
+    ),
+    Command(
+        "update",
+        "Report progress, or ask a question that blocks you. Renews the lease.",
+        "inbox.leases:handle_update",
+        (
+            _THREAD,
+            Flag("--status", "in_progress|blocked", "default in_progress; blocked asks a question"),
+            *_TEXTS,
+            Flag("--to", "AGENT", "the receiver; default: the thread's creator"),
+            _TOKEN,
+            *_ARTIFACTS,
+        ),
+        example='inbox update --agent builder --thread thr_123 --status blocked --summary "Which auth?" --json',
+    ),
+    Command(
+        "reply",
+        "Answer in a thread. A worker that waits for the answer wakes.",
+        "inbox.threads:handle_reply",
+        (
+            _FROM,
+            Flag("--to", "AGENT", "default: the other side of the thread"),
+            _THREAD,
+            Flag("--kind", "answer|question|progress|control", "default answer"),
+            *_TEXTS,
+            *_ARTIFACTS,
+        ),
+        example='inbox reply --from leader --thread thr_123 --summary "Use email and password"',
+    ),
+    Command(
+        "done",
+        "Finish a thread with its result.",
+        "inbox.leases:handle_done",
+        (_THREAD, *_TEXTS, _TOKEN, Flag("--take-next", "", "also take the next thread, in the same transaction"), _LEASE, *_ARTIFACTS),
+        example='inbox done --agent builder --thread thr_123 --summary "Login page added" --body-file result.md',
+    ),
+    Command(
+        "fail",
+        "End a thread that could not be done.",
+        "inbox.leases:handle_fail",
+        (_THREAD, *_TEXTS, _TOKEN, *_ARTIFACTS),
+        example='inbox fail --agent builder --thread thr_123 --summary "The API is gone"',
+    ),
+    Command(
+        "release",
+        "Give a thread back without ending it.",
+        "inbox.leases:handle_release",
+        (_THREAD, Flag("--reason", "TEXT", "why"), Flag("--to", "AGENT", "the agent to assign it to; default: the same agent"), _TOKEN),
+        example='inbox release --agent builder --thread thr_123 --reason "out of context"',
+    ),
+    Command(
+        "cancel",
+        "End a thread that is no longer needed. Any agent may do this.",
+        "inbox.threads:handle_cancel",
+        (_THREAD, Flag("--reason", "TEXT", "why"), Flag("--payload-json", "STRING", "a JSON object for programs"), *_ARTIFACTS),
+        example='inbox cancel --agent leader --thread thr_123 --reason "superseded"',
+    ),
+    Command(
+        "list",
+        "List threads, latest activity first.",
+        "inbox.threads:handle_list",
+        (
+            Flag("--status", "pending,claimed,in_progress,blocked,done,failed,cancelled", "only threads with these statuses", LIST),
+            Flag("--created-by", "AGENT", "only threads that this agent created"),
+            Flag("--assigned-to", "AGENT", "only threads that are assigned to this agent"),
+            _LIMIT,
+        ),
+        details="With --agent: only threads that this agent created or that are assigned to it.",
+        example="inbox list --status blocked",
+    ),
+    Command(
+        "show",
+        "Show one thread as a conversation.",
+        "inbox.threads:handle_show",
+        (
+            _THREAD,
+            Flag("--limit", "N", "at most this many messages; default 100", INTEGER),
+            Flag("--before-event", "EVENT_ID", "the messages before this event", INTEGER),
+            Flag("--after-event", "EVENT_ID", "the messages after this event", INTEGER),
+            Flag("--mark-read", "", "record that --agent has read it"),
+        ),
+        details="A long thread is shown in pages: its first message and the newest ones. The output names the flag that shows more.",
+        example="inbox show --thread thr_123",
+    ),
+    Command(
+        "watch",
+        "Sleep until something happens.",
+        "inbox.waiting:handle_watch",
+        (
+            Flag("--status", "pending,blocked,done,failed", "only events that leave a thread in one of these statuses", LIST),
+            Flag("--after-event", "EVENT_ID", "start after this event; default: now", INTEGER),
+            _TIMEOUT,
+        ),
+        details="With --agent: only what others do, in threads that this agent created, in threads assigned to it, or in messages to it.",
+        example="inbox watch --agent leader --status blocked,done,failed --timeout-seconds 600 --json",
+    ),
+    Command(
+        "wait-reply",
+        "Sleep until a reply comes in a thread.",
+        "inbox.waiting:handle_wait_reply",
+        (
+            _THREAD,
+            Flag("--after-message", "MESSAGE_ID", "only replies after this message"),
+            Flag("--after-event", "EVENT_ID", "only replies after this event; default: the thread's latest question", INTEGER),
+            Flag("--kinds", "answer|control|result", "the kinds of message that count as a reply; default: these three", LIST),
+            _TIMEOUT,
+            _TOKEN,
+        ),
+        details="While the holder waits, its lease is renewed. Exit 10 when the time is over.",
+        example="inbox wait-reply --agent builder --thread thr_123 --timeout-seconds 1800 --json",
+    ),
+    Command(
+        "work",
+        "Run a shell command as a worker, once for each thread.",
+        "inbox.worker:handle_work",
+        (
+            Flag("--command", "CMD", "the shell command; it receives the thread as JSON on standard input"),
+            Flag("--jobs", "N", "how many threads at the same time; default 1", INTEGER),
+            _LEASE,
+            Flag("--until-empty", "", "exit when no thread is left, instead of waiting for more"),
+        ),
+        details=(
+            "The command's environment has INBOX_DB, INBOX_AGENT, INBOX_THREAD and INBOX_LEASE_TOKEN, so `inbox update` and the"
+            " others need no flags there. Exit 0 finishes the thread with the output of the command. Any other exit code fails"
+            " it. A command that ends after `inbox update --status blocked` is run again when the answer comes."
+        ),
+        example="inbox work --agent builder --command './build.sh'",
+    ),
+    Command(
+        "agent add",
+        "Add an agent, or change its kind.",
+        "inbox.store:handle_agent_add",
+        (Flag("--kind", "agent|human", "default agent"),),
+        words=("NAME",),
+        example="inbox agent add maria --kind human",
+    ),
+    Command(
+        "agent token",
+        "Issue a token with which an agent connects over the network. The previous token is void at once.",
+        "inbox.store:handle_agent_token",
+        (Flag("--revoke", "", "only revoke the current token"),),
+        words=("NAME",),
+        details="The token is shown only once. It opens the mailbox of the agent's name. A workspace's agent uses the workspace's token.",
+        example="inbox agent token analyst",
+    ),
+    Command(
+        "agent register",
+        "Give an agent a card, so that others can give it tasks. Replaces its earlier card.",
+        "inbox.tasks:handle_agent_register",
+        (
+            Flag("--description", "TEXT", "what the agent does"),
+            Flag("--skill", "NAME", "a skill of the agent; may be repeated", repeat=True),
+        ),
+        words=("NAME",),
+        example="inbox agent register canyon --description 'Reviews designs' --skill review",
+    ),
+    Command(
+        "agent find",
+        "List the agents that have a skill. Exit 10 when there are none.",
+        "inbox.tasks:handle_agent_find",
+        (Flag("--skill", "NAME", "the skill to look for"),),
+        example="inbox agent find --skill review",
+    ),
+    Command(
+        "agent list", "List every agent and person that the store knows.", "inbox.store:handle_agent_list", (), example="inbox agent list"
+    ),
+    Command(
+        "agent show",
+        "Show one agent and the threads that it holds.",
+        "inbox.store:handle_agent_show",
+        (),
+        words=("NAME",),
+        example="inbox agent show builder",
+    ),
+    Command(
+        "task submit",
+        "Give a task to another agent by name. The task waits if that agent is not running.",
+        "inbox.tasks:handle_task_submit",
+        (
+            _FROM,
+            Flag("--to", "AGENT", "the agent that should do it"),
+            Flag("--description", "TEXT", "what to do"),
+            Flag("--description-file", "PATH", "the same from a file; - for standard input"),
+            Flag("--context-json", "OBJECT", "a JSON object with more information"),
+            Flag("--context-file", "PATH", "the same from a file; - for standard input"),
+            Flag("--priority", "urgent|high|normal|low", "default normal"),
+            Flag("--deadline-seconds", "N", "the task fails if it is not done within N seconds", NUMBER),
+            Flag("--job", "ID", "the job that gives the task"),
+            Flag("--parent", "TASK", "the task that this task is a part of"),
+        ),
+        example='inbox task submit --from forge --to canyon --description "Review architecture for module X"',
+    ),
+    Command(
+        "task list",
+        "List tasks and results, newest first.",
+        "inbox.tasks:handle_task_list",
+        (
+            Flag("--status", "pending|accepted|completed|failed", "only tasks with this status"),
+            Flag("--limit", "N", "at most this many; default 100", INTEGER),
+        ),
+        details="With --agent: only those for this agent.",
+        example="inbox task list --agent canyon --status pending",
+    ),
+    Command("task show", "Show one task.", "inbox.tasks:handle_task_show", (_TASK,), example="inbox task show --task 5f0e…"),
+    Command(
+        "task accept",
+        "Accept a task. It is yours until its lease runs out.",
+        "inbox.tasks:handle_task_accept",
+        (_TASK, Flag("--lease-seconds", "N", "seconds until the lease runs out; default 900", NUMBER)),
+        details="Without --task: the most urgent one. Exit 10 when there is none.",
+        example="inbox task accept --agent canyon --json",
+    ),
+    Command(
+        "task complete",
+        "Report that a task is done. The agent that gave it receives the result.",
+        "inbox.tasks:handle_task_complete",
+        (
+            _TASK,
+            Flag("--artifacts-json", "OBJECT", "a JSON object with the result"),
+            Flag("--artifact", "PATH", "a file with the result; may be repeated", repeat=True),
+            Flag("--lease-token", "TOKEN", "refuse unless this is still the current lease"),
+        ),
+        example='inbox task complete --agent canyon --task 5f0e… --artifacts-json \'{"review": "fine"}\'',
+    ),
+    Command(
+        "task fail",
+        "Report that a task cannot be done. The agent that gave it receives the reason.",
+        "inbox.tasks:handle_task_fail",
+        (_TASK, Flag("--reason", "TEXT", "why"), Flag("--lease-token", "TOKEN", "refuse unless this is still the current lease")),
+        example='inbox task fail --agent canyon --task 5f0e… --reason "there is no module X"',
+    ),
+    Command(
+        "task cancel",
+        "Withdraw a task that you gave.",
+        "inbox.tasks:handle_task_cancel",
+        (_TASK, Flag("--reason", "TEXT", "why")),
+        example="inbox task cancel --agent forge --task 5f0e…",
+    ),
+    Command(
+        "task ack",
+        "Mark a result as read.",
+        "inbox.tasks:handle_task_ack",
+        (_TASK,),
+        example="inbox task ack --agent forge --task 9c1b…",
+    ),
+    Command(
+        "task render",
+        "Print an agent's waiting tasks and results as Markdown for its prompt. Accepts none of them.",
+        "inbox.tasks:handle_task_render",
+        (Flag("--budget", "N", "at most this many characters; default 10000", INTEGER),),
+        example="inbox task render --agent canyon",
+    ),
+    Command(
+        "task wait",
+        "Sleep until a task has ended. Exit 10 when the time is over.",
+        "inbox.tasks:handle_task_wait",
+        (_TASK, Flag("--timeout-seconds", "N", "give up after N seconds; 0 (the default) waits forever", NUMBER)),
+        example="inbox task wait --task 5f0e… --timeout-seconds 600",
+    ),
+    Command(
+        "task open-thread",
+        "Open a work thread for a task. The task ends when the thread ends.",
+        "inbox.tasks:handle_task_open_thread",
+        (_TASK,),
+        example="inbox task open-thread --agent canyon --task 5f0e…",
+    ),
+    *PEOPLE,
+    Command(
+        "skill",
+        "Print the skill that teaches an agent this command, or install it.",
+        "inbox.store:handle_skill",
+        (
+            Flag("--install", "DIR", "write DIR/inbox/SKILL.md, for example into .claude/skills or .agents/skills"),
+            Flag("--force", "", "replace a SKILL.md that differs"),
+        ),
+        example="inbox skill --install .claude/skills",
+    ),
+    Command(
+        "copy",
+        "Copy a whole store to another store, on the same or the other engine.",
+        "inbox.store:handle_copy",
+        (
+            Flag("--from", "URL", "the store to copy; it may stay in use"),
+            Flag("--to", "URL", "the store to copy to; created if it does not exist"),
+        ),
+        details="Copies the state of one moment, and compares the row counts. After an interruption, run it again.",
+        example="inbox copy --from .agents/coord.db --to postgresql://inbox@db.example/work",
+    ),
+    Command("doctor", "Check the store and this machine.", "inbox.doctor:handle_doctor", (), example="inbox doctor"),
+    Command(
+        "demo", "Watch a leader and two workers at work, on a store of their own.", "inbox.demo.story:handle_demo", (), example="inbox demo"
+    ),
+    Command(
+        "completion",
+        "Print the completion script of a shell.",
+        "inbox.store:handle_completion",
+        (),
+        words=("bash|zsh|fish",),
+        example='eval "$(inbox completion bash)"',
+    ),
+    Command("version", "Print the version.", "inbox.store:handle_version", (), example="inbox --version"),
+    Command(
+        "help", "Show this help, or the help of a command.", "inbox.store:handle_help", (), words=("[COMMAND]",), example="inbox help claim"
+    ),
+)
+
+INBOX = CommandTable("inbox", "the durable inbox for AI agents and the people they work for", GLOBAL, _COMMANDS)

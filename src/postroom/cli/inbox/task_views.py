@@ -1,0 +1,101 @@
+"""Text views of the answers of the tasks room. `views.work.render_view` calls them."""
+
+from __future__ import annotations
+
+from postroom._fastpath.json_text import dumps
+from postroom.cli.framework.terminal import colour_text, indented_lines, one_line, relative_time, render_table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Data = dict[str, Any]
+
+_PREVIEW_CHARS = 100
+
+
+def _task_confirmation(word: str) -> Callable[[Data], str]:
+    return lambda data: f"{colour_text('bold', word)} {_task_summary(data['task'])}\n"
+
+
+def _task_summary(task: Data) -> str:
+    description = _first_description_line(task)[:_PREVIEW_CHARS]
+    return f"{task['task_id']}  {task['status']}  {one_line(task['source_agent'])} → {one_line(task['target_agent'])}: {description}"
+
+
+def _render_shown(data: Data) -> str:
+    task = data["task"]
+    rows = [
+        _task_summary(task),
+        f"{task['kind']}, {task['priority']}, attempt {task['attempt']}, given {relative_time(task['created_at'])}",
+    ]
+    rows += [f"deadline {relative_time(task['deadline'])}"] if task["deadline"] else []
+    rows += [f"answers {task['answers']}, {task['outcome']}"] if task["answers"] else []
+    rows += [f"thread {one_line(task['thread_id'])}"] if task["thread_id"] else []
+    rows += [f"reason: {one_line(task['reason'])}"] if task["reason"] else []
+    text = "".join(f"{row}\n" for row in rows) + indented_lines(task["description"], "  ")
+    for name in ("context", "artifacts"):
+        if task[name]:
+            text += f"{name}\n" + indented_lines(dumps(task[name]), "  ")
+    return text
+
+
+def _render_accepted(data: Data) -> str:
+    return f"{colour_text('bold', 'Accepted')} {_task_summary(data['task'])}\n  lease {data['lease_token']}\n" + indented_lines(
+        data["task"]["description"], "  "
+    )
+
+
+def _render_list(data: Data) -> str:
+    if not data["tasks"]:
+        return "No tasks.\n"
+    rows = [
+        (
+            task["kind"],
+            task["status"],
+            task["priority"],
+            one_line(task["source_agent"]),
+            one_line(task["target_agent"]),
+            task["task_id"],
+            _first_description_line(task),
+        )
+        for task in data["tasks"]
+    ]
+    return render_table(("KIND", "STATUS", "PRIORITY", "FROM", "TO", "TASK", "DESCRIPTION"), rows)
+
+
+def _first_description_line(task: Data) -> str:
+    return one_line(task["description"].strip().split("\n", 1)[0])
+
+
+def _render_card(data: Data) -> str:
+    return _card_text(data["card"])
+
+
+def _card_text(card: Data) -> str:
+    skills = f"  {', '.join(one_line(skill) for skill in card['skills'])}" if card["skills"] else ""
+    return f"{colour_text('bold', one_line(card['name']))}{skills}\n" + (
+        indented_lines(card["description"], "  ") if card["description"] else ""
+    )
+
+
+def _render_cards(data: Data) -> str:
+    return "".join(_card_text(card) for card in data["cards"]) or "No agent has that skill.\n"
+
+
+VIEWS: dict[str, Callable[[Data], str]] = {
+    "task card": _render_card,
+    "task cards": _render_cards,
+    "task submitted": _task_confirmation("Submitted"),
+    "task shown": _render_shown,
+    "task list": _render_list,
+    "task none": lambda data: "No task to accept.\n",
+    "task accepted": _render_accepted,
+    "task completed": _task_confirmation("Completed"),
+    "task failed": _task_confirmation("Failed"),
+    "task cancelled": _task_confirmation("Cancelled"),
+    "task read": _task_confirmation("Read"),
+    "task ended": _render_shown,
+    "task thread": lambda data: f"{colour_text('bold', 'Opened')} {one_line(data['thread_id'])} for {_task_summary(data['task'])}\n",
+}

@@ -1,0 +1,75 @@
+"""Handlers of `send`, `reply`, `cancel`, `list` and `show`."""
+
+from __future__ import annotations
+
+from postroom.cli.framework.output import Outcome
+from postroom.cli.inbox import inputs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from postroom.cli.framework.parser import Arguments
+
+
+def handle_send(args: Arguments) -> Outcome:
+    from postroom.work.threads import send
+
+    text = inputs.text_options(args)
+    sender = inputs.require_sender(args)
+    ids = {"thread_id": args.thread, "run_id": args.run, "task_id": args.task}
+    result = send(
+        inputs.open_store_for(args), sender=sender, **ids, **inputs.given_options(args, "to", "subject", "kind", "priority"), **text
+    )
+    return Outcome(result.to_json(), view="sent")
+
+
+def handle_reply(args: Arguments) -> Outcome:
+    from postroom.work.threads import reply
+
+    text = inputs.text_options(args)
+    result = reply(
+        inputs.open_store_for(args),
+        inputs.require_thread(args),
+        sender=inputs.require_sender(args),
+        **inputs.given_options(args, "to", "kind"),
+        **text,
+    )
+    return Outcome(result.to_json(), view="replied")
+
+
+def handle_cancel(args: Arguments) -> Outcome:
+    from postroom.work.progress import cancel
+
+    options = {**inputs.given_options(args, "reason", "payload_json"), **inputs.artifact_options(args)}
+    result = cancel(inputs.open_store_for(args), inputs.require_thread(args), agent=inputs.require_agent(args), **options)
+    return Outcome(result.to_json(), view="cancelled")
+
+
+def handle_list(args: Arguments) -> Outcome:
+    from postroom.work.threads import list_threads
+
+    # Only an --agent on the command line filters the list. INBOX_AGENT names the caller, which is no filter.
+    page = list_threads(
+        inputs.open_store_for(args),
+        statuses=args.status,
+        agent=args.values["agent"],
+        **inputs.given_options(args, "created_by", "assigned_to", "limit"),
+    )
+    return Outcome(page.to_json(), view="threads")
+
+
+def handle_show(args: Arguments) -> Outcome:
+    from postroom.work.threads import mark_read, show
+
+    reader = inputs.require_agent(args) if args.mark_read else None
+    store = inputs.open_store_for(args)
+    conversation = show(store, inputs.require_thread(args), **inputs.given_options(args, "limit", "before_event", "after_event"))
+    data = conversation.to_json()
+    if not args.json:
+        data["humans"] = inputs.known_humans(store)
+    last_event_id = conversation.messages[-1].event_id if conversation.messages else 0
+
+    def mark_shown() -> None:
+        if reader is not None:
+            mark_read(store, conversation.thread.thread_id, agent=reader, event_id=last_event_id)
+
+    return Outcome(data, view="conversation", after=mark_shown)

@@ -1,0 +1,118 @@
+"""Handlers of the program `notifier`."""
+
+from __future__ import annotations
+
+from postroom.cli.framework.plain_output import PlainOutcome
+from postroom.cli.framework.terminal import indented_lines, one_line
+from postroom.core.errors import InvalidInput
+from postroom.queues import notifier as verbs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from postroom.cli.framework.parser import Arguments
+    from postroom.core.records.notifier import NotifierRun, NotifierStatus
+    from postroom.store.sqlite.queue_databases import NotifierDatabase
+
+
+def handle_task_add(args: Arguments) -> PlainOutcome:
+    _require_flags(args, "author", "task_id", "command")
+    options = _given_options(args, "retries", "timeout_seconds")
+    task = verbs.add_task(_open_notifier(), args.task_id, author=args.author, command=args.values["command"], **options)
+    return PlainOutcome(f"{task.task_id} queued\n", task.to_json())
+
+
+def handle_task_list(args: Arguments) -> PlainOutcome:
+    tasks = verbs.list_tasks(_open_and_revive())
+    rows = [one_line(f"{task.task_id}  {task.state}, attempt {task.attempts}, by {task.author}: {task.command}") + "\n" for task in tasks]
+    return PlainOutcome("".join(rows) or "nothing waits or runs\n", {"tasks": [task.to_json() for task in tasks]})
+
+
+def handle_task_remove(args: Arguments) -> PlainOutcome:
+    _require_flags(args, "task_id")
+    removed = verbs.remove_task(_open_notifier(), args.task_id)
+    return PlainOutcome(f"{args.task_id} removed\n", {"removed": removed})
+
+
+def handle_task_runs(args: Arguments) -> PlainOutcome:
+    runs = verbs.list_runs(_open_and_revive(), args.task_id, **_given_options(args, "limit"))
+    return PlainOutcome("".join(_render_run(run) for run in runs) or "nothing was run\n", {"runs": [run.to_json() for run in runs]})
+
+
+def handle_timer_add(args: Arguments) -> PlainOutcome:
+    _require_flags(args, "author", "timer_id", "cron", "command")
+    options = _given_options(args, "retries", "timeout_seconds", "timezone")
+    timer = verbs.add_timer(_open_notifier(), args.timer_id, author=args.author, cron=args.cron, command=args.values["command"], **options)
+    return PlainOutcome(f"{timer.timer_id} fires next at {timer.next_at}\n", timer.to_json())
+
+
+def handle_timer_list(args: Arguments) -> PlainOutcome:
+    timers = verbs.list_timers(_open_and_revive())
+    rows = [f"{one_line(timer.timer_id)}  {timer.cron}, next at {timer.next_at}: {one_line(timer.command)}\n" for timer in timers]
+    return PlainOutcome("".join(rows) or "there are no timers\n", {"timers": [timer.to_json() for timer in timers]})
+
+
+def handle_timer_remove(args: Arguments) -> PlainOutcome:
+    _require_flags(args, "timer_id")
+    verbs.remove_timer(_open_notifier(), args.timer_id)
+    return PlainOutcome(f"{args.timer_id} removed\n", {"removed": 1})
+
+
+def handle_start(args: Arguments) -> PlainOutcome:
+    return _status_outcome(verbs.start(_open_notifier()))
+
+
+def handle_stop(args: Arguments) -> PlainOutcome:
+    status = verbs.stop(_open_notifier())
+    outcome = _status_outcome(status)
+    if status.running:
+        outcome.text = f"the runner ends when its running commands have ended\n{outcome.text}"
+    return outcome
+
+
+def handle_status(args: Arguments) -> PlainOutcome:
+    return _status_outcome(verbs.status(_open_and_revive()))
+
+
+def _status_outcome(status: NotifierStatus) -> PlainOutcome:
+    runner = "no runner is up: one starts on demand"
+    if status.running:
+        runner = f"a runner is up, process {status.pid}{', to stay' if status.resident else ''}"
+    timers = "1 timer" if status.timers == 1 else f"{status.timers} timers"
+    text = f"{runner}\n{status.queued} waiting, {status.running_tasks} running, {timers}\n{status.home}\n"
+    return PlainOutcome(text, status.to_json())
+
+
+def _open_notifier() -> NotifierDatabase:
+    return verbs.open_notifier(door="cli")
+
+
+def _open_and_revive() -> NotifierDatabase:
+    """Open the notifier for reading, and start a runner if a killed one left tasks behind."""
+    notifier = _open_notifier()
+    verbs.revive_runner(notifier)
+    return notifier
+
+
+def _require_flags(args: Arguments, *keys: str) -> None:
+    for key in keys:
+        if args.values[key] is None:
+            flag = "--" + key.replace("_", "-")
+            raise InvalidInput(f"{flag} is missing", field=flag[2:], hint=f"For example: {args.command.example}")
+
+
+def _given_options(args: Arguments, *keys: str) -> dict[str, Any]:
+    return {key: args.values[key] for key in keys if args.values[key] is not None}
+
+
+def _render_run(run: NotifierRun) -> str:
+    if run.signal is not None:
+        status = f"signal {run.signal}"
+    elif run.exit_status is not None:
+        status = f"exit {run.exit_status}"
+    else:
+        status = "no status"
+    head = f"{run.run}  {one_line(run.task_id)}  {run.outcome}, {status}"
+    timing = f"{run.seconds:.2f} s, attempt {run.attempt}, ended {run.ended_at}"
+    return f"{head}, {timing}\n" + (indented_lines(run.output, "    ") if run.output else "")

@@ -1,0 +1,109 @@
+"""The command table of `notifier`."""
+
+from __future__ import annotations
+
+from postroom.cli.framework.spec import HELP, INTEGER, JSON, NUMBER, VERBOSE, Command, CommandTable, Flag
+
+GLOBAL = (JSON, HELP, VERBOSE)
+
+_AUTHOR = Flag("--author", "NAME", "the name of the caller")
+_TASK = Flag("--task-id", "ID", "the task")
+_TIMER = Flag("--timer-id", "ID", "the timer")
+_COMMAND = Flag("--command", "CMD", "the shell command")
+_RETRIES = Flag("--retries", "N", "how often to try again when it fails, after 1, 2, 4 … 60 seconds; default 0", INTEGER)
+_TIMEOUT = Flag("--timeout-seconds", "N", "end the command after N seconds; default: never", NUMBER)
+
+_COMMANDS = (
+    Command(
+        "task add",
+        "Queue a command that is run soon. Exit 1 if it is waiting already.",
+        "notifier.commands:handle_task_add",
+        (_AUTHOR, _TASK, _COMMAND, _RETRIES, _TIMEOUT),
+        details="The id and the command identify a task. A task that is running is not waiting, so it can be queued again.",
+        example="notifier task add --author warden --task-id nightly --command './clean.sh' --retries 3",
+    ),
+    Command(
+        "task list", "List the waiting and running tasks.", "notifier.commands:handle_task_list", (), example="notifier task list --json"
+    ),
+    Command(
+        "task remove",
+        "Remove a waiting task.",
+        "notifier.commands:handle_task_remove",
+        (_TASK,),
+        example="notifier task remove --task-id nightly",
+    ),
+    Command(
+        "task runs",
+        "Show past runs: how each ended, how long it took, and its output.",
+        "notifier.commands:handle_task_runs",
+        (Flag("--task-id", "ID", "only runs of this task"), Flag("--limit", "N", "at most this many, newest first; default 20", INTEGER)),
+        example="notifier task runs --task-id nightly --limit 1",
+    ),
+    Command(
+        "timer add",
+        "Queue a command at the times of a cron expression.",
+        "notifier.commands:handle_timer_add",
+        (
+            _AUTHOR,
+            _TIMER,
+            Flag("--cron", "EXPR", "minute hour day month weekday; with six fields, seconds first"),
+            _COMMAND,
+            Flag("--timezone", "NAME", "for example Europe/Berlin; default: the time zone of this machine"),
+            _RETRIES,
+            _TIMEOUT,
+        ),
+        details="The command is queued as the task timer-ID. If times were missed while nothing ran, it is queued once.",
+        example="notifier timer add --author warden --timer-id hourly --cron '0 * * * *' --command './report.sh'",
+    ),
+    Command("timer list", "List the timers.", "notifier.commands:handle_timer_list", (), example="notifier timer list"),
+    Command(
+        "timer remove",
+        "Remove a timer.",
+        "notifier.commands:handle_timer_remove",
+        (_TIMER,),
+        example="notifier timer remove --timer-id hourly",
+    ),
+    Command(
+        "start", "Keep the runner running, even when it has nothing to do.", "notifier.commands:handle_start", (), example="notifier start"
+    ),
+    Command(
+        "stop",
+        "Stop the runner when its running commands have ended. Waiting tasks stay until the next is added.",
+        "notifier.commands:handle_stop",
+        (),
+        example="notifier stop",
+    ),
+    Command(
+        "status",
+        "Show whether a runner is up, and how many tasks wait.",
+        "notifier.commands:handle_status",
+        (),
+        example="notifier status --json",
+    ),
+    Command(
+        "completion",
+        "Print the completion script of a shell.",
+        "thread.commands:handle_completion",
+        (),
+        words=("bash|zsh|fish",),
+        example='eval "$(notifier completion bash)"',
+    ),
+    Command("version", "Print the version.", "thread.commands:handle_version", (), example="notifier --version"),
+    Command(
+        "help",
+        "Show this help, or the help of a command.",
+        "thread.commands:handle_help",
+        (),
+        words=("[COMMAND]",),
+        example="notifier help task add",
+    ),
+)
+
+NOTIFIER = CommandTable(
+    "notifier",
+    "run commands soon, from a durable queue; no daemon has to be started",
+    GLOBAL,
+    _COMMANDS,
+    output_module="framework.plain_output",
+    exits="Exit codes: 0 success, 1 only for already queued or not there, 2 the command line is wrong, 50 storage trouble.",
+)

@@ -1,0 +1,289 @@
+"""Handlers of the program `thread`."""
+
+from __future__ import annotations
+
+import os
+
+from postroom.cli.framework.plain_output import PlainOutcome
+from postroom.core.errors import InvalidInput, Refusal
+from postroom.core.records.queues import FAILED, NONE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from postroom.cli.framework.parser import Arguments
+    from postroom.core.records.queues import Consumer, QueueEvent
+    from postroom.queues.queue import Queue
+
+MAX_FOLLOW_EVENTS_PER_READ = 1000  # a long backlog is printed in parts
+
+
+def handle_init(args: Arguments) -> PlainOutcome:
+    from postroom.queues.queue import init_queue
+
+    path = init_queue(args.words[0])
+    return PlainOutcome(f"{path}\n", {"thread": path})
+
+
+def handle_push(args: Arguments) -> PlainOutcome:
+    from postroom.queues.queue import push
+
+    if args.batch:
+        return _push_batch(args)
+    _require_flags(args, "source", "type")
+    content = _read_content(args)
+    queue = _open_queue(args)
+    event = push(queue, source=args.source, type=args.type, subtype=args.subtype, content=content)
+    dispatch, trouble = _schedule_dispatch(queue, event)
+    return PlainOutcome(f"{event.id}\n", {**event.to_json(), "dispatch": dispatch}, trouble=trouble)
+
+
+def _read_content(args: Arguments) -> str:
+    if args.content is not None and args.content_file is not None:
+        raise InvalidInput("content and content-file exclude each other", field="content", hint="Leave one of them out.")
+    if args.content_file is not None:
+        from postroom.cli.inbox.inputs import read_file_text
+
+        return read_file_text(
+            args.content_file, field="content-file", hint="An event's content is text: push the path of the file instead."
+        )
+    if args.content is None:
+        raise InvalidInput("content is missing", field="content", hint="Pass it with --content, or many events with --batch.")
+    return str(args.content)
+
+
+def _push_batch(args: Arguments) -> PlainOutcome:
+    from postroom.cli.inbox.inputs import read_standard_input
+    from postroom.queues.queue import push_batch
+
+    queue = _open_queue(args)
+    events = push_batch(queue, _parse_json_lines(read_standard_input()), source=args.source, type=args.type, subtype=args.subtype)
+    dispatch, trouble = _schedule_dispatch(queue, events[-1]) if events else (NONE, None)
+    ids = [event.id for event in events]
+    return PlainOutcome("".join(f"{number}\n" for number in ids), {"ids": ids, "count": len(ids), "dispatch": dispatch}, trouble=trouble)
+
+
+def _parse_json_lines(data: bytes) -> Iterator[dict[str, Any]]:
+    """Yield one JSON object for each line that is not blank. Refusals name the line number."""
+    from postroom._fastpath.json_text import loads
+
+    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            event = loads(line.decode())
+        except UnicodeDecodeError:
+            raise InvalidInput(f"line {number} is not UTF-8 text", field="batch", hint="Send one JSON object a line, in UTF-8.") from None
+        except ValueError as error:
+            raise InvalidInput(f"line {number} is not JSON: {error}", field="batch", hint="Send one JSON object a line.") from None
+        if not isinstance(event, dict):
+            raise InvalidInput(f"line {number} is not a JSON object", field="batch", hint='Write {"content": "…"}.')
+        yield InputLine(event, number)
+
+
+class InputLine(dict):  # type: ignore[type-arg]
+    """An event of a batch, with the number of its line for error messages."""
+
+    def __init__(self, event: dict[str, Any], number: int) -> None:
+        super().__init__(event)
+        self.number = number
+
+
+def _schedule_dispatch(queue: Queue, event: QueueEvent) -> tuple[str, Refusal | None]:
+    """Schedule the start of the consumers. Return the outcome, and a refusal if that failed.
+
+    The event is stored in any case. The refusal therefore warns against pushing it again.
+    """
+    from postroom.core.text import shell_quote
+    from postroom.queues.notifier import dispatch_task_id, schedule
+
+    task = dispatch_task_id(queue.path)
+    try:
+        outcome = schedule(queue, author=event.source)
+        queue.journal.append_log(f"push: task={task} {outcome}")
+        return outcome, None
+    except (Refusal, OSError) as error:
+        reason = " ".join(str(error).split("\n"))
+        queue.journal.append_log(f"push: task={task} failed: {reason}", "WARN")
+        hint = f"Do not push it again; start its consumers with: thread dispatch --thread {shell_quote(queue.path)}"
+        return FAILED, Refusal(f"event {event.id} is stored, but its dispatch could not be scheduled: {reason}", hint=hint)
+
+
+def handle_pop(args: Arguments) -> PlainOutcome:
+    from postroom.queues.queue import pop
+
+    queue = _open_queue(args, "consumer")
+    return _events_outcome(pop(queue, args.consumer, last_event_id=args.last_event_id, **_limit_option(args)))
+
+
+def handle_ack(args: Arguments) -> PlainOutcome:
+    from postroom.queues.queue import ack
+
+    if args.last_event_id is not None and args.events is not None:
+        raise InvalidInput("last-event-id and events exclude each other", field="events", hint="Leave one of them out.")
+    if args.events is not None:
+        args.values["last_event_id"] = _newest_event_id(args.events)
+    queue = _open_queue(args, "consumer", "last_event_id")
+    progress = ack(queue, args.consumer, last_event_id=args.last_event_id)
+    return PlainOutcome(f"{progress.last_acked_id}\n", progress.to_json())
+
+
+def _newest_event_id(path: str) -> int:
+    """Return the highest event id in a file with the output of `thread pop`. 0 if it has no event."""
+    from postroom.cli.inbox.inputs import read_file_text
+
+    text = read_file_text(path, field="events", hint="Pass the output of `thread pop`.")
+    newest = 0
+    for event in _parse_json_lines(text.encode()):
+        number = event.get("id")
+        if not isinstance(number, int):
+            raise InvalidInput(f"{path} does not contain only events", field="events", hint="Pass the output of `thread pop`.")
+        newest = max(newest, number)
+    return newest
+
+
+def handle_peek(args: Arguments) -> PlainOutcome:
+    from postroom.queues.queue import peek
+
+    queue = _open_queue(args, "last_event_id")
+    return _events_outcome(peek(queue, last_event_id=args.last_event_id, filter=args.filter, **_limit_option(args)))
+
+
+def handle_follow(args: Arguments) -> PlainOutcome:
+    from time import monotonic
+
+    from postroom.cli.framework.output import write_all
+    from postroom.cli.inbox.waiting import interruptible
+    from postroom.core import checks
+    from postroom.queues.queue import head, wait_for_events
+
+    queue = _open_queue(args, owns_process=True)
+    seconds = checks.seconds("timeout-seconds", args.timeout_seconds or 0, allow_zero=True)
+    left = args.limit if args.limit is None else checks.limit("limit", args.limit)
+    deadline = monotonic() + seconds
+    with interruptible():
+        seen = head(queue) if args.last_event_id is None else args.last_event_id
+        while left is None or left > 0:
+            wait = max(deadline - monotonic(), 0.000001) if seconds else 0.0
+            limit = MAX_FOLLOW_EVENTS_PER_READ if left is None else min(left, MAX_FOLLOW_EVENTS_PER_READ)
+            events = wait_for_events(queue, last_event_id=seen, limit=limit, filter=args.filter, timeout_seconds=wait)
+            if not events or not write_all(1, _events_outcome(events).text):
+                break
+            seen = events[-1].id
+            if left is not None:
+                left -= len(events)
+    return PlainOutcome("")
+
+
+def handle_subscribe(args: Arguments) -> PlainOutcome:
+    from postroom.queues.subscriptions import read_subscription_state, subscribe
+
+    queue = _open_queue(args, "consumer", "handler")
+    subscription = subscribe(queue, args.consumer, handler=args.handler, filter=args.filter, last_event_id=args.last_event_id)
+    progress = read_subscription_state(queue, args.consumer)
+    has_unread = progress is not None and progress.unread
+    trouble = _schedule_consumer(queue, args.consumer) if has_unread else None
+    return PlainOutcome(f"{subscription.consumer_id}\n", subscription.to_json(), trouble=trouble)
+
+
+def _schedule_consumer(queue: Queue, consumer: str) -> Refusal | None:
+    """Schedule the start of a new consumer. Return a refusal if that failed. The subscription is stored in any case."""
+    from postroom.core.text import shell_quote
+    from postroom.queues.notifier import schedule
+
+    try:
+        schedule(queue, author=consumer)
+        return None
+    except (Refusal, OSError) as error:
+        hint = f"Start it with: thread dispatch --thread {shell_quote(queue.path)}"
+        return Refusal(f"{consumer} is subscribed, but its dispatch could not be scheduled: {error}", hint=hint)
+
+
+def handle_unsubscribe(args: Arguments) -> PlainOutcome:
+    from postroom.queues.subscriptions import unsubscribe
+
+    queue = _open_queue(args, "consumer")
+    unsubscribe(queue, args.consumer)
+    return PlainOutcome(f"{args.consumer}\n", {"consumer_id": args.consumer})
+
+
+def handle_dispatch(args: Arguments) -> PlainOutcome:
+    from postroom.cli.framework.terminal import one_line
+    from postroom.queues.dispatching import dispatch
+
+    starts = dispatch(_open_queue(args), at_once=True)
+    lines = [one_line(f"{start.consumer_id}: {start.outcome}{f' ({start.detail})' if start.detail else ''}") + "\n" for start in starts]
+    return PlainOutcome("".join(lines), {"consumers": [start.to_json() for start in starts]})
+
+
+def handle_info(args: Arguments) -> PlainOutcome:
+    from postroom.queues.queue import info
+
+    summary = info(_open_queue(args))
+    events = "1 event" if summary.total_events == 1 else f"{summary.total_events} events"
+    count = f"{events}, the newest is {summary.last_event_id}" if summary.total_events else "no events"
+    lines = [f"{summary.thread}\n{count}\n"]
+    lines += [_render_consumer(consumer, summary.last_event_id) for consumer in summary.subscriptions]
+    if not summary.subscriptions:
+        lines.append("no consumer is subscribed\n")
+    return PlainOutcome("".join(lines), summary.to_json())
+
+
+def _render_consumer(consumer: Consumer, newest: int) -> str:
+    from postroom.cli.framework.terminal import one_line
+
+    subscription = consumer.subscription
+    state = "running" if consumer.running else "idle"
+    progress = f"done up to {consumer.last_acked_id} of {newest}, {state}"
+    rest = [f"  filter   {one_line(subscription.filter)}\n"] if subscription.filter is not None else []
+    rest += [f"  trouble  {one_line(consumer.trouble)}\n"] if consumer.trouble else []
+    return f"{one_line(subscription.consumer_id)}  {progress}\n  handler  {one_line(subscription.handler_cmd)}\n{''.join(rest)}"
+
+
+def handle_completion(args: Arguments) -> PlainOutcome:
+    from postroom.cli.framework.completion import completion_script
+
+    return PlainOutcome(completion_script(args.program, args.words[0]))
+
+
+def handle_version(args: Arguments) -> PlainOutcome:
+    from postroom import __version__
+
+    return PlainOutcome(f"postroom {__version__}\n", {"version": __version__})
+
+
+def handle_help(args: Arguments) -> PlainOutcome:
+    from postroom.cli.framework.help import help_page
+
+    return PlainOutcome(help_page(args.program, "help", args.words, verbose=args.verbose))
+
+
+def _open_queue(args: Arguments, *required: str, owns_process: bool = False) -> Queue:
+    """Open the queue in `--thread` or `THREAD_DIR`, after a check that the required flags are given."""
+    from postroom.queues.queue import Queue
+
+    _require_flags(args, *required)
+    return Queue(args.thread, door="cli", owns_process=owns_process)
+
+
+def _require_flags(args: Arguments, *required: str) -> None:
+    """Refuse if a required flag is missing. In a handler, the environment supplies `--thread` and `--consumer`."""
+    for key, name in (("thread", "THREAD_DIR"), ("consumer", "THREAD_CONSUMER")):
+        if args.values.get(key, "") is None:
+            args.values[key] = os.environ.get(name)
+    for key in ("thread", *required):
+        if args.values[key] is None:
+            flag = "--" + key.replace("_", "-")
+            raise InvalidInput(f"{flag} is missing", field=flag[2:], hint=f"For example: {args.command.example}")
+
+
+def _limit_option(args: Arguments) -> dict[str, int]:
+    return {} if args.limit is None else {"limit": args.limit}
+
+
+def _events_outcome(events: tuple[QueueEvent, ...]) -> PlainOutcome:
+    from postroom.queues.journal import format_event_line
+
+    return PlainOutcome("".join([format_event_line(event) for event in events]))

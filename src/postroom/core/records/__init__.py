@@ -1,0 +1,79 @@
+"""The records that verbs take and return, one module for each room.
+
+The store builds them from rows, the rooms return them, and the command line and the server write them as JSON. A record does not
+read or write anything.
+
+`Record`, the base class of all records: immutable values with named fields, in the order of the columns.
+
+It does what a frozen dataclass does. Importing `dataclasses` takes longer than a whole command.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, Self, dataclass_transform
+else:
+
+    def dataclass_transform(**_):
+        return lambda cls: cls
+
+
+@dataclass_transform(frozen_default=True)
+class Record:
+    """An immutable value. The annotations of its class are its fields."""
+
+    __fields__: tuple[str, ...] = ()
+
+    def __init_subclass__(cls) -> None:
+        cls.__fields__ = cls.__fields__ + tuple(cls.__annotations__)
+
+    if not TYPE_CHECKING:  # type checkers read the fields instead
+
+        def __init__(self, *values: object, **named: object) -> None:
+            given = self.__dict__
+            given.update(zip(self.__fields__, values))
+            given.update(named)
+            if len(given) != len(self.__fields__):
+                self._fill_defaults()
+            if len(given) != len(self.__fields__) or len(values) > len(given):
+                raise TypeError(f"{type(self).__name__} takes {', '.join(self.__fields__)}")
+
+        def _fill_defaults(self) -> None:
+            defaults = vars(type(self))
+            for field in self.__fields__:
+                if field in defaults:
+                    self.__dict__.setdefault(field, defaults[field])
+
+        def __setattr__(self, name: str, value: object) -> None:
+            raise AttributeError(f"{type(self).__name__} is immutable")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.__dict__ == self.__dict__
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.__dict__.values()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.items())})"
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Iterate over the names and values of the fields, in order."""
+        return iter((name, self.__dict__[name]) for name in self.__fields__)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with some fields changed."""
+        return type(self)(**{**self.__dict__, **changes})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as a dictionary that JSON can express."""
+        return {name: _to_json_value(value) for name, value in self.items()}
+
+
+def _to_json_value(value: Any) -> Any:
+    if isinstance(value, Record):
+        return value.to_json()
+    if isinstance(value, tuple):
+        return [_to_json_value(item) for item in value]
+    return value

@@ -1,0 +1,317 @@
+"""The records of the room `people`. The JSON of an entry has the camelCase field names of its document."""
+
+from __future__ import annotations
+
+from postroom._fastpath import json_text as jsontext
+from postroom.core import clock
+from postroom.core.records import Record
+from postroom.core.states import UNVERIFIED_DOORS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PUSH, QUESTION, NOTICE = "push", "question", "notice"
+INBOX, NOTICES = "inbox", "notices"
+SECTIONS = (INBOX, NOTICES)
+OPEN, ANSWERED, DEFAULT, REFUSED, ENDED = "open", "answered", "default", "refused", "ended"
+WAIT, REFUSE, ESCALATE = "wait", "refuse", "escalate"
+ON_SILENCE = (WAIT, DEFAULT, REFUSE, ESCALATE)
+
+
+class Workspace(Record):
+    """A folder in which an agent works. Its id is public. Its token is secret and is not part of this record."""
+
+    workspace_id: str
+    label: str
+    path: str
+    agent: str
+    created_at: str
+    focus: str | None = None
+
+
+class WorkspaceRegistration(Record):
+    """A new workspace and its token, which is returned only once."""
+
+    workspace: Workspace
+    token: str
+
+
+class Ask(Record):
+    """The question of an entry: addressee, choices, and the effect of no answer. `thread_id` is set if it was asked in a thread."""
+
+    entry_id: str
+    agent: str
+    thread_id: str | None
+    asked_event: int
+    addressee: str
+    choices_json: str
+    state: str
+    due_at: int | None
+    deadline: str | None
+    on_silence: str
+    default_answer: str | None
+    escalate_to: str | None
+    escalated_at: str | None
+    answer: str | None
+    answered_by: str | None
+    answered_door: str | None
+    answered_at: str | None
+    collected_at: str | None
+    collected_door: str | None
+
+    @property
+    def choices(self) -> list[str]:
+        """The answers that the person may choose from."""
+        choices: list[str] = jsontext.loads(self.choices_json)
+        return choices
+
+    @property
+    def choice(self) -> str | None:
+        """The answer, if it is one of the choices."""
+        return self.answer if self.answer in self.choices else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "state": self.state,
+            "to": self.addressee,
+            "choices": self.choices,
+            "deadline": self.deadline,
+            "onSilence": self.on_silence,
+            "default": self.default_answer,
+            "escalateTo": self.escalate_to,
+            "escalatedAt": self.escalated_at,
+            "answer": self.answer,
+            "choice": self.choice,
+            "answeredBy": self.answered_by,
+            "answeredAt": self.answered_at,
+        }
+
+
+class Entry(Record):
+    """One item in the inbox of a person. `seq` is the id of the event that announced it."""
+
+    seq: int
+    id: str
+    section: str
+    kind: str
+    ts: int
+    workspace_id: str
+    workspace_label: str
+    agent: str
+    docs_json: str
+    comments: str
+    door: str
+    stored_at: str
+    message_id: str | None
+    is_open: int
+    replies: int
+    offered_at: str | None
+    offered_to: str | None
+    offered_door: str | None
+    read_at: str | None
+    read_by: str | None
+    read_door: str | None
+    extra_json: str
+    words: str
+    ask: Ask | None = None
+
+    @property
+    def docs(self) -> list[dict[str, Any]]:
+        """The documents to which the entry points."""
+        docs: list[dict[str, Any]] = jsontext.loads(self.docs_json)
+        return docs
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the entry with the fields of document 002. Empty fields are left out."""
+        fields: dict[str, Any] = {
+            "id": self.id,
+            "ts": self.ts,
+            "workspaceId": self.workspace_id,
+            "workspaceLabel": self.workspace_label,
+        }
+        if self.docs_json != "[]":
+            fields["docs"] = self.docs
+        if self.comments:
+            fields["comments"] = self.comments
+        return fields
+
+    def to_jsonl_line(self) -> str:
+        """Return the line of the entry in `entries.jsonl`, without the newline."""
+        fields = self.to_document()
+        if self.kind == QUESTION:
+            fields["kind"] = QUESTION
+        if self.extra_json != "{}":
+            fields = {**jsontext.loads(self.extra_json), **fields}
+        return jsontext.dumps(fields)
+
+    def to_json(self) -> dict[str, Any]:
+        fields = self.to_document()
+        fields.update(kind=self.kind, door=self.door, readAt=self.read_at, readBy=self.read_by, replies=self.replies)
+        fields["from"] = self.agent
+        if self.ask is not None:
+            fields["question"] = self.ask.to_json()
+            if self.ask.thread_id is not None:
+                fields["threadId"] = self.ask.thread_id
+        return fields
+
+
+class EntryPlace(Record):
+    """The position of an entry in the order of pages."""
+
+    ts: int
+    seq: int
+
+
+class DeletedEntry(Record):
+    """A deleted entry. `seq` is the id of the event that announced the deletion. `ts` and `entry_seq` are the former position."""
+
+    id: str
+    seq: int
+    ts: int
+    entry_seq: int
+
+
+class EntryPage(Record):
+    """One page of entries, newest first. `has_more` is true if there are further entries."""
+
+    entries: tuple[Entry, ...]
+    has_more: bool
+
+    def to_json(self) -> dict[str, Any]:
+        return {"entries": [entry.to_json() for entry in self.entries], "hasMore": self.has_more}
+
+
+class EntryCounts(Record):
+    """The number of entries that wait for a person, each counted up to a limit. `any` is true if there was ever an entry."""
+
+    unread: int
+    questions: int
+    notices: int
+    any: bool
+
+
+class PersonReply(Record):
+    """The reply of a person to an entry. `via` is how it reached the agent: `thread`, `answer` or `mailbox`."""
+
+    reply_id: str
+    entry_id: str
+    agent: str
+    person: str
+    body: str
+    door: str
+    created_at: str
+    via: str
+    message_id: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.reply_id,
+            "entryId": self.entry_id,
+            "from": self.person,
+            "body": self.body,
+            "door": self.door,
+            "at": self.created_at,
+            "via": self.via,
+            "verified": self.door not in UNVERIFIED_DOORS,
+        }
+
+
+class ReplyResult(Record):
+    """A reply, and the entry after the reply."""
+
+    entry: Entry
+    reply: PersonReply
+
+
+class EntryReceiptStep(Record):
+    """One step of an entry, or of the `reply` to it: what happened, when, by which agent or person, through which door."""
+
+    step: str
+    at: str
+    by: str
+    door: str
+    reply: str | None = None
+
+
+class EntryDetail(Record):
+    """An entry, the replies to it, and the receipts of both."""
+
+    entry: Entry
+    replies: tuple[PersonReply, ...]
+    receipts: tuple[EntryReceiptStep, ...]
+
+
+class Answer(Record):
+    """The result of a wait for an answer. `state` is `open` if the wait timed out."""
+
+    entry_id: str
+    state: str
+    answer: str | None
+    choice: str | None
+    answered_by: str | None
+    answered_at: str | None
+    door: str | None
+    deadline: str | None
+    to: str
+
+    @property
+    def timed_out(self) -> bool:
+        return self.state == OPEN
+
+    def to_json(self) -> dict[str, Any]:
+        return {**super().to_json(), "verified": self.door not in UNVERIFIED_DOORS}
+
+    @classmethod
+    def from_ask(cls, ask: Ask) -> Answer:
+        """Return the current answer to an ask. An escalated ask has no deadline any more."""
+        return cls(
+            entry_id=ask.entry_id,
+            state=ask.state,
+            answer=ask.answer,
+            choice=ask.choice,
+            answered_by=ask.answered_by,
+            answered_at=ask.answered_at,
+            door=ask.answered_door,
+            deadline=None if ask.escalated_at else ask.deadline,
+            to=ask.addressee,
+        )
+
+
+class ReceivedMessage(Record):
+    """A message that an agent received: a reply, an answer, or mail."""
+
+    kind: str
+    id: str
+    from_: str
+    body: str
+    entry_id: str | None
+    at: str
+    verified: bool
+
+    def to_json(self) -> dict[str, Any]:
+        fields = {"kind": self.kind, "from": self.from_, "body": self.body, "at": self.at, "verified": self.verified}
+        return fields if self.entry_id is None else {**fields, "entryId": self.entry_id}
+
+
+class Pass(Record):
+    """A stored pass: a link, a session or a token. Only the hash of its secret is kept. `person` is the name that it identifies."""
+
+    token_hash: str
+    kind: str
+    person: str
+    created_at: str
+    expires_at: str | None
+
+
+class PersonSession(Record):
+    """The session of a person who signed in with a link, and the token that the browser keeps."""
+
+    person: str
+    token: str
+    expires_at: str
+
+
+def to_milliseconds(instant: int) -> int:
+    """Return an instant of microseconds in milliseconds, the unit of `Entry.ts`."""
+    return instant * 1000 // clock.MICROSECONDS_PER_SECOND

@@ -1,0 +1,105 @@
+"""The records of the room `queues`: events, subscriptions and the progress of consumers. The room checks its input here too."""
+
+from __future__ import annotations
+
+from postroom.core import addresses, checks
+from postroom.core.errors import InvalidInput
+from postroom.core.records import Record
+from postroom.core.text import short_repr
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+MESSAGE, RECORD = "message", "record"
+EVENT_TYPES = (MESSAGE, RECORD)
+MAX_CONTENT_BYTES = 64 << 20
+QUEUED, ALREADY_QUEUED, FAILED, NONE = "queued", "already queued", "failed", "none"  # the outcomes of a dispatch
+
+
+class QueueEvent(Record):
+    """One event of a queue. Its fields are the columns, in order."""
+
+    id: int
+    created_at: str
+    source: str
+    type: str
+    subtype: str | None
+    content: str
+
+
+class EventTime(Record):
+    """The time at which an event was stored."""
+
+    id: int
+    created_at: str
+
+
+class Subscription(Record):
+    """A consumer, the command that handles its events, and a filter. Without a filter it receives all events."""
+
+    consumer_id: str
+    handler_cmd: str
+    filter: str | None
+
+
+class ConsumerProgress(Record):
+    """The newest event that a consumer has acknowledged."""
+
+    consumer_id: str
+    last_acked_id: int
+    updated_at: str
+
+
+class Consumer(Record):
+    """A subscription, the newest event that it has acknowledged, and its state. `trouble` describes a problem with it, if there is one."""
+
+    subscription: Subscription
+    last_acked_id: int
+    updated_at: str | None
+    running: bool
+    trouble: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        rest = {name: value for name, value in self.items() if name != "subscription"}
+        return {**self.subscription.to_json(), **rest}
+
+
+class QueueSummary(Record):
+    """The numbers of a queue. `thread` is its folder, under the name that its document uses."""
+
+    thread: str
+    total_events: int
+    last_event_id: int
+    subscriptions: tuple[Consumer, ...]
+    progress: tuple[ConsumerProgress, ...]
+
+
+class DispatchStart(Record):
+    """The outcome of a dispatch for one consumer that has unread events: started, skipped or failed."""
+
+    consumer_id: str
+    outcome: str
+    detail: str = ""
+
+
+def check_draft(source: object, type: object, subtype: object, content: object) -> tuple[str, str, str | None, str]:
+    """Return the fields of a new event unchanged. Refuses with `InvalidInput`, which names the wrong field."""
+    addresses.check_address(source)  # type: ignore[arg-type]
+    if type not in EVENT_TYPES:
+        raise InvalidInput(
+            f"type cannot be {short_repr(type)}" if type else "type is missing", field="type", hint="Choose message or record."
+        )
+    if subtype is not None:
+        if type == MESSAGE:
+            raise InvalidInput("a message has no subtype", field="subtype", hint="Leave it out, or push a record.")
+        checks.name("subtype", subtype, hint="Leave it out, or name it: toolcall, decision, …")  # type: ignore[arg-type]
+    text = checks.text("content", content)  # type: ignore[arg-type]
+    if len(text) > MAX_CONTENT_BYTES // 4 and len(text.encode()) > MAX_CONTENT_BYTES:
+        raise InvalidInput("content is longer than 64 MiB", field="content", hint="Push the path of a file instead.")
+    return source, type, subtype, content  # type: ignore[return-value]
+
+
+def check_consumer_name(value: str | None) -> str:
+    """Return the name of a consumer. Refuses with `InvalidInput` if it is missing or malformed."""
+    return checks.name("consumer", value, hint="Name it with --consumer.")

@@ -1,0 +1,255 @@
+"""The records of the room `work`: threads, messages, leases, events and agents."""
+
+from __future__ import annotations
+
+from postroom.core.records import Record
+from postroom.core.states import UNVERIFIED_DOORS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Thread(Record):
+    """A unit of work that one agent at a time may hold. `latest_message_id` is its newest message."""
+
+    thread_id: str
+    run_id: str
+    task_id: str
+    subject: str
+    created_by: str
+    assigned_to: str
+    status: str
+    priority: str
+    latest_message_id: str | None
+    created_at: str
+    updated_at: str
+
+
+class Lease(Record):
+    """The exclusive claim of one agent on a thread. Live until `expires_at`, then valid until another agent takes the thread."""
+
+    thread_id: str
+    agent_id: str
+    lease_token: str
+    claimed_at: str
+    expires_at: str
+    released_at: str | None
+    lease_seconds: float
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the lease was not released. It may have expired."""
+        return self.released_at is None
+
+    def is_live(self, now: str) -> bool:
+        """Return whether the lease was not released and has not expired. `now` is a stamp of `clock.format_stamp`."""
+        return self.released_at is None and self.expires_at > now
+
+    def to_json_without_token(self) -> dict[str, Any]:
+        """Return the lease as JSON for other agents, without the token, which only the holder may know."""
+        return {name: value for name, value in self.items() if name != "lease_token"}
+
+
+class Artifact(Record):
+    """A reference to a file, attached to a message. The file itself is not copied."""
+
+    artifact_id: str
+    message_id: str
+    path: str
+    kind: str
+    metadata_json: str
+    created_at: str
+
+
+class Attachment(Record):
+    """An artifact as its sender gives it, before it is stored."""
+
+    path: str
+    kind: str = "file"
+    metadata_json: str = "{}"
+
+
+class Message(Record):
+    """One message of a thread. `event_id` orders the messages. `door` is how the message entered, as Postroom recorded it."""
+
+    message_id: str
+    thread_id: str
+    from_agent: str
+    to_agent: str
+    kind: str
+    summary: str
+    body: str
+    payload_json: str
+    created_at: str
+    event_id: int
+    door: str
+    artifacts: tuple[Artifact, ...] = ()
+
+    @property
+    def verified(self) -> bool:
+        """Whether a server checked the sender. A process that can write the store file can use any name."""
+        return self.door not in UNVERIFIED_DOORS
+
+    def to_json(self) -> dict[str, Any]:
+        return {**super().to_json(), "verified": self.verified}
+
+
+class Event(Record):
+    """One row of the event log, which wakes waiters. `source` is the agent that acted."""
+
+    event_id: int
+    run_id: str
+    task_id: str
+    thread_id: str
+    source: str
+    event_type: str
+    message_id: str | None
+    summary: str
+    payload_json: str
+    created_at: str
+
+
+class Agent(Record):
+    """A sender or receiver: a program or a person."""
+
+    name: str
+    kind: str
+    card_json: str
+    created_at: str
+    last_seen_at: str | None
+
+    @property
+    def is_person(self) -> bool:
+        return self.kind == "human"
+
+
+class Candidate(Record):
+    """A thread that an agent could claim. `held_by` is its holder, if it has one. `lapsed` is true if the holder's lease has expired."""
+
+    thread: Thread
+    lapsed: bool
+    held_by: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.thread.to_json(), "lapsed": self.lapsed, "held_by": self.held_by}
+
+
+class HeldThread(Record):
+    """A thread and its newest lease, which may be released or expired. `lease` is None if the thread was never claimed."""
+
+    thread: Thread
+    lease: Lease | None
+
+
+class OfferedThread(Record):
+    """A thread that may be taken, with the columns that determine the order of taking."""
+
+    thread_id: str
+    priority: str
+    created_at: str
+
+
+class ReadMark(Record):
+    """How far an agent has read a thread, and the newest message in it that is addressed to the agent. Both are event ids."""
+
+    agent_id: str
+    thread_id: str
+    read_event_id: int
+    latest_event_id: int
+    read_at: str | None
+    read_door: str | None
+
+
+class Claim(Record):
+    """A thread and the lease that the caller holds on it."""
+
+    thread: Thread
+    lease: Lease
+
+    def to_json(self) -> dict[str, Any]:
+        return {**super().to_json(), "lease_token": self.lease.lease_token}
+
+
+class PostedMessage(Record):
+    """A stored message and the state of its thread after it. `next_event_id` is the cursor after the message."""
+
+    thread: Thread
+    message: Message
+    next_event_id: int
+
+
+class Conversation(Record):
+    """A thread, its lease, and one page of its messages, oldest first.
+
+    `more` is true if the thread has further messages in the direction of reading. `next_before_event` or `next_after_event` is then
+    the cursor of the next page. `first_message` opened the thread. It is set on the newest page if it is not among `messages`.
+    """
+
+    thread: Thread
+    lease: Lease | None
+    messages: tuple[Message, ...]
+    next_event_id: int
+    more: bool = False
+    next_before_event: int | None = None
+    next_after_event: int | None = None
+    first_message: Message | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        lease = self.lease.to_json_without_token() if self.lease is not None and self.lease.is_held else None
+        return {**super().to_json(), "lease": lease}
+
+
+class ThreadPage(Record):
+    """One page of threads. `more` is true if there are further threads."""
+
+    threads: tuple[Thread, ...]
+    more: bool
+
+
+class ReplyWaitResult(Record):
+    """The result of a wait for a reply. Pass `next_event_id` to the next wait, so that no event is missed."""
+
+    woke: bool
+    next_event_id: int
+    message: Message | None = None
+
+    @property
+    def timed_out(self) -> bool:
+        return not self.woke
+
+
+class WatchResult(Record):
+    """The result of a watch. Pass `next_event_id` to the next watch, so that no event is missed."""
+
+    woke: bool
+    next_event_id: int
+    events: tuple[Event, ...] = ()
+
+    @property
+    def timed_out(self) -> bool:
+        return not self.woke
+
+
+class AgentPresence(Record):
+    """An agent, the threads that it holds, and the number of threads with unread messages for it."""
+
+    agent: Agent
+    holds: tuple[Claim, ...]
+    unread: int
+
+    def to_json(self) -> dict[str, Any]:
+        holds = [{"thread": claim.thread.to_json(), "lease": claim.lease.to_json_without_token()} for claim in self.holds]
+        return {"agent": self.agent.to_json(), "holds": holds, "unread": self.unread}
+
+    def is_alive(self, now: str, since: str) -> bool:
+        """Return whether the agent was seen at or after `since`, or holds a lease that is live at `now`. Both are stamps."""
+        return (self.agent.last_seen_at or "") >= since or any(claim.lease.is_live(now) for claim in self.holds)
+
+
+class PageBounds(Record):
+    """The first and last event id of a page of messages, and the first event id of its thread. All are None if the page is empty."""
+
+    first_event_id: int | None
+    last_event_id: int | None
+    thread_first_event_id: int | None

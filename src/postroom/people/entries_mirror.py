@@ -1,0 +1,232 @@
+"""Mirror the entries in DIR/inbox/entries.jsonl, one line per entry, in the format of document 002.
+
+`store/jsonl_mirror.py` has the parts shared with a queue's journal: positions, the lock, torn lines, rewriting. The position is in
+`.entries`. Other programs may append entries to this file: if it is not at its position, its new lines are imported. A delete rewrites
+the file. Lines that are not entries stay where they are. The verbs that make or delete entries, and the server, call this module.
+"""
+
+from __future__ import annotations
+
+import os
+
+from postroom.core.errors import Refusal
+from postroom.core.records.people import INBOX, PUSH, Entry
+from postroom.people import repository
+from postroom.people.entry_lines import parse_entry_line
+from postroom.store.jsonl_mirror import JsonlMirror, LockedPositions, load_positions, make_file_opener
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from postroom.store.interface import Store, Transaction
+
+PAGE_ROWS = 500
+MAX_IDS_SOUGHT_AS_TEXT = 8  # up to this many ids, a text search in a line is faster than parsing it
+LOCK_WAIT_SECONDS = 5.0  # behind a stopped writer. After a timeout, the next change writes the missing lines
+
+
+def update_mirror(store: Store) -> None:
+    """Bring the mirror up to date after a change. The entries are committed, so if this fails, the next change does it."""
+    if store.data_folder is not None:
+        EntriesMirror(store, store.data_folder).sync()
+
+
+def import_foreign_lines(store: Store) -> None:
+    """Import the lines that other programs wrote into the mirror, if it exists and is not at its position."""
+    if store.data_folder is not None:
+        mirror = EntriesMirror(store, store.data_folder)
+        if mirror.is_changed():
+            mirror.sync()
+
+
+def concerns_entries(topics: Iterable[str]) -> bool:
+    """Return whether a commit with events of these topics may have changed the mirror."""
+    return any(topic.startswith(repository.ENTRY_TOPIC_PREFIX) for topic in topics)
+
+
+class EntriesMirror:
+    """The mirror of one store's entries in one folder."""
+
+    def __init__(self, store: Store, folder: str) -> None:
+        self._store = store
+        self._open_file = make_file_opener(0o600, _make_private_folder)
+        self._positions_path = os.path.join(folder, "inbox", ".entries")
+        self._file = JsonlMirror(os.path.join(folder, "inbox", "entries.jsonl"), self._open_file, ("inode", "size", "mtime_ns", "last_id"))
+        self.synced_fingerprint = (0, 0, 0)  # of the file, when this object last synchronized it
+        self._synced_id = 0
+
+    def is_changed(self) -> bool:
+        """Return whether the file was written since its position was recorded. Takes no lock."""
+        try:
+            with open(self._positions_path, "rb") as positions:
+                load_positions(positions.read(), (self._file,))
+            return not self._file.is_at_position()
+        except OSError:
+            return os.path.exists(self._file.path)
+
+    def is_changed_since_sync(self) -> bool:
+        """Return whether the file was written since this object synchronized it. Costs one `stat`."""
+        return self._file.read_fingerprint() != self.synced_fingerprint
+
+    def is_behind(self) -> bool:
+        """Return whether an entry was made or deleted since this object synchronized the file. Does not touch the file."""
+        try:
+            with self._store.read() as tx:
+                return any(
+                    tx.fetch_all(statement, after=self._synced_id, limit=1) for statement in (tx.sql.entries_after, tx.sql.gone_after)
+                )
+        except Refusal:
+            return False
+
+    def sync(self, *, briefly: bool = False) -> bool:
+        """Make the file and the store agree. Return False if that failed and the next call has to do it.
+
+        `briefly`: only append, and only if no other process has the lock. A later call without it does the rest.
+        """
+        wait_seconds = 0 if briefly else LOCK_WAIT_SECONDS
+        try:
+            with LockedPositions(self._positions_path, (self._file,), self._open_file, wait_seconds=wait_seconds) as positions:
+                return self._sync_locked(positions, briefly=briefly)
+        except (OSError, Refusal, ValueError):
+            return False
+
+    def _sync_locked(self, positions: LockedPositions, *, briefly: bool) -> bool:
+        file = self._file
+        fingerprint = file.read_fingerprint()
+        unchanged = file.is_at_position(fingerprint)
+        if briefly and not unchanged:
+            return False
+        deleted_after = file.last_id
+        if not unchanged and (fingerprint[0] != file.inode or fingerprint[1] <= file.size):
+            # The file was rewritten, not only appended to. Each line is looked up below, so only later deletions matter.
+            deleted_after, file.size, file.last_id = self._newest_event_id(), 0, 0
+        lines = _ForeignLines(file)
+        if not unchanged:
+            lines.read_and_import(self._store)
+        with self._store.read() as tx:  # one snapshot: the next call handles a later deletion
+            newest = tx.fetch_one(tx.sql.event_latest)
+            deleted = _deleted_ids(tx, deleted_after)
+            if briefly and deleted:
+                return False
+            file.accept_fingerprint(fingerprint)
+            self._write_lines(tx, lines, deleted)
+        file.last_id = newest or 0
+        if file.is_at_position():  # else another program wrote at the same time: the next call imports from the old position
+            positions.save_positions()
+            self.synced_fingerprint, self._synced_id = (file.inode, file.size, file.mtime_ns), file.last_id
+        return True
+
+    def _write_lines(self, tx: Transaction, lines: _ForeignLines, deleted: set[str]) -> None:
+        """Correct the lines that are wrong, remove those of deleted entries, and append the entries that the file lacks."""
+        if lines.has_wrong_line:
+            self._file.rewrite_lines(lambda old_lines: _corrected_lines(tx, old_lines), is_torn=lines.is_torn)
+        elif deleted:
+            self._file.rewrite_lines(lambda old_lines: _lines_without(old_lines, deleted), is_torn=lines.is_torn)
+        elif lines.is_torn or not self._file.inode:
+            self._file.append_lines(b"\n" if lines.is_torn else b"")
+        after = self._file.last_id
+        while True:
+            entries = tx.fetch_all(tx.sql.entries_after, after=after, limit=PAGE_ROWS)
+            missing = [entry for entry in entries if entry.section == INBOX and entry.id not in lines.ids]
+            if missing:
+                self._file.append_lines("".join([f"{entry.to_jsonl_line()}\n" for entry in missing]).encode())
+            if len(entries) < PAGE_ROWS:
+                return
+            after = entries[-1].seq
+
+    def _newest_event_id(self) -> int:
+        with self._store.read() as tx:
+            return tx.fetch_one(tx.sql.event_latest) or 0
+
+
+class _ForeignLines:
+    """The lines after a file's position: the ids of their entries, and whether a line differs from the store."""
+
+    def __init__(self, file: JsonlMirror) -> None:
+        self._file = file
+        self.ids: set[str] = set()
+        self.is_torn = False
+        self.has_wrong_line = False
+
+    def read_and_import(self, store: Store) -> None:
+        """Compare every line with the store, and import the entries that the store does not know."""
+        end = self._file.size
+        for line in self._file.read_lines(end):
+            end += len(line)
+            self.is_torn = not line.endswith(b"\n")
+            fields = parse_entry_line(line)
+            if fields is None:
+                continue
+            entry = _find_or_import(store, fields)
+            is_repeated = fields["id"] in self.ids or (entry is not None and entry.seq <= self._file.last_id)
+            self.has_wrong_line = (
+                self.has_wrong_line or entry is None or is_repeated or fields != parse_entry_line(entry.to_jsonl_line().encode())
+            )
+            self.ids.add(fields["id"])
+        if self.is_torn and os.path.getsize(self._file.path) != end:
+            raise BlockingIOError("another program is in the middle of a line")
+
+
+def _corrected_lines(tx: Transaction, lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines as they should be: no deleted entry, no entry twice, and each as it is in the store."""
+    seen: set[str] = set()
+    for line in lines:
+        fields = parse_entry_line(line)
+        row = None if fields is None else tx.fetch_one(tx.sql.entry_find, id=fields["id"])
+        if fields is None or (row is None and tx.fetch_one(tx.sql.gone_find, id=fields["id"]) is None):
+            yield line  # not an entry, or appended after we read the file
+        elif row is not None and fields["id"] not in seen:
+            seen.add(fields["id"])
+            written = row.to_jsonl_line().encode()
+            yield line if fields == parse_entry_line(written) else written
+
+
+def _lines_without(lines: Iterable[bytes], deleted: set[str]) -> Iterator[bytes]:
+    """Yield the lines except those of the deleted entries."""
+    for line in lines:
+        may_match = len(deleted) > MAX_IDS_SOUGHT_AS_TEXT or any(entry_id.encode() in line for entry_id in deleted)
+        if not may_match or (parse_entry_line(line) or {"id": ""})["id"] not in deleted:
+            yield line
+
+
+def _deleted_ids(tx: Transaction, after: int) -> set[str]:
+    """Return the ids of the entries that were deleted after this event."""
+    deleted: set[str] = set()
+    while True:
+        rows = tx.fetch_all(tx.sql.gone_after, after=after, limit=PAGE_ROWS)
+        deleted.update(row.id for row in rows)
+        if len(rows) < PAGE_ROWS:
+            return deleted
+        after = rows[-1].seq
+
+
+def _find_or_import(store: Store, fields: dict[str, Any]) -> Entry | None:
+    """Return the entry of a line, made if the store does not know it, or None if it was deleted."""
+    with store.read() as tx:
+        row = tx.fetch_one(tx.sql.entry_find, id=fields["id"])
+        deleted = tx.fetch_one(tx.sql.gone_find, id=fields["id"])
+    if row is not None or deleted is not None:
+        return row
+    with store.write() as tx:  # no other process imports this line: we hold the lock of the file
+        workspace = tx.fetch_one(tx.sql.workspace_find, workspace_id=fields["workspaceId"])
+        return repository.insert_entry(
+            tx,
+            kind=PUSH,
+            entry_id=fields["id"],
+            ts=fields["ts"],
+            workspace_id=fields["workspaceId"],
+            label=fields["workspaceLabel"],
+            agent="" if workspace is None else workspace.agent,
+            docs=fields["docs"],
+            comments=fields["comments"],
+            door="file",
+            extra_json=fields["extra"],
+        )
+
+
+def _make_private_folder(folder: str) -> None:
+    """Make a folder and the one above it, readable only by their owner."""
+    for missing in (os.path.dirname(folder), folder):
+        os.makedirs(missing, mode=0o700, exist_ok=True)

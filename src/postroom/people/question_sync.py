@@ -1,0 +1,189 @@
+"""Turn questions that agents asked in threads into entries, close the answered ones, and apply deadlines.
+
+Every verb of this room calls `sync` first, so its results are right without a running server. A deadline takes effect as of its own
+time, not of the time of the call.
+"""
+
+from __future__ import annotations
+
+from postroom._fastpath import json_text as jsontext
+from postroom.core import clock
+from postroom.core.errors import StoreBusy
+from postroom.core.records.people import ANSWERED, DEFAULT, ENDED, ESCALATE, QUESTION, REFUSED
+from postroom.core.states import TERMINAL_STATUSES
+from postroom.core.verbs import PEOPLE, WRITE, verb
+from postroom.people import asking, repository
+from postroom.store.retries import retry_on_contention
+from postroom.work.messages import RELEASED_EVENT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from postroom.core.records.people import Entry
+    from postroom.core.records.work import Message
+    from postroom.store.interface import Store, Transaction
+
+CURSOR_NAME = "people.surface"
+BATCH_ROWS = 200
+MAX_QUESTION_CHARS = 200_000
+
+
+def sync(store: Store) -> None:
+    """Apply new messages and passed deadlines, if there are any."""
+    with store.read() as tx:
+        behind = is_behind(tx)
+    if behind:
+        sync_questions(store)
+
+
+def is_behind(tx: Transaction) -> bool:
+    """Return whether there are messages or deadlines to apply. Reads no message text, so the server may call it on its event loop."""
+    cursor = tx.fetch_one(tx.sql.cursor_find, name=CURSOR_NAME) or 0
+    if tx.fetch_one(tx.sql.message_to_people_after, after=cursor) is not None:
+        return True
+    due_at = tx.fetch_one(tx.sql.ask_next_due)
+    return due_at is not None and due_at <= tx.now()
+
+
+def seconds_until_deadline(tx: Transaction) -> float | None:
+    """Return the seconds until the next deadline, or None if there is none."""
+    due_at = tx.fetch_one(tx.sql.ask_next_due)
+    return None if due_at is None else max((due_at - tx.now()) / clock.MICROSECONDS_PER_SECOND, 0.001)
+
+
+def sync_questions(store: Store) -> int:
+    """Make an entry for every question to a person, close the answered ones, and apply deadlines. Return the number of new entries."""
+    from postroom.people import entries_mirror
+
+    made = 0
+    while True:
+        more, count = _sync_batch(store)
+        made += count
+        if not more:
+            break
+    while _apply_deadlines(store) == BATCH_ROWS:
+        pass
+    if made:
+        entries_mirror.update_mirror(store)
+    return made
+
+
+@retry_on_contention
+def _sync_batch(store: Store) -> tuple[bool, int]:
+    made = 0
+    with store.write() as tx:
+        after = tx.fetch_one(tx.sql.cursor_lock, name=CURSOR_NAME) or 0
+        new_messages = tx.fetch_all(tx.sql.messages_to_people, after=after, limit=BATCH_ROWS)
+        for message in new_messages:
+            if message.kind == "question":
+                made += _insert_question(tx, message)
+            else:
+                _close_questions(tx, message)
+        if new_messages:
+            moved = StoreBusy("another process applied the same messages", hint="Try again.")
+            tx.execute_exactly_one(moved, tx.sql.cursor_move, name=CURSOR_NAME, event_id=new_messages[-1].event_id, seen=after)
+    return len(new_messages) == BATCH_ROWS, made
+
+
+@verb(caller=PEOPLE, mode=WRITE)
+@retry_on_contention
+def backfill_person(store: Store, name: str) -> int:
+    """Make entries for the open questions to a name from before it was known as a person. Return their number."""
+    with store.write() as tx:
+        asked = sorted(tx.fetch_all(tx.sql.questions_to, agent=name), key=lambda message: message.event_id)
+        return sum(_insert_question(tx, message) for message in asked if not _is_settled(tx, message))
+
+
+def _is_settled(tx: Transaction, question: Message) -> bool:
+    """Return whether a question was answered, or the lease of the asking agent was revoked."""
+    closing, after = jsontext.dumps(["answer", "control"]), question.event_id
+    while (message := tx.fetch_one(tx.sql.message_after, thread_id=question.thread_id, after=after, kinds=closing)) is not None:
+        if message.kind == "answer" or _revoked_a_lease(tx, message):
+            return True
+        after = message.event_id
+    return False
+
+
+def _insert_question(tx: Transaction, message: Message) -> bool:
+    from postroom.store.agents import is_person
+
+    if not is_person(tx, message.to_agent) or tx.fetch_one(tx.sql.entry_of_message, message_id=message.message_id):
+        return False
+    choices = jsontext.dumps(asking.parse_choices(message.payload_json))
+    question = "\n\n".join(part for part in (message.summary, message.body) if part.strip())
+    repository.insert_entry(
+        tx,
+        kind=QUESTION,
+        workspace=tx.fetch_one(tx.sql.workspace_of_agent, agent=message.from_agent),
+        agent=message.from_agent,
+        label=message.from_agent,
+        comments=question[:MAX_QUESTION_CHARS],
+        ts=clock.parse_stamp(message.created_at) // 1000,
+        door=message.door,
+        message_id=message.message_id,
+        ask={
+            "agent": message.from_agent,
+            "thread_id": message.thread_id,
+            "asked_event": message.event_id,
+            "addressee": message.to_agent,
+            "choices_json": choices,
+        },
+    )
+    return True
+
+
+def _close_questions(tx: Transaction, message: Message) -> None:
+    """Close the open questions that were asked in a thread before this message.
+
+    A message of kind `answer` answers them, unless the asker sent it. The end of the thread, or a revoked lease of the asker, ends them.
+    """
+    open_questions = tx.fetch_all(tx.sql.asks_of_thread, thread_id=message.thread_id, event_id=message.event_id)
+    if not open_questions:
+        return
+    row = tx.fetch_one(tx.sql.thread_find, thread_id=message.thread_id)
+    thread_ended = row is not None and row.thread.status in TERMINAL_STATUSES
+    questions_end = message.kind != "answer" and (thread_ended or _revoked_a_lease(tx, message))
+    for entry in open_questions:
+        if questions_end:
+            asking.close_question(tx, entry, ENDED, by=message.from_agent, door=message.door, at=message.created_at)
+        elif message.kind == "answer" and message.from_agent != entry.agent:
+            answer = message.body or message.summary
+            asking.close_question(tx, entry, ANSWERED, answer=answer, by=message.from_agent, door=message.door, at=message.created_at)
+
+
+def _revoked_a_lease(tx: Transaction, message: Message) -> bool:
+    """Return whether a message took a thread from its holder. There are other control messages, so its event decides."""
+    if message.kind != "control":
+        return False
+    (event,) = tx.fetch_all(tx.sql.events_after, after=message.event_id - 1, limit=1)
+    return event.event_type == RELEASED_EVENT
+
+
+# Deadlines
+
+
+@retry_on_contention
+def _apply_deadlines(store: Store) -> int:
+    """Apply `on_silence` to a batch of questions whose deadline has passed. Return their number."""
+    with store.write() as tx:
+        due = tx.fetch_all(tx.sql.asks_due, now=tx.now(), limit=BATCH_ROWS)
+        for entry in due:
+            _apply_silence(tx, entry)
+    return len(due)
+
+
+def _apply_silence(tx: Transaction, seen: Entry) -> None:
+    entry = repository.lock_entry_if_exists(tx, seen.id)
+    if entry is None or entry.ask is None or entry.ask.due_at is None or entry.ask.due_at > tx.now() or not entry.is_open:
+        return  # another process closed or escalated it before we locked it
+    ask, at = entry.ask, clock.format_stamp(entry.ask.due_at)
+    if ask.on_silence == ESCALATE:
+        changed = StoreBusy(f"{entry.id} changed while it was being written", hint="Try again.")
+        tx.execute_exactly_one(
+            changed, tx.sql.ask_escalate, entry_id=entry.id, addressee=ask.escalate_to, escalated_at=at, due_at=ask.due_at
+        )
+        repository.append_entry_event(tx, "escalated", entry.id, source="", to=ask.escalate_to, at=at, **repository.event_facts(entry))
+        repository.write_read_state(tx, entry, None, None, None)
+    elif ask.on_silence == DEFAULT:
+        asking.close_question(tx, entry, DEFAULT, answer=ask.default_answer, by=None, door=None, at=at)
+    else:
+        asking.close_question(tx, entry, REFUSED, by=None, door=None, at=at)

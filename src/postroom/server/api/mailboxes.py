@@ -1,0 +1,132 @@
+"""HTTP routes of mailboxes. Agents send, and take from their own mailbox. People see every mailbox and manage dead letters."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from functools import partial
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from postroom._fastpath import json_text as jsontext
+from postroom.core.errors import InvalidInput
+from postroom.core.text import short_repr
+from postroom.mail import dead_letters, reading, sweeping
+from postroom.server.api import mailbox_access
+from postroom.server.http.auth import Caller
+from postroom.server.http.endpoint import json_object, optional_json_body, query_integer, refuse_unknown_parameters
+from postroom.server.http.responses import JsonResponse
+from postroom.server.http.state import AppState
+from postroom.server.runtime.store_access import MAX_WAIT_SECONDS
+from postroom.server.runtime.wait_pool import wait_for_disconnect
+
+_SECONDS_PATTERN = re.compile(r"[0-9]{1,6}(\.[0-9]{1,9})?")
+
+
+def _encode_answer(answer: dict[str, Any]) -> bytes:
+    """Encode with `jsontext`: a sender may have added integers that are too large for orjson."""
+    return jsontext.dumps(answer).encode()
+
+
+async def list_mailboxes(request: Request, state: AppState, caller: Caller) -> Response:
+    list_sessions = partial(reading.sessions, limit=query_integer(request, "limit", 1000))
+    return JsonResponse(
+        await state.store_access.run_in_thread(
+            lambda store: _encode_answer({"mailboxes": [counts.to_json() for counts in list_sessions(store)]})
+        )
+    )
+
+
+# For agents, each in its own mailbox, and for people.
+
+
+async def enqueue_message(request: Request, state: AppState, caller: Caller) -> Response:
+    answer = await mailbox_access.enqueue(state.store_access, caller, await json_object(request, jsontext.loads))
+    return JsonResponse(answer, 201 if answer["queued"] else 200)
+
+
+async def dequeue_message(request: Request, state: AppState, caller: Caller) -> Response:
+    """Take the next message, waiting for one if asked to. If the client disconnects while waiting, no message is taken."""
+    session, wait = request.path_params["session"], _wait_seconds(request)
+    await request.body()  # so that the next event can only be the disconnect
+    taking = asyncio.ensure_future(
+        mailbox_access.dequeue(state.store_access, caller, session, wait, partial(state.authenticate, request, skip_rate_limit=True))
+    )
+    leaving = asyncio.ensure_future(wait_for_disconnect(request.receive))
+    try:
+        await asyncio.wait((taking, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not taking.done():
+            taking.cancel()
+            return Response(status_code=204)  # the client is gone and does not get it
+        delivery = taking.result()
+    finally:
+        leaving.cancel()
+    return Response(status_code=204) if delivery is None else JsonResponse(_encode_answer(delivery))
+
+
+def _wait_seconds(request: Request) -> float:
+    refuse_unknown_parameters(request, "wait")
+    wait = request.query_params.get("wait", "0")
+    if not _SECONDS_PATTERN.fullmatch(wait) or float(wait) > MAX_WAIT_SECONDS:
+        raise InvalidInput(f"wait must be from 0 to {MAX_WAIT_SECONDS:g} seconds, not {short_repr(wait)}", field="wait")
+    return float(wait)
+
+
+async def ack_message(request: Request, state: AppState, caller: Caller) -> Response:
+    return JsonResponse(await mailbox_access.ack(state.store_access, caller, **await _read_settlement(request)))
+
+
+async def nack_message(request: Request, state: AppState, caller: Caller) -> Response:
+    return JsonResponse(await mailbox_access.nack(state.store_access, caller, **await _read_settlement(request, "reason")))
+
+
+async def extend_message(request: Request, state: AppState, caller: Caller) -> Response:
+    return JsonResponse(await mailbox_access.extend(state.store_access, caller, **await _read_settlement(request, "seconds")))
+
+
+async def _read_settlement(request: Request, *more: str) -> dict[str, Any]:
+    """Return the session, the message id, and the fields of the body. `mailbox_access` checks their types."""
+    fields = await optional_json_body(request, **dict.fromkeys(("delivery_token", *more), object))
+    return {"session": request.path_params["session"], "msg_id": request.path_params["msg_id"], **fields}
+
+
+async def peek_mailbox(request: Request, state: AppState, caller: Caller) -> Response:
+    refuse_unknown_parameters(request, "limit")
+    session = mailbox_access.check_receiver(caller, request.path_params["session"])
+    peek_messages = partial(reading.peek, session=session, limit=query_integer(request, "limit", 100))
+    return JsonResponse(await state.store_access.run_in_thread(lambda store: _encode_answer(peek_messages(store).to_json()), caller.door))
+
+
+async def list_dead_letters(request: Request, state: AppState, caller: Caller) -> Response:
+    refuse_unknown_parameters(request, "limit")
+    session = mailbox_access.check_receiver(caller, request.path_params["session"])
+    peek_dead = partial(dead_letters.peek_dead_letter, session=session, limit=query_integer(request, "limit", 100))
+    encoded = await state.store_access.run_in_thread(
+        lambda store: _encode_answer({"entries": [entry.to_json() for entry in peek_dead(store)]}), caller.door
+    )
+    return JsonResponse(encoded)
+
+
+# For people.
+
+
+async def purge_mailbox(request: Request, state: AppState, caller: Caller) -> Response:
+    refuse_unknown_parameters(request)
+    purged = await state.store_access.run_in_thread(partial(sweeping.purge, session=request.path_params["session"]), caller.door)
+    return JsonResponse({"purged": purged})
+
+
+async def purge_dead_letters(request: Request, state: AppState, caller: Caller) -> Response:
+    refuse_unknown_parameters(request, "msg_id")
+    session, msg_id = request.path_params["session"], request.query_params.get("msg_id")
+    purged = await state.store_access.run_in_thread(partial(dead_letters.purge_dead_letter, session=session, msg_id=msg_id), caller.door)
+    return JsonResponse({"purged": purged})
+
+
+async def retry_dead_letters(request: Request, state: AppState, caller: Caller) -> Response:
+    refuse_unknown_parameters(request)
+    session, msg_id = request.path_params["session"], (await optional_json_body(request, msg_id=str)).get("msg_id")
+    retried = await state.store_access.run_in_thread(partial(dead_letters.retry_dead_letter, session=session, msg_id=msg_id), caller.door)
+    return JsonResponse({"retried": retried})

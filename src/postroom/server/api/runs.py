@@ -1,0 +1,75 @@
+"""HTTP routes of runs, agents and their activity, for people. `server.app` mounts them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from postroom.core import clock
+from postroom.core.records.work import AgentPresence
+from postroom.server.http.auth import Caller
+from postroom.server.http.endpoint import query_integer
+from postroom.server.http.responses import JsonResponse
+from postroom.server.http.state import AppState
+from postroom.store.interface import Store
+from postroom.work import agents, runs
+
+UNNAMED_RUN = "~"  # the run with an empty id, which cannot be a path segment
+ALIVE_SECONDS = 300
+
+
+async def list_runs(request: Request, state: AppState, caller: Caller) -> Response:
+    list_latest = partial(runs.list_runs, limit=query_integer(request, "limit", 50))
+    return JsonResponse(
+        await state.store_access.read_in_thread(lambda store: orjson.dumps({"runs": [run.to_json() for run in list_latest(store)]}))
+    )
+
+
+async def show_run(request: Request, state: AppState, caller: Caller) -> Response:
+    segment = request.path_params["run"]
+    run_id = "" if segment == UNNAMED_RUN else segment
+    return JsonResponse(await state.store_access.read_in_thread(lambda store: orjson.dumps(runs.show_run(store, run_id).to_json())))
+
+
+async def show_activity(request: Request, state: AppState, caller: Caller) -> Response:
+    histogram = await state.store_access.read_in_thread(partial(runs.activity_histogram, hours=query_integer(request, "hours", 24)))
+    return JsonResponse(
+        {
+            "from": histogram.start,
+            "step_seconds": histogram.step_seconds,
+            "buckets": len(histogram.total),
+            "complete": histogram.complete,
+            "agents": histogram.agents,
+            "sessions": histogram.sessions,
+            "total": histogram.total,
+        }
+    )
+
+
+async def list_agents(request: Request, state: AppState, caller: Caller) -> Response:
+    return JsonResponse(await state.store_access.read_in_thread(_encode_agents))
+
+
+def _encode_agents(store: Store) -> bytes:
+    presences = agents.list_presences(store)
+    now = clock.now()
+    since = clock.format_stamp(now - ALIVE_SECONDS * clock.MICROSECONDS_PER_SECOND)
+    return orjson.dumps({"agents": [_agent_json(presence, clock.format_stamp(now), since) for presence in presences]})
+
+
+def _agent_json(presence: AgentPresence, now: str, since: str) -> dict[str, Any]:
+    holds = [
+        {
+            "thread_id": claim.thread.thread_id,
+            "subject": claim.thread.subject,
+            "status": claim.thread.status,
+            "expires_at": claim.lease.expires_at,
+            "lapsed": not claim.lease.is_live(now),
+        }
+        for claim in presence.holds
+    ]
+    return {**presence.agent.to_json(), "holds": holds, "alive": presence.is_alive(now, since), "unread": presence.unread}

@@ -1,0 +1,83 @@
+"""HTTP routes of threads, for people: list, show, reply, release, cancel. `server.app` mounts them."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from postroom.core.errors import InvalidInput
+from postroom.core.records.work import Conversation
+from postroom.people import replying
+from postroom.server.http.auth import Caller
+from postroom.server.http.endpoint import json_body, query_flag, query_integer
+from postroom.server.http.responses import JsonResponse
+from postroom.server.http.state import AppState
+from postroom.store.interface import Store
+from postroom.work import leases, messages, progress, threads
+
+MAX_RENDERED_CHARS = messages.MAX_PAGE_CHARS  # a longer message is shown as plain text
+CURSOR_PARAMETERS = ("before_event", "after_event")
+
+
+async def list_threads(request: Request, state: AppState, caller: Caller) -> Response:
+    statuses = request.query_params.get("status")
+    list_page = partial(
+        threads.list_threads,
+        statuses=None if statuses is None else statuses.split(","),
+        agent=request.query_params.get("agent"),
+        run_id=request.query_params.get("run"),
+        limit=query_integer(request, "limit", 50),
+    )
+    return JsonResponse(await state.store_access.read_in_thread(lambda store: orjson.dumps(list_page(store).to_json())))
+
+
+async def show_thread(request: Request, state: AppState, caller: Caller) -> Response:
+    """Return one page of a thread: the newest, or the one before or after an event. With `html`, also its bodies as HTML."""
+    html, limit = query_flag(request, "html"), query_integer(request, "limit", messages.MAX_PAGE_MESSAGES)
+    cursors: dict[str, Any] = {name: query_integer(request, name, 0) for name in CURSOR_PARAMETERS if name in request.query_params}
+
+    def read_page(store: Store) -> Conversation:
+        return threads.show(store, request.path_params["id"], limit=limit, **cursors)
+
+    if not html:
+        return JsonResponse(await state.store_access.read_in_thread(lambda store: orjson.dumps(read_page(store).to_json())))
+    page = await state.store_access.read_in_thread(read_page)
+    page_messages = page.messages if page.first_message is None else (page.first_message, *page.messages)
+    bodies = {message.message_id: message.body for message in page_messages if 0 < len(message.body) <= MAX_RENDERED_CHARS}
+    rendered = await state.renderer.render_texts(list(bodies.values()))
+    return JsonResponse(await asyncio.to_thread(_encode_page, page, dict(zip(bodies, rendered))))
+
+
+def _encode_page(page: Conversation, html: dict[str, str]) -> bytes:
+    return orjson.dumps({**page.to_json(), "html": html})
+
+
+async def reply_to_thread(request: Request, state: AppState, caller: Caller) -> Response:
+    body = (await json_body(request, body=str)).get("body", "")
+    if not body.strip():
+        raise InvalidInput("'body' is missing", field="body", hint="Write some text.")
+    content = {"sender": caller.name, "summary": replying.summary_of(body), "body": body, "key": request.headers.get("idempotency-key")}
+    posted = await state.store_access.write(lambda store: threads.reply(store, request.path_params["id"], **content), caller.door)
+    return JsonResponse({"thread": posted.thread.to_json(), "message": posted.message.to_json()}, 201)
+
+
+async def cancel_thread(request: Request, state: AppState, caller: Caller) -> Response:
+    fields = await json_body(request, reason=str)
+    posted = await state.store_access.write(
+        lambda store: progress.cancel(store, request.path_params["id"], agent=caller.name, reason=fields.get("reason", "")), caller.door
+    )
+    return JsonResponse({"thread": posted.thread.to_json(), "message": posted.message.to_json()})
+
+
+async def release_thread(request: Request, state: AppState, caller: Caller) -> Response:
+    fields = await json_body(request, reason=str)
+    posted = await state.store_access.write(
+        lambda store: leases.revoke_lease(store, request.path_params["id"], person=caller.name, reason=fields.get("reason", "")),
+        caller.door,
+    )
+    return JsonResponse({"thread": posted.thread.to_json(), "message": posted.message.to_json()})

@@ -1,0 +1,90 @@
+"""Authentication of requests, and rate limits. A person sends a cookie or a bearer token, an agent its workspace's token or its own."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from http.cookies import CookieError, SimpleCookie
+from time import monotonic
+
+from starlette.datastructures import Headers
+
+from postroom.core.errors import Forbidden, TooMany, Unauthenticated
+from postroom.core.records.people import Workspace
+from postroom.people import passes, tokens
+from postroom.store.interface import Transaction
+
+SESSION_COOKIE = "postroom_session"
+MAX_TRACKED_CALLERS = 10_000
+Token = tuple[str, str]  # the token, and the door (channel) that it came through
+
+
+class Caller:
+    """The author of a request: a person, or an agent with or without a workspace."""
+
+    __slots__ = ("agent", "door", "name", "workspace")
+
+    def __init__(self, name: str, door: str, workspace: Workspace | None = None, *, agent: bool = False) -> None:
+        self.name = name
+        self.door = door
+        self.workspace = workspace
+        self.agent = agent or workspace is not None
+
+    def require_person(self) -> str:
+        """Return the name of the person. Refuses an agent with `Forbidden`: it cannot act as a person."""
+        if self.agent:
+            raise Forbidden("this is for people; the token is an agent's", hint="Sign in, or use a person's token.")
+        return self.name
+
+
+def read_token(headers: Headers) -> Token | None:
+    """Return the token of a request and its door: "http" for a bearer token, "web" for a cookie. None if there is no token."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and token.strip():
+        return token.strip(), "http"
+    try:
+        cookie = SimpleCookie(headers.get("cookie", "")).get(SESSION_COOKIE)
+    except CookieError:
+        return None
+    return None if cookie is None else (cookie.value, "web")
+
+
+def identify_caller(tx: Transaction, token: str, door: str) -> Caller:
+    """Return the owner of a token. Refuses with `Unauthenticated`. Not cached, so that a revocation has effect at once."""
+    kind, name = passes.find_holder(tx, token)
+    if kind in passes.PERSON_KINDS:
+        return Caller(name, door)
+    if kind == passes.AGENT and door != "web":
+        return Caller(name, door, agent=True)
+    workspace = None if door == "web" else tx.fetch_one(tx.sql.workspace_of_token, token_hash=tokens.hash_token(token))
+    if workspace is None:
+        raise Unauthenticated("this token is not valid", hint="Sign in again, or ask for a new token.")
+    return Caller(workspace.agent, door, workspace)
+
+
+class RateLimiter:
+    """A token bucket for each caller: `rate` requests a second, and `burst` requests at once."""
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def check_rate(self, caller_key: str) -> None:
+        """Count a request. Refuses with `TooMany` if the caller has to wait."""
+        wait_seconds = self.seconds_until_allowed(caller_key)
+        if wait_seconds:
+            pause = max(1, round(wait_seconds + 0.5))
+            raise TooMany(f"more than {self._rate:g} requests a second", hint=f"Come back in {pause} s.", retry_after=pause)
+
+    def seconds_until_allowed(self, caller_key: str) -> float:
+        """Count a request and return 0, or return the number of seconds until one is allowed."""
+        now = monotonic()
+        tokens_left, since = self._buckets.pop(caller_key, (self._burst, now))
+        tokens_left = min(self._burst, tokens_left + (now - since) * self._rate)
+        if tokens_left < 1:
+            self._buckets[caller_key] = (tokens_left, now)
+            return (1 - tokens_left) / self._rate
+        self._buckets[caller_key] = (tokens_left - 1, now)
+        if len(self._buckets) > MAX_TRACKED_CALLERS:
+            self._buckets.popitem(last=False)
+        return 0

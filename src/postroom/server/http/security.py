@@ -1,0 +1,202 @@
+"""The security middleware: the host, origin, size and number of requests are checked before any handler runs."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from time import monotonic
+from urllib.parse import quote, unquote_to_bytes
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from postroom.core.errors import InvalidInput, TooLarge, TooMany
+from postroom.server.http.responses import JsonResponse, error_response
+from postroom.server.http.unix_socket import is_unix_socket
+
+MAX_BODY_BYTES = 1024 * 1024
+MAX_MESSAGE_BODY_BYTES = 32 * MAX_BODY_BYTES  # read only after the caller is authenticated
+MESSAGE_PATHS = ("/api/verbs/", "/api/mailbox")
+MAX_BUFFERED_BYTES = 256 * MAX_BODY_BYTES  # in the bodies of all requests that run
+MAX_BUFFERED_BYTES_PER_TOKEN = 64 * MAX_BODY_BYTES
+SEND_LESS_HINT = "Send less, or push a document instead."
+ALWAYS_ACCEPTED_BYTES = 64 * 1024  # a body up to this size is accepted even if the buffers are full
+BODY_STALL_SECONDS = 20.0  # between two parts of a body
+BODY_TOTAL_SECONDS = 120.0  # for a whole body
+MAX_CONCURRENT_REQUESTS = 5000
+NO_HEAD_PATHS = ("/sign-in", "/api/events", "/api/bell")  # HEAD would use up the sign-in link, or never end
+RESPONSE_STARTS = ("http.response.start", "websocket.http.response.start")  # the second one refuses an upgrade
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+_BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+SECURITY_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+CONTENT_SECURITY_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    b" base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+
+
+class SecurityMiddleware:
+    """Middleware around the whole application. It is pure ASGI, so that a handler sees the disconnect of its client."""
+
+    def __init__(self, app: ASGIApp, *, hosts: set[str], origins: set[str]) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._origins = origins
+        self._concurrent_requests = 0
+        self._buffered: Counter[bytes] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        # httptools leaves trailing spaces in header values, and the MCP SDK compares values.
+        scope["headers"] = headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        path = canonical_path(scope["raw_path"])
+        refused = (
+            _malformed_path_response() if path is None else self._find_refusal({"method": "GET", **scope, "path": path}, dict(headers))
+        )
+        if refused is not None:
+            await refused(scope, receive, add_security_headers(send))
+            return
+        scope["path"] = path
+        token = dict(headers).get(b"authorization", b"")
+        limited = receive if scope["type"] == "websocket" else BodyLimiter(receive, max_body_bytes(scope), self._buffered, token)
+        self._concurrent_requests += 1
+        try:
+            await self._app(scope, limited, add_security_headers(send))
+        finally:
+            self._concurrent_requests -= 1
+            if isinstance(limited, BodyLimiter):
+                limited.release_bytes()
+
+    def _find_refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> JsonResponse | None:
+        """Return the error with which a request is refused, or None."""
+        host, origin = headers.get(b"host", b"").decode("latin-1").lower(), headers.get(b"origin")
+        if host not in self._hosts and not is_unix_socket(scope):
+            return error_response(
+                "wrong_host", "this server does not answer to that host name", "Use the address that it printed, or --allow-host.", 421
+            )
+        if origin is not None and origin.decode("latin-1").lower() not in self._origins:
+            return error_response("forbidden", "requests of other sites are refused", "Open the page of this server itself.", 403)
+        if headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site") and not _is_navigation(scope, headers):
+            return error_response("forbidden", "requests of other sites are refused", "Open the page of this server itself.", 403)
+        if scope["method"] == "HEAD" and scope["path"] in NO_HEAD_PATHS:
+            return error_response("wrong_method", "HEAD is not for this address", "Use GET.", 405, Allow="GET")
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > max_body_bytes(scope):
+            return _too_large_response(scope)
+        if self._concurrent_requests >= MAX_CONCURRENT_REQUESTS:
+            return error_response("too_many", "too many requests at once", "Come back in a few seconds.", 429, **{"Retry-After": "5"})
+        return None
+
+
+def _is_navigation(scope: Scope, headers: dict[bytes, bytes]) -> bool:
+    """Return whether a browser follows a link to a page. Such a request changes nothing, and carries no SameSite=Strict cookie."""
+    return scope["method"] == "GET" and headers.get(b"sec-fetch-mode") == b"navigate" and not scope["path"].startswith("/api/")
+
+
+def canonical_path(raw: bytes) -> str | None:
+    """Return the path to route by. Each segment stays quoted, in one spelling, so that a slash inside a name does not split it.
+
+    None if an escape is malformed, or the path is not UTF-8.
+    """
+    try:
+        parts = [unquote_to_bytes(part) for part in raw.split(b"/")]
+        for part in parts:
+            part.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if _BROKEN_ESCAPE.search(raw) else "/".join(quote(part, safe="") for part in parts)
+
+
+def _malformed_path_response() -> JsonResponse:
+    return error_response("invalid_input", "the address is malformed", "Quote each part of it as UTF-8: % is %25, / is %2F.", 400)
+
+
+def max_body_bytes(scope: Scope) -> int:
+    """Return the size limit of a body. Messages and the arguments of verbs may be larger than other bodies."""
+    return MAX_MESSAGE_BODY_BYTES if scope["path"].startswith(MESSAGE_PATHS) else MAX_BODY_BYTES
+
+
+def _too_large_response(scope: Scope) -> JsonResponse:
+    return error_response(TooLarge.code, _too_large_message(max_body_bytes(scope)), SEND_LESS_HINT, 413)
+
+
+def _too_large_message(max_bytes: int) -> str:
+    return f"a request body may have at most {max_bytes // 1024} KiB"
+
+
+class BodyLimiter:
+    """An ASGI `receive` that limits a body in size and time, also without a Content-Length. `buffered` counts all requests by token."""
+
+    def __init__(self, receive: Receive, max_bytes: int, buffered: Counter[bytes], token: bytes) -> None:
+        self._receive = receive
+        self._max_bytes = max_bytes
+        self._buffered = buffered
+        self._token = token
+        self._has_more = True
+        self._deadline = monotonic() + BODY_TOTAL_SECONDS
+        self.bytes = 0
+
+    async def __call__(self) -> Message:
+        if not self._has_more:
+            return await self._receive()
+        try:
+            async with asyncio.timeout(min(BODY_STALL_SECONDS, self._deadline - monotonic())):
+                message = await self._receive()
+        except TimeoutError:
+            raise InvalidInput(
+                "the body did not arrive in time", field="body", hint=f"Send it at once, within {BODY_TOTAL_SECONDS:g} s."
+            ) from None
+        self._has_more = message.get("more_body", False)
+        if message["type"] == "http.request":
+            size = len(message.get("body", b""))
+            self.bytes += size
+            self._buffered[self._token] += size
+            if self.bytes > self._max_bytes:
+                raise TooLarge(_too_large_message(self._max_bytes), hint=SEND_LESS_HINT)
+            if self.bytes > ALWAYS_ACCEPTED_BYTES and (
+                self._buffered[self._token] > MAX_BUFFERED_BYTES_PER_TOKEN or self._buffered.total() > MAX_BUFFERED_BYTES
+            ):
+                raise TooMany("too much is being sent at once", hint="Come back in a few seconds.", retry_after=5)
+        return message
+
+    def release_bytes(self) -> None:
+        """Stop counting this body: the request is answered."""
+        if self.bytes:
+            self._buffered[self._token] -= self.bytes
+            self._buffered += Counter()  # drops the tokens with a count of 0
+            self.bytes = 0
+
+
+def add_security_headers(send: Send) -> Send:
+    """Return a `send` that adds the security headers to each response. Headers that the response has already are kept."""
+
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] in RESPONSE_STARTS:
+            known = {name for name, _ in message["headers"]}
+            extra = [*SECURITY_HEADERS, (b"content-security-policy", CONTENT_SECURITY_POLICY), (b"cache-control", b"no-store")]
+            message["headers"] = [*message["headers"], *((name, value) for name, value in extra if name not in known)]
+        await send(message)
+
+    return send_with_headers
+
+
+def allowed_hosts_and_origins(host: str, port: int, more: tuple[str, ...], *, secure: bool) -> tuple[set[str], set[str]]:
+    """Return the values of `Host` that the server accepts, with and without its port, and the origins of its own page."""
+    names = {host, *more}
+    if host in LOOPBACK_NAMES:
+        names.update(LOOPBACK_NAMES)
+    plain = {_bracket_ipv6(name.lower()) for name in names}
+    hosts = plain | {f"{name}:{port}" for name in plain}
+    return hosts, {f"{'https' if secure else 'http'}://{name}" for name in hosts}
+
+
+def _bracket_ipv6(name: str) -> str:
+    return f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name

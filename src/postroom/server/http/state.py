@@ -1,0 +1,91 @@
+"""The state that all handlers of one server share, with the authentication of requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+
+from postroom.core.errors import Unauthenticated
+from postroom.server.http.auth import Caller, RateLimiter, Token, identify_caller, read_token
+from postroom.server.http.unix_socket import DOOR, is_unix_socket
+from postroom.server.runtime.idempotency import IdempotencyCache
+from postroom.server.runtime.queue_reports import QueueReports
+from postroom.server.runtime.render_process import RenderProcess
+from postroom.server.runtime.store_access import StoreAccess
+from postroom.server.runtime.wait_pool import WaitPool
+
+
+class AppState:
+    """The shared state of one server: access to the store, rate limits, renderer, wait pool and idempotency cache."""
+
+    def __init__(self, store_access: StoreAccess, *, person: str, dev: bool, rate: float, secure: bool, behind_proxy: bool) -> None:
+        self.store_access = store_access
+        self.person = person
+        self.dev = dev
+        self.secure = secure
+        self._behind_proxy = behind_proxy
+        self.rate_limiter = RateLimiter(rate, rate * 2)
+        self.anonymous_limiter = RateLimiter(10, 100)
+        self.renderer = RenderProcess()
+        self.wait_pool = WaitPool()
+        self.idempotency = IdempotencyCache()
+        self.queue_reports = QueueReports()
+        self._background_tasks: set[asyncio.Task[Any]] = set()
+
+    def run_in_background(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run a coroutine as a task. Its result and its errors are ignored."""
+        task = asyncio.create_task(work)
+        self._background_tasks.add(task)
+        task.add_done_callback(self._discard_task)
+
+    def _discard_task(self, task: asyncio.Task[Any]) -> None:
+        self._background_tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # retrieved, so that asyncio does not log it
+
+    def client_address(self, request: HTTPConnection) -> str:
+        """Return the address of the client. Behind a proxy, that is the last entry of X-Forwarded-For."""
+        forwarded = request.headers.get("x-forwarded-for", "") if self._behind_proxy else ""
+        return forwarded.rpartition(",")[2].strip() or (request.client.host if request.client else "")
+
+    async def authenticate(self, request: HTTPConnection, *, skip_rate_limit: bool = False) -> Caller:
+        """Return the caller of a request. Refuses with `Unauthenticated`, or `TooMany`: failed attempts have the lowest limit.
+
+        `skip_rate_limit`: the same request is checked once more, and does not count towards the rate limit.
+        """
+        return await self._find_caller(
+            request.headers, self.client_address(request), local=is_unix_socket(request.scope), again=skip_rate_limit
+        )
+
+    async def reauthenticate(self, caller: Caller, token: Token | None, frames: int = 1) -> Caller:
+        """Check the token of a socket again, for a number of frames. A caller over its rate limit is delayed, not refused."""
+        if token is None:
+            return caller
+        for _ in range(frames):
+            while pause := self.rate_limiter.seconds_until_allowed(caller.name):
+                await asyncio.sleep(pause)
+        return await self.store_access.read(lambda tx: identify_caller(tx, *token))
+
+    async def _find_caller(self, headers: Headers, client: str, *, local: bool, again: bool) -> Caller:
+        token = read_token(headers)
+        if token is None:
+            if local:
+                return Caller(self.person, DOOR)
+            if self.dev:
+                return Caller(self.person, "web")
+            self.anonymous_limiter.check_rate(client)
+            raise Unauthenticated(
+                "this needs a sign-in or a token", hint="`inbox sign-in` prints a link; scripts send `Authorization: Bearer …`."
+            )
+        try:
+            caller = await self.store_access.read(lambda tx: identify_caller(tx, *token))
+        except Unauthenticated:
+            self.anonymous_limiter.check_rate(client)
+            raise
+        if not again:
+            self.rate_limiter.check_rate(caller.name)
+        return caller

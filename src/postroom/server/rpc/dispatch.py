@@ -1,0 +1,269 @@
+"""Runs a verb that a client calls by name over HTTP or a WebSocket: checks the call, then runs it as its declaration requires."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from functools import cache, partial
+from hashlib import sha256
+from secrets import token_hex
+from time import monotonic
+from typing import Any, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from postroom import __version__, mail, people, tasks, work
+from postroom._fastpath import json_text as jsontext
+from postroom.core.errors import InvalidInput, NotFound, Refusal, WrongVersion
+from postroom.core.rpc import wire
+from postroom.core.rpc.waits import is_timeout, is_wait_time, next_cursor_args
+from postroom.core.text import short_repr
+from postroom.core.verbs import VERBS, WAIT, WRITE, Verb
+from postroom.server.http.auth import Caller, Token, identify_caller, read_token
+from postroom.server.http.endpoint import check_fields, parse_object
+from postroom.server.http.responses import refusal_response
+from postroom.server.http.state import AppState
+from postroom.server.rpc import permissions
+from postroom.server.runtime.idempotency import Listeners
+from postroom.server.runtime.wait_pool import CancellableStore, wait_for_disconnect
+from postroom.store.interface import Store
+
+_log = logging.getLogger("postroom.server")
+POLL_SECONDS = 0.01  # a wait up to this long is a single check, and needs no thread of the pool
+MAX_WAIT_SECONDS = 25.0  # of one request
+TURN_SECONDS = 1.0  # after which a wait checks whether the server stops
+RECEIVED_RECORDS = ("Attachment",)  # the records that a client may send
+MAX_KEY_CHARS = 200
+VERSION_HEADERS = {wire.VERSION_HEADER: __version__}
+_VERSION_NAME = wire.VERSION_HEADER.lower().encode()
+_RESULT_HEADERS = [(b"content-type", b"application/json"), (_VERSION_NAME, __version__.encode())]
+_VERSIONED_TYPE = re.compile(r"application/vnd\.postroom\.v([0-9]{1,9})\+json")
+
+
+class Call(NamedTuple):
+    """A call of a verb by a client. `digest` is a hash of the arguments. `wait_for_disconnect` returns when the client has disconnected."""
+
+    caller: Caller
+    token: Callable[[], Token | None]
+    verb: str
+    given: dict[str, Any]
+    key: str | None
+    digest: bytes
+    wait_for_disconnect: Callable[[], Awaitable[object]]
+    client_version: str
+
+
+class Signature(NamedTuple):
+    """The arguments of a verb, after the store."""
+
+    positional: tuple[str, ...]
+    names: frozenset[str]
+    required: frozenset[str]
+    optional: frozenset[str]  # their default is None
+
+
+class _Result(Response):
+    """The response to a verb. Its headers are set directly: Starlette's `init_headers` costs as much as all checks of a call."""
+
+    def __init__(self, result: bytes) -> None:
+        self.status_code, self.background = 200, None
+        self.body = b'{"ok":true,"result":%b}' % result
+        self.raw_headers = [(b"content-length", b"%d" % len(self.body)), *_RESULT_HEADERS]
+
+
+@cache
+def routing_table() -> dict[str, Verb]:
+    """Load the modules of all rooms, and return every verb by name."""
+    for room in (work, mail, people, tasks):
+        for name in room.__all__:
+            getattr(room, name)  # loads its module
+    return dict(VERBS)
+
+
+@cache
+def signature_of(name: str) -> Signature:
+    """Return the arguments of a verb. Cached, because `inspect.signature` costs more than the verb."""
+    parameters = list(inspect.signature(routing_table()[name].function).parameters.values())[1:]
+    return Signature(
+        tuple(one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD),
+        frozenset(one.name for one in parameters),
+        frozenset(one.name for one in parameters if one.default is one.empty),
+        frozenset(one.name for one in parameters if one.default is None),
+    )
+
+
+async def handle_request(request: Request, state: AppState, caller: Caller) -> Response:
+    """Run a verb that was called over HTTP. Every response carries the server's version, refusals too."""
+    try:
+        headers = dict(request.scope["headers"])  # `Headers.get` searches the whole list each time
+        check_content_type(headers.get(b"content-type", b"").decode("latin-1"))
+        body = await request.body()
+        given = check_fields(parse_object(body, jsontext.loads), args=list, named=dict)
+        call = Call(
+            caller,
+            lambda: read_token(request.headers),
+            request.path_params["verb"],
+            given,
+            key.decode("latin-1") if (key := headers.get(b"idempotency-key")) is not None else None,
+            sha256(body).digest(),
+            partial(wait_for_disconnect, request.receive),
+            headers.get(_VERSION_NAME, b"").decode("latin-1"),
+        )
+        return _Result(await execute_call(state, call))
+    except Refusal as refusal:
+        answer = refusal_response(refusal)
+        answer.headers.update(VERSION_HEADERS)
+        return answer
+
+
+def check_content_type(given: str) -> None:
+    """Refuse a request with another version of the wire format, before the body is read."""
+    kind = given.partition(";")[0].strip().lower()
+    if kind == wire.CONTENT_TYPE:
+        return
+    versioned = _VERSIONED_TYPE.fullmatch(kind)
+    if versioned is not None and int(versioned[1]) > wire.WIRE_VERSION:
+        raise _wrong_version("the server is older than the client", "Upgrade the server.")
+    if versioned is not None or kind == "application/json":
+        raise _wrong_version("the client is older than the server", f"Upgrade the client. Others send `Content-Type: {wire.CONTENT_TYPE}`.")
+    raise InvalidInput("the body must be JSON", field="content-type", hint=f"Send `Content-Type: {wire.CONTENT_TYPE}`.")
+
+
+def check_subprotocol(offered: list[str]) -> None:
+    """Refuse a WebSocket with another version of the wire format, before it is accepted."""
+    if wire.VERB_PROTOCOL in offered:
+        return
+    versions = [one.rpartition(".v")[2] for one in offered if one.startswith("postroom.verbs.v")]
+    if any(one.isdigit() and int(one) > wire.WIRE_VERSION for one in versions):
+        raise _wrong_version("the server is older than the client", "Upgrade the server.")
+    raise _wrong_version("the client is older than the server", f"Upgrade the client. Others offer the subprotocol {wire.VERB_PROTOCOL}.")
+
+
+def _wrong_version(which: str, hint: str) -> WrongVersion:
+    """Return the refusal. Without `status`, an old client takes it for a temporary failure of the store and tries again."""
+    return WrongVersion(f"{which}: the server is version {__version__}; nothing was done", hint=hint, status=400)
+
+
+async def execute_call(state: AppState, call: Call) -> bytes:
+    """Check a call, run the verb, and return its result as JSON. A call that fails a check writes nothing."""
+    verb = routing_table().get(call.verb)
+    if verb is None:
+        message = f"there is no verb {short_repr(call.verb)}{_version_note(call)}"
+        raise NotFound(message, hint="Write {room}.{verb}, as in the library: work.send, mail.enqueue.")
+    if call.key is not None and len(call.key) > MAX_KEY_CHARS:
+        raise InvalidInput(f"a key has at most {MAX_KEY_CHARS} characters", field="key")
+    signature = signature_of(verb.name)
+    arguments = bind_arguments(signature, call)
+    permissions.fill_in_caller(verb, signature.optional, call.caller, arguments)
+    door = await permissions.check_allowed(state.store_access, call.caller, verb, arguments)
+    waits = verb.mode == WAIT and not _is_single_check(arguments)
+    run = partial(_run_verb, state, call, verb, arguments, door)
+    key = (call.caller.name, verb.name, call.key or token_hex(16), call.digest)
+    return await state.idempotency.run_once(key, run, call.wait_for_disconnect if waits else None)
+
+
+def bind_arguments(signature: Signature, call: Call) -> dict[str, Any]:
+    """Return the arguments by name. Refuses arguments that the verb does not have, and calls that lack one."""
+    args = call.given.get("args") or ()
+    if args:
+        args = wire.decode(args, sender=wire.CLIENT, only=RECEIVED_RECORDS)
+    named = wire.decode(call.given.get("named", {}), sender=wire.CLIENT, only=RECEIVED_RECORDS)
+    if not isinstance(args, tuple) or not isinstance(named, dict):
+        raise _argument_error(call, "args is a list, and named is an object")
+    if len(args) > len(signature.positional):
+        raise _argument_error(call, f"it takes at most {len(signature.positional)} arguments by position")
+    arguments = dict(zip(signature.positional, args))
+    for name, value in named.items():
+        if name not in signature.names:
+            raise _argument_error(call, f"it has no argument {short_repr(name)}")
+        if name in arguments:
+            raise _argument_error(call, f"{name} is given twice")
+        arguments[name] = value
+    if not signature.required <= arguments.keys():
+        missing = ", ".join(sorted(signature.required - arguments.keys()))
+        raise _argument_error(call, f"{missing} is missing")
+    return arguments
+
+
+def _argument_error(call: Call, why: str) -> InvalidInput:
+    return InvalidInput(f"{call.verb} does not fit: {why}{_version_note(call)}", field="named", hint="Call it as in the library.")
+
+
+def _version_note(call: Call) -> str:
+    """Return both versions if they differ: that may explain an unknown verb or argument."""
+    if call.client_version in ("", __version__):
+        return ""
+    return f" (server {__version__}, client {short_repr(call.client_version[:40])})"
+
+
+async def _run_verb(state: AppState, call: Call, verb: Verb, arguments: dict[str, Any], door: str, listeners: Listeners) -> bytes:
+    try:
+        if verb.mode == WRITE:
+            return _encode_result(await state.store_access.write(partial(verb.function, **arguments), door))
+        if verb.mode == WAIT and not _is_single_check(arguments):
+            return await _run_wait(state, call, verb, arguments, door, listeners)
+        return await state.store_access.run_in_thread(lambda store: _run_in_thread(store, call, verb, arguments), door)
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:  # verbs do not check the types of their arguments
+        _log.warning("%s rejected its arguments: %s: %s", verb.name, type(error).__name__, error)
+        raise InvalidInput(f"{verb.name} rejected its arguments: {error}", field="named", hint="Call it as in the library.") from None
+
+
+def _run_in_thread(store: Store, call: Call, verb: Verb, arguments: dict[str, Any]) -> bytes:
+    """Run a verb that does not block. A single check of a waiting verb may dequeue, so its token is checked again first."""
+    if verb.mode == WAIT:
+        _check_token(store, call.token())
+    result = verb.function(store, **arguments)
+    permissions.check_result(call.caller, result)
+    return _encode_result(result)
+
+
+async def _run_wait(state: AppState, call: Call, verb: Verb, arguments: dict[str, Any], door: str, listeners: Listeners) -> bytes:
+    store = state.store_access.blocking_store(door)
+    is_over = partial(_is_over, state, listeners)
+    cancellable = CancellableStore(store, is_over, partial(_check_token, store, call.token()))
+    return await state.wait_pool.run_blocking(call.caller, partial(_wait_in_turns, cancellable, verb, arguments))
+
+
+def _wait_in_turns(store: CancellableStore, verb: Verb, arguments: dict[str, Any]) -> bytes:
+    """Wait in short turns, so that a stopping server is not delayed, and nothing is dequeued after a disconnect or a revocation."""
+    given = arguments.get("timeout_seconds", 0)
+    if not is_wait_time(given):
+        return _encode_result(verb.function(store, **arguments))  # the verb refuses it
+    deadline = monotonic() + min(given or MAX_WAIT_SECONDS, MAX_WAIT_SECONDS)
+    while True:
+        store.check_allowed()
+        left = deadline - monotonic()
+        result = verb.function(store, **{**arguments, "timeout_seconds": max(min(left, TURN_SECONDS), 0.001)})
+        if not is_timeout(result) or left <= TURN_SECONDS or store.is_over():
+            return _encode_result(result)
+        arguments = next_cursor_args(arguments, result)
+
+
+def _encode_result(result: Any) -> bytes:
+    return jsontext.dumps(wire.encode(result)).encode()
+
+
+def _is_over(state: AppState, listeners: Listeners) -> bool:
+    return state.store_access.broadcaster.stopping or listeners.is_empty
+
+
+def _check_token(store: Store, token: Token | None) -> None:
+    """Refuse with `Unauthenticated` if the token of the call was revoked."""
+    if token is not None:
+        with store.read() as tx:
+            identify_caller(tx, *token)
+
+
+def may_wait(name: str, given: dict[str, Any]) -> bool:
+    """Return whether a call may block."""
+    verb = routing_table().get(name)
+    return verb is not None and verb.mode == WAIT and not _is_single_check(given.get("named", {}))
+
+
+def _is_single_check(arguments: dict[str, Any]) -> bool:
+    """Return whether a waiting verb checks only once. That needs no thread of the pool, so it works when the pool is full."""
+    given = arguments.get("timeout_seconds")
+    return given is not None and is_wait_time(given) and 0 < given <= POLL_SECONDS

@@ -1,0 +1,83 @@
+"""A pool of threads for verbs that block, and a store that ends a wait after its client has disconnected. `rpc.dispatch` uses both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from starlette.types import Receive
+
+from postroom.core.errors import Interrupted, TooMany
+from postroom.server.http.auth import Caller
+from postroom.store.interface import Store, Watch
+
+MAX_WAITS, MAX_WAITS_PER_AGENT = 200, 50
+
+
+class WaitPool:
+    """Threads for verbs that block, with a limit for each agent."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(MAX_WAITS, thread_name_prefix="wait")
+        self._waits_by_caller: Counter[str] = Counter()
+
+    async def run_blocking(self, caller: Caller, wait: Callable[[], bytes]) -> bytes:
+        """Run a blocking function in a thread. Refuses with `TooMany` if all threads, or those of one agent, are in use."""
+        own_waits = self._waits_by_caller[caller.name] if caller.agent else 0
+        if self._waits_by_caller.total() >= MAX_WAITS or own_waits >= MAX_WAITS_PER_AGENT:
+            raise TooMany("too many commands are waiting already", hint="Come back in a few seconds.", retry_after=5)
+        self._waits_by_caller[caller.name] += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, wait)
+        finally:
+            self._waits_by_caller[caller.name] -= 1
+            self._waits_by_caller += Counter()  # drops the names with a count of 0
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+async def wait_for_disconnect(receive: Receive) -> None:
+    """Return when an HTTP client has disconnected."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class CancellableStore:
+    """A store for a thread that waits. It raises before the next dequeue if the client has disconnected or the server stops.
+
+    `check_allowed` raises a refusal if the token of the client was revoked.
+    """
+
+    def __init__(self, store: Store, is_over: Callable[[], bool], check_allowed: Callable[[], None]) -> None:
+        self._store = store
+        self.is_over = is_over
+        self.check_allowed = check_allowed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def watch(self, *topics: str) -> _CancellableWatch:
+        return _CancellableWatch(self._store.watch(*topics), self)
+
+
+class _CancellableWatch:
+    def __init__(self, watch: Watch, store: CancellableStore) -> None:
+        self._watch = watch
+        self._store = store
+
+    def wait(self, seconds: float | None, wake: int | None = None) -> None:
+        self._watch.wait(seconds, wake)
+        if self._store.is_over():
+            raise Interrupted("the server stops, or the client has disconnected", hint="Wait again. Nothing was lost.")
+        self._store.check_allowed()
+
+    def __enter__(self) -> _CancellableWatch:
+        self._watch.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._watch.__exit__(*exc)

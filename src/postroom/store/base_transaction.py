@@ -1,0 +1,66 @@
+"""The part of a transaction that is the same on every engine: it holds the store's mutex, and makes records of rows."""
+
+from __future__ import annotations
+
+from postroom.store.tables import Query
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Self, TypeVar, overload
+
+    T = TypeVar("T")
+
+
+class BaseTransaction:
+    """A transaction that holds the store's mutex from its begin to its end, so that threads which share a store take turns."""
+
+    _mutex: Any
+
+    def __enter__(self) -> Self:
+        self._mutex.acquire()
+        try:
+            self._begin_transaction()
+        except BaseException:
+            self._mutex.release()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            self._end_transaction(commit=exc[0] is None)
+        finally:
+            self._mutex.release()
+
+    # Each engine implements `_fetch_one` and `_fetch_all`: they run a statement and return the first row or None, or all rows.
+    if TYPE_CHECKING:  # the signatures of `interface.Transaction`
+
+        @overload
+        def fetch_one(self, statement: Query[T], **binds: object) -> T | None: ...
+        @overload
+        def fetch_one(self, statement: str, **binds: object) -> Any: ...
+        def fetch_one(self, statement: str, **binds: object) -> Any: ...
+
+        @overload
+        def fetch_all(self, statement: Query[T], **binds: object) -> list[T]: ...
+        @overload
+        def fetch_all(self, statement: str, **binds: object) -> list[Any]: ...
+        def fetch_all(self, statement: str, **binds: object) -> list[Any]: ...
+
+    else:
+
+        def fetch_one(self, statement, **binds):
+            row = self._fetch_one(statement, binds)
+            return statement.make(*row) if row is not None and type(statement) is Query else row
+
+        def fetch_all(self, statement, **binds):
+            rows = self._fetch_all(statement, binds)
+            if type(statement) is not Query:
+                return rows
+            make = statement.make
+            return [make(*row) for row in rows]
+
+    def _begin_transaction(self) -> None:
+        """BEGIN. Each engine implements it."""
+
+    def _end_transaction(self, *, commit: bool) -> None:
+        """COMMIT or ROLLBACK. Each engine implements it."""

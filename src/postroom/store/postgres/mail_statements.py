@@ -1,0 +1,17 @@
+"""The statements of the mail room, for PostgreSQL: the shared ones and those that differ from SQLite."""
+
+from __future__ import annotations
+
+from postroom.core.records.mail import MailboxRow
+from postroom.store.statements.mail import *  # noqa: F403
+from postroom.store.statements.mail import mailbox_find
+from postroom.store.tables import Query
+
+# Differs from SQLite: the row of the mailbox is locked until COMMIT, so that verbs on one mailbox run one after another.
+mailbox_lock = Query(f"{mailbox_find} FOR UPDATE", MailboxRow)
+
+# Differs from SQLite: as `events_settle`.
+deliveries_settle = (
+    "SELECT setval(pg_get_serial_sequence('deliveries', 'delivery_id'), greatest(max(delivery_id), 1), max(delivery_id) IS NOT NULL)"
+    " FROM deliveries"
+)

@@ -1,0 +1,12 @@
+"""The statements of the mail room, for SQLite: the shared ones and those that differ from PostgreSQL."""
+
+from __future__ import annotations
+
+from postroom.store.statements.mail import *  # noqa: F403
+from postroom.store.statements.mail import mailbox_find
+
+# Differs from PostgreSQL: a write transaction is alone, so it needs no lock.
+mailbox_lock = mailbox_find
+
+# Differs from PostgreSQL: the counter of ids follows the inserted rows by itself.
+deliveries_settle = "SELECT 1"

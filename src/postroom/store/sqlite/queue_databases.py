@@ -1,0 +1,139 @@
+"""The databases of a queue and of the notifier. Each is a file with its own schema, and uses the engine of a store. `queues` calls it."""
+
+from __future__ import annotations
+
+import os
+
+from postroom._fastpath.sqlite import Error
+from postroom.core import checks, clock
+from postroom.core.errors import Conflict, InvalidInput, NoStore, NotAStore, StoreReadOnly, WrongVersion
+from postroom.core.text import shell_quote
+from postroom.store.sqlite.engine import SqliteStore, check_exists, open_connection, resolve_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SCHEMA_VERSION = 1
+_COUNT_QUEUE_TABLES = "SELECT count(*) FROM sqlite_master WHERE name IN ('events', 'subscriptions', 'consumer_progress')"
+
+
+class QueueDatabase(SqliteStore):
+    """The database of a queue: `events.db` in its folder. Another program may have created it."""
+
+    def __init__(self, folder: str, *, door: str = "library", owns_process: bool = False, now: Callable[[], int] = clock.now) -> None:
+        self.folder = _resolve_folder(folder)
+        super().__init__(os.path.join(self.folder, "events.db"), door=door, owns_process=owns_process, now=now)
+
+    def _check_location(self, named: str) -> None:
+        try:
+            check_exists(self.location, named)
+        except NoStore:
+            hint = f"Create it with `thread init {shell_quote(self.folder)}`."
+            raise NoStore(f"there is no queue at {self.folder}", hint=hint, path=self.folder) from None
+
+    def _check_version(self) -> None:
+        try:
+            version = self.connection.execute("PRAGMA user_version").fetchone()[0]
+            tables = self.connection.execute(_COUNT_QUEUE_TABLES).fetchone()[0]
+        except Error:
+            raise NotAStore(f"{self.location} is not a database", hint="Restore it from a backup, or init another folder.") from None
+        if tables != 3:
+            raise NotAStore(f"{self.location} is not the database of a queue", hint="Restore it from a backup, or init another folder.")
+        if version > SCHEMA_VERSION:
+            raise WrongVersion(f"{self.location} has schema {version}; this program knows {SCHEMA_VERSION}", hint="Upgrade postroom.")
+
+
+class NotifierDatabase(SqliteStore):
+    """The database of the notifier, created when it is first opened."""
+
+    def __init__(self, home: str, *, door: str = "library", now: Callable[[], int] = clock.now) -> None:
+        self.home = resolve_path(home)
+        location = os.path.join(self.home, "notifier.db")
+        if not os.path.exists(location):
+            make_folder(self.home, mode=0o700)  # commands and their output are private to the user
+            _create_database(location, "notifier")
+        super().__init__(location, door=door, now=now)
+
+    def _check_version(self) -> None:
+        try:
+            version = self.connection.execute("PRAGMA user_version").fetchone()[0]
+        except Error:
+            version = 0
+        if version != SCHEMA_VERSION:
+            raise NotAStore(f"{self.location} is not a notifier's database of this version", hint="Name another folder with NOTIFIER_HOME.")
+
+
+def init_queue(path: str) -> str:
+    """Create a queue in a folder and return its resolved path. If several processes try at once, all but one are refused."""
+    from postroom.store.sqlite.schema import refuse_network_filesystem
+
+    folder = _resolve_folder(path)
+    if os.path.lexists(folder) and not os.path.isdir(folder):
+        raise Conflict(f"{folder} is a file", hint="Choose a folder.")
+    if os.path.lexists(os.path.join(folder, "events.db")):
+        raise Conflict(f"{folder} is a queue already", hint="Use it as it is, or delete the folder to start over.")
+    for inner in ("run", "logs"):
+        make_folder(os.path.join(folder, inner))
+    refuse_network_filesystem(folder)
+    try:
+        os.close(os.open(os.path.join(folder, "events.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))
+    except OSError as error:
+        raise StoreReadOnly(f"{folder} cannot be written: {error.strerror}", hint="Choose a folder that you can write.") from None
+    if not _create_database(os.path.join(folder, "events.db"), "queue"):
+        raise Conflict(f"{folder} is a queue already", hint="Use it as it is, or delete the folder to start over.")
+    return folder
+
+
+def _resolve_folder(path: str) -> str:
+    """Return the resolved path of a queue, which is its id."""
+    if not path:
+        raise InvalidInput("the path of a queue cannot be empty", field="thread", hint="Name the queue's folder.")
+    return resolve_path(checks.text("the path of a queue", path))
+
+
+def make_folder(path: str, *, mode: int = 0o777) -> None:
+    """Create a folder and its parents. Refuses with `StoreReadOnly` if that fails."""
+    try:
+        os.makedirs(path, mode, exist_ok=True)
+    except OSError as error:
+        raise StoreReadOnly(f"the folder {path} cannot be made: {error.strerror}", hint="Choose a folder that you can write.") from None
+
+
+def _create_database(location: str, kind: str) -> bool:
+    """Create a database under a draft name and link it to its path, so that no process finds half of one.
+
+    Return False if another process was first.
+    """
+    from postroom.store.migrations import read_scripts
+    from postroom.store.sqlite.errors import map_error
+    from postroom.store.sqlite.schema import split_statements
+
+    draft = f"{location}.{os.getpid()}.new"
+    connection = None
+    try:
+        connection = open_connection(draft)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("BEGIN IMMEDIATE")
+        for _, script in read_scripts(kind):
+            for statement in split_statements(script):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        connection.execute("COMMIT")
+        connection.close()
+        os.link(draft, location)
+        return True
+    except FileExistsError:
+        return False
+    except Error as error:
+        raise map_error(error, location) from error
+    except OSError as error:
+        raise StoreReadOnly(f"{location} cannot be made: {error.strerror}", hint="Choose a folder that you can write.") from None
+    finally:
+        if connection is not None:
+            connection.close()
+        for suffix in ("", "-wal", "-shm"):
+            try:
+                os.unlink(draft + suffix)
+            except OSError:
+                pass

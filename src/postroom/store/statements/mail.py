@@ -1,0 +1,158 @@
+"""The statements of the mail room that are the same on every engine. Instants are microseconds since 1970."""
+
+from __future__ import annotations
+
+from postroom.core import clock
+from postroom.core.records.mail import DeliveryContents, DeliveryRow, MailboxAlias, MailboxRow, MailId, MailSummary, StoredMessage
+from postroom.store.tables import Query, Table, single_value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+MAILBOXES = Table("mailboxes", MailboxRow.__fields__)
+DELIVERIES = Table("deliveries", (*DeliveryRow.__fields__, *DeliveryContents.__fields__))
+MAIL_IDS = Table("mail_ids", MailId.__fields__)
+ALIASES = Table("mail_aliases", MailboxAlias.__fields__)
+
+DELIVERY_ROW_COLUMNS = ", ".join(DeliveryRow.__fields__)
+DELIVERY_ROW_FIELD_COUNT = len(DeliveryRow.__fields__)
+
+
+def make_stored_message(*row: Any) -> StoredMessage:
+    return StoredMessage(DeliveryRow(*row[:DELIVERY_ROW_FIELD_COUNT]), DeliveryContents(*row[DELIVERY_ROW_FIELD_COUNT:]))
+
+
+def make_mail_summary(msg_id: str, sender: str, created_at: int, attempt: int, state: str, due_at: int | None) -> MailSummary:
+    return MailSummary(msg_id, sender, created_at, attempt, state, None if due_at is None else clock.format_stamp(due_at))
+
+
+# mailboxes
+
+mailbox_open = "INSERT INTO mailboxes (session) VALUES (:session) ON CONFLICT (session) DO NOTHING"
+
+mailbox_find = Query(f"SELECT {MAILBOXES.column_list} FROM mailboxes WHERE session = :session", MailboxRow)
+
+mailbox_put = f"UPDATE mailboxes SET {', '.join(f'{name} = :{name}' for name in MAILBOXES.columns[1:])} WHERE session = :session"
+
+mailboxes_all = Query(f"SELECT {MAILBOXES.column_list} FROM mailboxes ORDER BY session LIMIT :limit", MailboxRow)
+
+mailboxes_due = Query("SELECT session FROM mailboxes WHERE next_due <= :now ORDER BY next_due LIMIT :limit", single_value)
+
+# deliveries
+
+# A message ranks behind the open messages of the same sender, even if the sender's clock went back. Without any, it is the head.
+delivery_insert = """
+    INSERT INTO deliveries (msg_id, session, sender, created_at, attempt, state, head, rank, stored_at, since, expires_at, due_at, door,
+                            extra_json, payload)
+    SELECT CAST(:msg_id AS text), CAST(:session AS text), CAST(:sender AS text), CAST(:created_at AS bigint), 0, 'pending',
+           CASE WHEN before.rank IS NULL THEN 1 ELSE 0 END,
+           CASE WHEN before.rank > :rank THEN before.rank ELSE CAST(:rank AS bigint) END,
+           CAST(:now AS bigint), CAST(:now AS bigint), CAST(:expires_at AS bigint), CAST(:expires_at AS bigint), CAST(:door AS text),
+           CAST(:extra_json AS text), CAST(:payload AS text)
+    FROM (SELECT (SELECT rank FROM deliveries WHERE session = :session AND sender = :sender AND ended_at IS NULL
+                  ORDER BY delivery_id DESC LIMIT 1) AS rank) AS before"""
+
+delivery_known = Query(
+    """
+    SELECT 1 FROM deliveries WHERE msg_id = :msg_id UNION ALL SELECT 1 FROM mail_ids WHERE msg_id = :msg_id LIMIT 1""",
+    single_value,
+)
+
+delivery_find = Query(f"SELECT {DELIVERY_ROW_COLUMNS} FROM deliveries WHERE msg_id = :msg_id", DeliveryRow)
+
+delivery_contents = Query("SELECT extra_json, payload FROM deliveries WHERE delivery_id = :delivery_id", DeliveryContents)
+
+delivery_offer = Query(
+    f"""
+    SELECT {DELIVERIES.column_list} FROM deliveries
+    WHERE session = :session AND head = 1 AND state = 'pending' ORDER BY rank, delivery_id LIMIT 1""",
+    make_stored_message,
+)
+
+delivery_offered = Query("SELECT 1 FROM deliveries WHERE session = :session AND head = 1 AND state = 'pending' LIMIT 1", single_value)
+
+delivery_move = """
+    UPDATE deliveries
+    SET state = :state, attempt = :attempt, head = :head, delivery_token = :delivery_token, since = :since, move_at = :move_at,
+        due_at = :due_at, ended_at = :ended_at, reason = :reason
+    WHERE delivery_id = :delivery_id AND state = :seen"""
+
+delivery_delete = "DELETE FROM deliveries WHERE delivery_id = :delivery_id"
+
+delivery_latest = Query("SELECT coalesce(max(delivery_id), 0) FROM deliveries", single_value)
+
+delivery_next_due = Query("SELECT min(due_at) FROM deliveries WHERE session = :session AND due_at IS NOT NULL", single_value)
+
+pair_advance = """
+    UPDATE deliveries SET head = 1 WHERE delivery_id = (
+      SELECT delivery_id FROM deliveries WHERE session = :session AND sender = :sender AND ended_at IS NULL
+      ORDER BY delivery_id LIMIT 1)"""
+
+deliveries_due = Query(
+    f"SELECT {DELIVERY_ROW_COLUMNS} FROM deliveries WHERE session = :session AND due_at <= :now ORDER BY due_at, delivery_id LIMIT :limit",
+    DeliveryRow,
+)
+
+deliveries_waiting = Query(
+    """
+    SELECT msg_id, sender, created_at, attempt, state, due_at FROM deliveries
+    WHERE session = :session AND ended_at IS NULL ORDER BY rank, delivery_id LIMIT :limit""",
+    make_mail_summary,
+)
+
+# From the tail, so that the remaining messages of a pair (sender, session) keep their head.
+deliveries_purgeable = Query(
+    f"""
+    SELECT {DELIVERY_ROW_COLUMNS} FROM deliveries WHERE session = :session AND ended_at IS NULL AND delivery_id <= :upto
+    ORDER BY rank DESC, delivery_id DESC LIMIT :limit""",
+    DeliveryRow,
+)
+
+deliveries_dead = Query(
+    f"""
+    SELECT {DELIVERIES.column_list} FROM deliveries
+    WHERE session = :session AND state = 'dead_letter' AND delivery_id <= :upto ORDER BY delivery_id LIMIT :limit""",
+    make_stored_message,
+)
+
+deliveries_dead_sizes = Query(
+    """
+    SELECT length(payload) FROM deliveries WHERE session = :session AND state = 'dead_letter' ORDER BY delivery_id LIMIT :limit""",
+    single_value,
+)
+
+deliveries_acked = Query(
+    f"""
+    SELECT {DELIVERIES.column_list} FROM deliveries
+    WHERE session = :session AND state = 'acked' ORDER BY delivery_id DESC LIMIT :limit""",
+    make_stored_message,
+)
+
+deliveries_forgettable = Query(
+    f"""
+    SELECT {DELIVERY_ROW_COLUMNS} FROM deliveries WHERE delivery_id > :after AND ended_at < :before AND state IN ('acked', 'expired')
+    ORDER BY delivery_id LIMIT :limit""",
+    DeliveryRow,
+)
+
+deliveries_expire = """
+    UPDATE deliveries
+    SET expires_at = stored_at + CAST(:ttl AS bigint),
+        due_at = CASE WHEN move_at < stored_at + CAST(:ttl AS bigint) THEN move_at
+                      ELSE coalesce(stored_at + CAST(:ttl AS bigint), move_at) END
+    WHERE session = :session AND ended_at IS NULL"""
+
+mail_id_keep = MAIL_IDS.insert_statement()
+
+mail_id_find = Query(f"SELECT {MAIL_IDS.column_list} FROM mail_ids WHERE msg_id = :msg_id", MailId)
+
+alias_put = "INSERT INTO mail_aliases (name, session) VALUES (:name, :session) ON CONFLICT (name) DO UPDATE SET session = excluded.session"
+
+alias_find = Query("SELECT session FROM mail_aliases WHERE name = :name", single_value)
+
+alias_of = Query("SELECT name FROM mail_aliases WHERE session = :session LIMIT 1", single_value)
+
+alias_delete = "DELETE FROM mail_aliases WHERE name = :name"
+
+aliases_all = Query(f"SELECT {ALIASES.column_list} FROM mail_aliases ORDER BY name LIMIT :limit", MailboxAlias)

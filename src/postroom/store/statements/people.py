@@ -1,0 +1,126 @@
+"""The statements of the people room that are the same on every engine."""
+
+from __future__ import annotations
+
+from postroom.core.records.people import Ask, DeletedEntry, Entry, EntryPlace, Pass, PersonReply, Workspace
+from postroom.store.tables import Query, Table, single_value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+WORKSPACES = Table("workspaces", (*Workspace.__fields__, "token_hash"))
+ENTRIES = Table("entries", Entry.__fields__[:-1])  # without `ask`, which has a table of its own
+DELETED_ENTRIES = Table("entries_gone", DeletedEntry.__fields__)
+ASKS = Table("asks", Ask.__fields__)
+REPLIES = Table("replies", PersonReply.__fields__)
+PUSHED_TEXTS = Table("pushed_texts", ("entry_id", "path", "text"), key_columns=2)
+PASSES = Table("passes", Pass.__fields__)
+CURSORS = Table("cursors", ("name", "event_id"))
+
+WORKSPACE_COLUMNS = ", ".join(Workspace.__fields__)
+ENTRY_COLUMN_COUNT = len(ENTRIES.columns)
+
+
+def make_entry_with_ask(*row: Any) -> Entry:
+    ask = None if row[ENTRY_COLUMN_COUNT] is None else Ask(*row[ENTRY_COLUMN_COUNT:])
+    return Entry(*row[:ENTRY_COLUMN_COUNT], ask)  # type: ignore[call-arg] # a row has the columns of the statement
+
+
+workspace_insert = WORKSPACES.insert_statement()
+workspace_find = Query(f"SELECT {WORKSPACE_COLUMNS} FROM workspaces WHERE workspace_id = :workspace_id", Workspace)
+workspace_of_agent = Query(f"SELECT {WORKSPACE_COLUMNS} FROM workspaces WHERE agent = :agent", Workspace)
+workspace_of_path = Query(f"SELECT {WORKSPACE_COLUMNS} FROM workspaces WHERE path = :path", Workspace)
+workspace_of_token = Query(f"SELECT {WORKSPACE_COLUMNS} FROM workspaces WHERE token_hash = :token_hash", Workspace)
+workspace_retoken = "UPDATE workspaces SET token_hash = :token_hash WHERE workspace_id = :workspace_id"
+workspace_set = "UPDATE workspaces SET label = :label, focus = :focus WHERE workspace_id = :workspace_id"
+workspace_delete = "DELETE FROM workspaces WHERE workspace_id = :workspace_id"
+workspaces_all = Query(f"SELECT {WORKSPACE_COLUMNS} FROM workspaces LIMIT :limit", Workspace)
+
+entry_insert = ENTRIES.insert_statement()
+_ENTRY_AND_ASK_COLUMNS = f"{ENTRIES.column_list_as('e')}, {ASKS.column_list_as('a')}"
+_SELECT_WITH_ASK = f"SELECT {_ENTRY_AND_ASK_COLUMNS} FROM entries e LEFT JOIN asks a ON a.entry_id = e.id"
+entry_find = Query(f"{_SELECT_WITH_ASK} WHERE e.id = :id", make_entry_with_ask)
+# For pages: without the search words, which no caller shows, and without the asks. Few entries have one, and it is looked up.
+_PAGE_COLUMNS = ENTRIES.column_list_as("e").replace("e.words", "'' AS words")
+SELECT_FOR_PAGE = f"SELECT {_PAGE_COLUMNS} FROM entries e"
+ask_find = Query(f"SELECT {ASKS.column_list} FROM asks WHERE entry_id = :entry_id", Ask)
+entry_place = Query("SELECT ts, seq FROM entries WHERE id = :id", EntryPlace)
+entry_of_message = Query("SELECT id FROM entries WHERE message_id = :message_id", single_value)
+_IS_OLDER = "(e.ts, e.seq) < (:ts, :seq)"
+_NEWEST_FIRST = "ORDER BY e.ts DESC, e.seq DESC LIMIT :limit"
+# CAST: SQLite prepares a statement again at each call if it compares a bare bind with the condition of a partial index.
+entries_page = Query(f"{SELECT_FOR_PAGE} WHERE e.section = CAST(:section AS text) AND {_IS_OLDER} {_NEWEST_FIRST}", Entry)
+entries_page_unread = Query(
+    f"{SELECT_FOR_PAGE} WHERE e.section = CAST(:section AS text) AND e.read_at IS NULL AND {_IS_OLDER} {_NEWEST_FIRST}", Entry
+)
+# Two filters at once are rare. One of them uses its index, and the other is compared row by row.
+entries_page_open = Query(
+    f"{SELECT_FOR_PAGE} WHERE e.is_open = 1 AND {_IS_OLDER} AND (:unread = 0 OR e.read_at IS NULL) {_NEWEST_FIRST}", Entry
+)
+entries_page_workspace = Query(
+    f"""
+    {SELECT_FOR_PAGE} WHERE e.section = 'inbox' AND e.workspace_id = :workspace_id AND {_IS_OLDER}
+      AND (:unread = 0 OR e.read_at IS NULL) AND (:open = 0 OR e.is_open = 1) {_NEWEST_FIRST}""",
+    Entry,
+)
+entries_page_agent = Query(f"{SELECT_FOR_PAGE} WHERE e.agent = :agent AND {_IS_OLDER} {_NEWEST_FIRST}", Entry)
+entries_after = Query(f"{_SELECT_WITH_ASK} WHERE e.seq > :after ORDER BY e.seq LIMIT :limit", make_entry_with_ask)
+entry_read = "UPDATE entries SET read_at = :read_at, read_by = :read_by, read_door = :read_door WHERE id = :id"
+entry_offered = """
+    UPDATE entries SET offered_at = :offered_at, offered_to = :offered_to, offered_door = :offered_door
+    WHERE id = :id AND offered_at IS NULL"""
+entry_replied = "UPDATE entries SET replies = replies + 1, words = :words WHERE id = :id"
+entry_close = "UPDATE entries SET is_open = 0 WHERE id = :id"
+entries_unread = Query("SELECT 1 FROM entries WHERE section = CAST(:section AS text) AND read_at IS NULL LIMIT :limit", single_value)
+entries_open = Query("SELECT 1 FROM entries WHERE is_open = 1 AND ts <= :ts LIMIT :limit", single_value)
+text_insert = PUSHED_TEXTS.insert_statement()
+text_find = Query("SELECT text FROM pushed_texts WHERE entry_id = :entry_id AND path = :path", single_value)
+texts_delete = "DELETE FROM pushed_texts WHERE entry_id = :entry_id"
+entry_delete = "DELETE FROM entries WHERE id = :id"
+gone_insert = DELETED_ENTRIES.insert_statement()
+gone_find = Query("SELECT ts, entry_seq FROM entries_gone WHERE id = :id", EntryPlace)
+gone_after = Query(f"SELECT {DELETED_ENTRIES.column_list} FROM entries_gone WHERE seq > :after ORDER BY seq LIMIT :limit", DeletedEntry)
+
+ask_insert = ASKS.insert_statement()
+ask_answer = """
+    UPDATE asks SET state = :state, answer = :answer, answered_by = :answered_by, answered_door = :answered_door,
+      answered_at = :answered_at, due_at = NULL
+    WHERE entry_id = :entry_id AND state = 'open'"""
+ask_escalate = """
+    UPDATE asks SET addressee = :addressee, escalated_at = :escalated_at, due_at = NULL
+    WHERE entry_id = :entry_id AND state = 'open' AND due_at = :due_at"""
+ask_collect = """
+    UPDATE asks SET collected_at = :collected_at, collected_door = :collected_door WHERE entry_id = :entry_id AND collected_at IS NULL"""
+ask_delete = "DELETE FROM asks WHERE entry_id = :entry_id"
+_SELECT_OPEN_ASK = f"{_SELECT_WITH_ASK.replace('LEFT JOIN', 'JOIN')} WHERE a.state = 'open'"
+asks_due = Query(f"{_SELECT_OPEN_ASK} AND a.due_at IS NOT NULL AND a.due_at <= :now ORDER BY a.due_at LIMIT :limit", make_entry_with_ask)
+ask_next_due = Query("SELECT min(due_at) FROM asks WHERE state = 'open' AND due_at IS NOT NULL", single_value)
+asks_of_thread = Query(
+    f"{_SELECT_OPEN_ASK} AND a.thread_id IS NOT NULL AND a.thread_id = :thread_id AND a.asked_event < :event_id ORDER BY a.asked_event",
+    make_entry_with_ask,
+)
+asks_uncollected = Query(
+    f"""
+    SELECT {_ENTRY_AND_ASK_COLUMNS} FROM asks a JOIN entries e ON e.id = a.entry_id
+    WHERE a.state <> 'open' AND a.collected_at IS NULL AND a.thread_id IS NULL AND a.agent = :agent
+    ORDER BY a.answered_at LIMIT :limit""",
+    make_entry_with_ask,
+)
+
+reply_insert = REPLIES.insert_statement()
+reply_find = Query(f"SELECT {REPLIES.column_list} FROM replies WHERE reply_id = :reply_id", PersonReply)
+replies_of_entry = Query(f"SELECT {REPLIES.column_list} FROM replies WHERE entry_id = :entry_id ORDER BY created_at, reply_id", PersonReply)
+replies_of_agent = Query(
+    f"SELECT {REPLIES.column_list} FROM replies WHERE agent = :agent ORDER BY created_at DESC, reply_id DESC LIMIT :limit", PersonReply
+)
+replies_delete = "DELETE FROM replies WHERE entry_id = :entry_id"
+
+pass_insert = PASSES.insert_statement()
+pass_find = Query(f"SELECT {PASSES.column_list} FROM passes WHERE token_hash = :token_hash", Pass)
+pass_expire = "DELETE FROM passes WHERE expires_at IS NOT NULL AND expires_at <= :now"
+pass_delete = "DELETE FROM passes WHERE token_hash = :token_hash AND kind = :kind"
+passes_of = Query("SELECT token_hash FROM passes WHERE kind = :kind AND person = :name", single_value)
+
+cursor_find = Query("SELECT event_id FROM cursors WHERE name = :name", single_value)
+cursor_move = "UPDATE cursors SET event_id = :event_id WHERE name = :name AND event_id = :seen"

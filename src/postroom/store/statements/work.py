@@ -1,0 +1,315 @@
+"""The statements of the work room, and those of events and agents, which all rooms share. Binds are `:name` only."""
+
+from __future__ import annotations
+
+from postroom.core.records.work import (
+    Agent,
+    Artifact,
+    Candidate,
+    Claim,
+    Event,
+    HeldThread,
+    Lease,
+    Message,
+    OfferedThread,
+    PageBounds,
+    ReadMark,
+    Thread,
+)
+from postroom.store.tables import Query, Table, single_value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+THREADS = Table("threads", Thread.__fields__)
+MESSAGES = Table("messages", Message.__fields__[:-1])  # artifacts have a table of their own
+ARTIFACTS = Table("artifacts", Artifact.__fields__)
+LEASES = Table("leases", (*Lease.__fields__, "priority", "waiting"))  # the thread's priority, and whether it waits for an answer
+EVENTS = Table("events", Event.__fields__)
+AGENTS = Table("agents", Agent.__fields__)
+READS = Table("reads", ReadMark.__fields__, key_columns=2)
+
+THREAD_COLUMNS = THREADS.column_list_as("t")
+LEASE_COLUMNS = f"l.{', l.'.join(Lease.__fields__)}"
+THREAD_FIELD_COUNT = len(Thread.__fields__)
+
+
+def make_held_thread(*row: Any) -> HeldThread:
+    lease = None if row[THREAD_FIELD_COUNT] is None else Lease(*row[THREAD_FIELD_COUNT:])
+    return HeldThread(Thread(*row[:THREAD_FIELD_COUNT]), lease)
+
+
+def make_claim(*row: Any) -> Claim:
+    return Claim(Thread(*row[:THREAD_FIELD_COUNT]), Lease(*row[THREAD_FIELD_COUNT:]))
+
+
+def make_lapsed_candidate(*row: Any) -> Candidate:
+    return Candidate(Thread(*row[:THREAD_FIELD_COUNT]), True, row[THREAD_FIELD_COUNT])
+
+
+# threads
+
+thread_insert = THREADS.insert_statement()
+
+thread_find = Query(
+    f"""
+    SELECT {THREAD_COLUMNS}, {LEASE_COLUMNS} FROM threads t LEFT JOIN leases l ON l.thread_id = t.thread_id
+    WHERE t.thread_id = :thread_id""",
+    make_held_thread,
+)
+
+thread_move = """
+    UPDATE threads SET status = :status, assigned_to = :assigned_to, latest_message_id = :latest_message_id, updated_at = :now
+    WHERE thread_id = :thread_id AND status = :seen"""
+
+thread_prioritise = "UPDATE threads SET priority = :priority WHERE thread_id = :thread_id"
+
+threads_waiting = Query(
+    f"""
+    SELECT {THREAD_COLUMNS} FROM threads t WHERE t.status = 'pending' AND t.assigned_to = :agent AND t.priority = :priority
+    ORDER BY t.created_at, t.thread_id LIMIT :limit""",
+    Thread,
+)
+
+_TAKEABLE_OF_PRIORITY = """
+    SELECT * FROM (
+      SELECT t.thread_id, t.priority, t.created_at FROM threads t
+      WHERE t.status = 'pending' AND t.assigned_to = :agent AND t.priority = '{0}'
+      ORDER BY t.created_at, t.thread_id LIMIT :limit) AS pending_{0}
+    UNION ALL
+    SELECT * FROM (
+      SELECT t.thread_id, t.priority, t.created_at FROM leases l JOIN threads t ON t.thread_id = l.thread_id
+      WHERE l.released_at IS NULL AND l.waiting = 0 AND l.priority = '{0}' AND l.expires_at <= :now
+      ORDER BY l.expires_at LIMIT :lapsed) AS lapsed_{0}"""
+threads_takeable = Query(
+    " UNION ALL ".join(_TAKEABLE_OF_PRIORITY.format(priority) for priority in ("high", "normal", "low")), OfferedThread
+)
+
+threads_assigned = Query(
+    f"""
+    SELECT {THREAD_COLUMNS} FROM threads t WHERE t.status = :status AND t.assigned_to = :assigned_to
+    ORDER BY t.updated_at DESC LIMIT :limit""",
+    Thread,
+)
+
+threads_created = Query(
+    f"""
+    SELECT {THREAD_COLUMNS} FROM threads t WHERE t.created_by = :created_by AND t.status = :status
+    ORDER BY t.updated_at DESC LIMIT :limit""",
+    Thread,
+)
+
+# Two names at once are rare. One of them uses its index, and the other is compared row by row.
+threads_created_assigned = Query(
+    f"""
+    SELECT {THREAD_COLUMNS} FROM threads t
+    WHERE t.created_by = :created_by AND t.status = :status AND t.assigned_to = :assigned_to
+    ORDER BY t.updated_at DESC LIMIT :limit""",
+    Thread,
+)
+
+threads_any = Query(f"SELECT {THREAD_COLUMNS} FROM threads t WHERE t.status = :status ORDER BY t.updated_at DESC LIMIT :limit", Thread)
+
+threads_of_run = Query(
+    f"""
+    SELECT {THREAD_COLUMNS}, {LEASE_COLUMNS} FROM threads t LEFT JOIN leases l ON l.thread_id = t.thread_id
+    WHERE t.run_id = :run_id ORDER BY t.updated_at DESC LIMIT :limit""",
+    make_held_thread,
+)
+threads_of_run_chosen = Query(
+    f"""
+    SELECT {THREAD_COLUMNS} FROM threads t WHERE t.run_id = :run_id AND t.status = :status
+      AND (:agent = '' OR t.created_by = :agent OR t.assigned_to = :agent) ORDER BY t.updated_at DESC LIMIT :limit""",
+    Thread,
+)
+
+threads_unread = Query(
+    f"""
+    SELECT {THREAD_COLUMNS} FROM reads r JOIN threads t ON t.thread_id = r.thread_id
+    WHERE r.agent_id = :agent AND r.latest_event_id > r.read_event_id
+    ORDER BY r.latest_event_id""",
+    Thread,
+)
+
+# messages and artifacts
+
+message_insert = MESSAGES.insert_statement()
+
+message_find = Query(f"SELECT {MESSAGES.column_list} FROM messages WHERE message_id = :message_id", Message)
+
+messages_between = Query(
+    f"SELECT {MESSAGES.column_list} FROM messages WHERE thread_id = :thread_id AND event_id BETWEEN :first AND :last ORDER BY event_id",
+    Message,
+)
+
+question_latest = Query(
+    """
+    SELECT event_id FROM messages WHERE thread_id = :thread_id AND kind = 'question' ORDER BY event_id DESC LIMIT 1""",
+    single_value,
+)
+
+messages_to_people = Query(
+    f"""
+    SELECT {MESSAGES.column_list} FROM messages
+    WHERE kind IN ('question', 'answer', 'result', 'control') AND event_id > :after ORDER BY event_id LIMIT :limit""",
+    Message,
+)
+
+questions_to = Query(
+    f"""
+    SELECT {MESSAGES.column_list_as("m")}
+    FROM reads r JOIN threads t ON t.thread_id = r.thread_id JOIN messages m ON m.thread_id = r.thread_id
+    WHERE r.agent_id = :agent AND m.kind = 'question' AND m.to_agent = :agent AND t.status NOT IN ('done', 'failed', 'cancelled')""",
+    Message,
+)
+
+artifact_insert = ARTIFACTS.insert_statement()
+
+# leases
+
+# The guard repeats what the claimer read. A live lease stays, unless it is the one that the caller replaces.
+lease_grant = """
+    INSERT INTO leases (thread_id, agent_id, lease_token, claimed_at, expires_at, released_at, lease_seconds, priority, waiting)
+    VALUES (:thread_id, :agent_id, :lease_token, :now, :expires_at, NULL, :lease_seconds, :priority, 0)
+    ON CONFLICT (thread_id) DO UPDATE
+    SET agent_id = excluded.agent_id, lease_token = excluded.lease_token, claimed_at = excluded.claimed_at,
+        expires_at = excluded.expires_at, released_at = NULL, lease_seconds = excluded.lease_seconds,
+        priority = excluded.priority, waiting = 0
+    WHERE leases.released_at IS NOT NULL OR leases.expires_at <= :now OR leases.lease_token = :replaces"""
+
+lease_renew = """
+    UPDATE leases SET expires_at = :expires_at, lease_seconds = :lease_seconds
+    WHERE thread_id = :thread_id AND lease_token = :lease_token AND released_at IS NULL"""
+
+lease_release = """
+    UPDATE leases SET released_at = :now
+    WHERE thread_id = :thread_id AND lease_token = :lease_token AND released_at IS NULL"""
+
+lease_wait = "UPDATE leases SET waiting = :waiting WHERE thread_id = :thread_id AND released_at IS NULL"
+
+lease_prioritise = "UPDATE leases SET priority = :priority WHERE thread_id = :thread_id AND released_at IS NULL"
+
+leases_lapsed = Query(
+    f"""
+    SELECT {THREAD_COLUMNS}, l.agent_id FROM leases l JOIN threads t ON t.thread_id = l.thread_id
+    WHERE l.released_at IS NULL AND l.waiting = :waiting AND l.priority = :priority AND l.expires_at <= :now
+    ORDER BY l.expires_at LIMIT :limit""",
+    make_lapsed_candidate,
+)
+
+leases_lapsed_of_status = Query(
+    f"""
+    SELECT {THREAD_COLUMNS}, l.agent_id FROM leases l JOIN threads t ON t.thread_id = l.thread_id
+    WHERE l.released_at IS NULL AND l.waiting = :waiting AND l.priority = :priority AND l.expires_at <= :now
+      AND t.status = :status
+    ORDER BY l.expires_at LIMIT :limit""",
+    make_lapsed_candidate,
+)
+
+lease_next_expiry = Query(
+    """
+    SELECT min(expires_at) FROM leases
+    WHERE released_at IS NULL AND waiting = 0 AND priority = :priority AND expires_at > :now""",
+    single_value,
+)
+
+leases_of_agent = Query(
+    f"""
+    SELECT {THREAD_COLUMNS}, {LEASE_COLUMNS} FROM leases l JOIN threads t ON t.thread_id = l.thread_id
+    WHERE l.agent_id = :agent AND l.released_at IS NULL ORDER BY l.expires_at LIMIT :limit""",
+    make_claim,
+)
+
+# events
+
+EVENT_INSERT_COLUMNS = ", ".join(EVENTS.columns[1:])  # without the id, which the database assigns
+EVENT_INSERT_BINDS = f":{', :'.join(EVENTS.columns[1:])}"
+
+event_latest = Query("SELECT coalesce(max(event_id), 0) FROM events", single_value)
+
+events_after = Query(f"SELECT {EVENTS.column_list} FROM events WHERE event_id > :after ORDER BY event_id LIMIT :limit", Event)
+events_newest = Query(f"SELECT {EVENTS.column_list} FROM events WHERE event_id < :before ORDER BY event_id DESC LIMIT :limit", Event)
+events_of_thread = Query(
+    f"""
+    SELECT {EVENTS.column_list} FROM events WHERE thread_id = :thread_id AND event_id < :before ORDER BY event_id DESC LIMIT :limit""",
+    Event,
+)
+
+events_of_subject = Query(
+    f"SELECT {EVENTS.column_list} FROM events WHERE thread_id = '' AND message_id = :message_id ORDER BY event_id", Event
+)
+
+# agents and what they have read
+
+agent_put = """
+    INSERT INTO agents (name, kind, created_at) VALUES (:name, :kind, :now)
+    ON CONFLICT (name) DO UPDATE SET kind = excluded.kind"""
+
+agent_find = Query(f"SELECT {AGENTS.column_list} FROM agents WHERE name = :name", Agent)
+
+agents_all = Query(f"SELECT {AGENTS.column_list} FROM agents ORDER BY name LIMIT :limit", Agent)
+
+agent_card = "UPDATE agents SET card_json = :card_json WHERE name = :name"
+
+agents_of_skill = Query(
+    f"""
+    SELECT {AGENTS.column_list_as("a")} FROM agent_skills s JOIN agents a ON a.name = s.agent
+    WHERE s.skill = :skill ORDER BY s.agent LIMIT :limit""",
+    Agent,
+)
+
+read_owed = """
+    INSERT INTO reads (agent_id, thread_id, read_event_id, latest_event_id) VALUES (:agent, :thread_id, 0, :event_id)
+    ON CONFLICT (agent_id, thread_id) DO UPDATE SET latest_event_id = excluded.latest_event_id"""
+
+read_upto = """
+    INSERT INTO reads (agent_id, thread_id, read_event_id, latest_event_id, read_at, read_door)
+    VALUES (:agent, :thread_id, :event_id, 0, :now, :door)
+    ON CONFLICT (agent_id, thread_id) DO UPDATE
+    SET read_event_id = excluded.read_event_id, read_at = excluded.read_at, read_door = excluded.read_door
+    WHERE reads.read_event_id < excluded.read_event_id"""
+
+reads_unread_count = Query("SELECT count(*) FROM reads WHERE agent_id = :agent AND latest_event_id > read_event_id", single_value)
+
+read_of_thread = Query(f"SELECT {READS.column_list} FROM reads WHERE agent_id = :agent AND thread_id = :thread_id", ReadMark)
+
+# pages of messages: these statements find messages without reading them
+
+_MESSAGE_CHARS = """
+    CAST(length(m.summary) + length(m.body) + length(m.payload_json) + coalesce(
+      (SELECT sum(length(a.path) + length(a.metadata_json)) FROM artifacts a WHERE a.message_id = m.message_id), 0) AS bigint)"""
+
+
+def _page_query(nearest: str, beyond: str, cursor: str) -> Query[PageBounds]:
+    """Return the statement that finds the first and the last event of a page, and the first event of its thread.
+
+    It takes one step for each message, from the cursor on, until the page is full. So the cost of a page does not depend on the length
+    of the thread, and at most one message beyond the page is measured.
+    """
+    return Query(
+        f"""
+    WITH RECURSIVE page (event_id, taken, characters) AS (
+      SELECT m.event_id, 1, {_MESSAGE_CHARS} FROM messages m
+      WHERE m.thread_id = :thread_id AND m.event_id = (
+        SELECT {nearest}(n.event_id) FROM messages n WHERE n.thread_id = :thread_id AND n.event_id {beyond} {cursor})
+      UNION ALL
+      SELECT m.event_id, page.taken + 1, page.characters + {_MESSAGE_CHARS} FROM page CROSS JOIN messages m
+      WHERE page.taken < :limit AND page.characters < :characters AND m.thread_id = :thread_id AND m.event_id = (
+        SELECT {nearest}(n.event_id) FROM messages n WHERE n.thread_id = :thread_id AND n.event_id {beyond} page.event_id))
+    SELECT min(page.event_id) AS first_event_id, max(page.event_id) AS last_event_id,
+      (SELECT min(n.event_id) FROM messages n WHERE n.thread_id = :thread_id) AS thread_first_event_id
+    FROM page WHERE page.taken = 1 OR page.characters <= :characters""",
+        PageBounds,
+    )
+
+
+messages_page_before = _page_query("max", "<", ":before")
+messages_page_after = _page_query("min", ">", ":after")
+
+message_to_people_after = Query(
+    """
+    SELECT event_id FROM messages
+    WHERE kind IN ('question', 'answer', 'result', 'control') AND event_id > :after ORDER BY event_id LIMIT 1""",
+    single_value,
+)

@@ -1,0 +1,74 @@
+"""Register the conductor's methods as RPC verbs, and the models of this package as wire types. Used by `conductor`.
+
+`@remote_method(caller=…, mode=…)` is `@verb` for a method: with a remote store, the method runs on the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, update_wrapper
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from postroom.core.rpc import wire
+from postroom.core.verbs import VERBS, Verb
+from postroom.tasks.models import A2ATask, Accepted, Card, Job, Sheet
+from postroom.tasks.rendering import Rendered
+
+C = TypeVar("C", bound=type)
+F = TypeVar("F", bound=Callable[..., Any])
+MODELS: tuple[type[BaseModel], ...] = (A2ATask, Accepted, Card, Job, Sheet)
+UNDECLARED = ("checkpoint",)  # a context manager: the caller's block cannot run on the server
+
+
+def _build_model(kind: type[BaseModel], fields: dict[str, Any]) -> BaseModel:
+    for name, field in kind.model_fields.items():
+        if field.is_required() and name not in fields:
+            raise KeyError(name)
+    return kind.model_validate(fields)
+
+
+def _build_rendered(fields: dict[str, Any]) -> Rendered:
+    return Rendered(*(fields[name] for name in Rendered._fields))
+
+
+for _kind in MODELS:
+    wire.register_type(_kind, lambda model: model.model_dump(mode="json"), partial(_build_model, _kind))
+wire.register_type(Rendered, Rendered._asdict, _build_rendered)
+
+
+def remote_method(*, caller: str, mode: str) -> Callable[[F], F]:
+    """Declare a method as a verb. `remote_methods` registers it when the class is complete."""
+
+    def declare(function: F) -> F:
+        function.__verb__ = (caller, mode)  # type: ignore[attr-defined]
+        return function
+
+    return declare
+
+
+def remote_methods(conductor: C) -> C:
+    """Register every public method of a class as a verb. A method without a declaration raises `AttributeError` here, at import."""
+    for name, function in list(vars(conductor).items()):
+        if callable(function) and not name.startswith("_") and name not in UNDECLARED:
+            caller, mode = function.__verb__
+            setattr(conductor, name, _make_verb(conductor, function, caller, mode))
+    return conductor
+
+
+def _make_verb(conductor: type, function: Callable[..., Any], caller: str, mode: str) -> Callable[..., Any]:
+    name = f"tasks.{function.__name__}"
+
+    def call(self: Any, *args: Any, **named: Any) -> Any:
+        if self._store.is_remote:
+            return self._store.call(name, args, named)
+        return function(self, *args, **named)
+
+    def run(store: Any, *args: Any, **named: Any) -> Any:
+        return function(conductor(store), *args, **named)
+
+    update_wrapper(call, function)
+    update_wrapper(run, function)
+    VERBS[name] = Verb(name, run, caller, mode)
+    return call

@@ -1,0 +1,341 @@
+"""Read and write the rows of tasks: transitions, their events, deadlines, leases, and answers from threads of work.
+
+Called by the conductor, inside its transactions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from postroom._fastpath import json_text as jsontext
+from postroom.core import clock
+from postroom.core.errors import Conflict, Contended, NotFound
+from postroom.core.records.tasks import TaskRow
+from postroom.core.states import TERMINAL_STATUSES
+from postroom.core.text import short_repr
+from postroom.store.event_log import append_event
+from postroom.tasks.models import PRIORITIES, RESULT, TASK, A2ATask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from postroom.core.errors import Refusal
+    from postroom.store.interface import Store, Transaction
+
+MAX_ATTEMPTS = 3
+MAX_TASKS_PER_BATCH = 100
+PENDING, ACCEPTED, COMPLETED, FAILED = "pending", "accepted", "completed", "failed"
+EXHAUSTED, DEADLINE, CANCELLED = "attempts_exhausted", "deadline", "cancelled"
+
+
+def task_from_row(row: TaskRow) -> A2ATask:
+    """Return a row as the public record."""
+    fields = {name: value for name, value in row.items() if name in A2ATask.model_fields}
+    artifacts = None if row.artifacts_json is None else jsontext.loads(row.artifacts_json)
+    return A2ATask(**fields, context=jsontext.loads(row.context_json), artifacts=artifacts)
+
+
+def find_task(tx: Transaction, task_id: str) -> TaskRow:
+    """Return a task's row. Refuses with `NotFound` if there is none."""
+    row = tx.fetch_one(tx.sql.task_find, task_id=task_id)
+    if row is None:
+        raise NotFound(f"there is no task {short_repr(task_id)}", hint="See `inbox task list`.", task_id=task_id)
+    return row
+
+
+def row_from_task(task: A2ATask) -> TaskRow:
+    """Return the pending row of a new task, without an event id."""
+    return TaskRow(
+        task_id=task.task_id,
+        kind=task.kind,
+        source_job_id=task.source_job_id,
+        source_agent=task.source_agent,
+        target_job_id=task.target_job_id,
+        target_agent=task.target_agent,
+        description=task.description,
+        context_json=jsontext.dumps(task.context),
+        status=PENDING,
+        is_open=1,
+        priority=task.priority,
+        urgency=PRIORITIES.index(task.priority),
+        attempt=0,
+        deadline=task.deadline,
+        artifacts_json=None if task.artifacts is None else jsontext.dumps(task.artifacts),
+        reason=task.reason,
+        reason_code=task.reason_code,
+        outcome=task.outcome,
+        answers=task.answers,
+        parent=task.parent,
+        depth=task.depth,
+        thread_id=None,
+        created_at=task.created_at,
+        accepted_at=None,
+        ended_at=None,
+        lease_token=None,
+        lease_expires_at=None,
+        due_at=task.deadline,
+        event_id=0,
+    )
+
+
+def store_new_task(tx: Transaction, row: TaskRow) -> TaskRow:
+    """Store a new task, route it to the running job of its agent, if there is one, and return it.
+
+    The event is written first: its id orders the tasks.
+    """
+    event_id = append_task_event(tx, row, "A2ATaskSubmitted")
+    # The event was written first. On PostgreSQL a concurrent `start_job` then waits for this transaction, or its job is visible here.
+    job = running_job(tx, row.target_agent) if row.target_job_id is None else row.target_job_id
+    stored = row.replace(event_id=event_id, target_job_id=job)
+    tx.execute(tx.sql.task_insert, **dict(stored.items()))
+    if job is not None:
+        append_task_event(tx, stored, "A2ATaskRouted")
+    return stored
+
+
+def running_job(tx: Transaction, agent: str) -> str | None:
+    """Return the id of an agent's newest running job, or None."""
+    job = tx.fetch_one(tx.sql.job_running, agent=agent)
+    return None if job is None else job.job_id
+
+
+def update_task(tx: Transaction, row: TaskRow, event: str | None, refusal: Refusal | None = None, **changes: Any) -> TaskRow:
+    """Change fields of a task, write the event, and return the new row.
+
+    Raises `refusal`, or `Contended`, if the row has changed since it was read.
+    """
+    after = row.replace(**changes)
+    is_open = after.status in (PENDING, ACCEPTED)
+    lease_end = after.lease_expires_at if after.status == ACCEPTED else None
+    due_times = [stamp for stamp in (after.deadline, lease_end) if stamp]
+    after = after.replace(is_open=int(is_open), due_at=min(due_times) if is_open and due_times else None)
+    tx.execute_exactly_one(
+        refusal or Contended(f"task {row.task_id} changed while it was being written", hint="Try again."),
+        tx.sql.task_move,
+        task_id=row.task_id,
+        seen_status=row.status,
+        seen_attempt=row.attempt,
+        seen_token=row.lease_token or "",
+        seen_job=row.target_job_id or "",
+        seen_thread=row.thread_id or "",
+        **{name: getattr(after, name) for name in _UPDATED_FIELDS},
+    )
+    if event is not None:
+        append_task_event(tx, after, event)
+    return after
+
+
+_UPDATED_FIELDS = (
+    *("status", "is_open", "target_job_id", "attempt", "artifacts_json", "reason", "reason_code", "thread_id"),
+    *("accepted_at", "ended_at", "lease_token", "lease_expires_at", "due_at"),
+)
+
+
+def append_task_event(tx: Transaction, row: TaskRow, event: str) -> int:
+    """Write the event of a transition, and return its id. It wakes waiters for the task and for the tasks of both agents."""
+    return append_event(
+        tx,
+        (task_topic(row.task_id), agent_topic(row.target_agent), agent_topic(row.source_agent)),
+        source=row.source_agent if event == "A2ATaskSubmitted" else row.target_agent,
+        event_type=f"task.{event}",
+        message_id=row.task_id,
+        summary=row.description.split("\n", 1)[0][:200],
+        payload={field: getattr(row, field) for field in _EVENT_FIELDS},
+    )
+
+
+_EVENT_FIELDS = ("task_id", "kind", "source_agent", "target_agent", "source_job_id", "target_job_id", "status", "attempt", "reason_code")
+
+
+def finish_task(
+    tx: Transaction,
+    row: TaskRow,
+    status: str,
+    *,
+    artifacts_json: str | None = None,
+    reason: str | None = None,
+    code: str | None = None,
+    at: str | None = None,
+    refusal: Refusal | None = None,
+    attempt: int | None = None,
+) -> TaskRow:
+    """End a task as `COMPLETED` or `FAILED`, and send the result to its source. Ending a result sends nothing.
+
+    `at` is the time of the end, by default now. Raises `refusal`, or `Contended`, if the row has changed since it was read.
+    """
+    ended = update_task(
+        tx,
+        row,
+        "A2ATaskCompleted" if status == COMPLETED else "A2ATaskFailed",
+        refusal,
+        status=status,
+        attempt=row.attempt if attempt is None else attempt,
+        artifacts_json=artifacts_json,
+        reason=reason,
+        reason_code=code,
+        ended_at=at or clock.format_stamp(tx.now()),
+        lease_expires_at=None,
+    )
+    if row.kind == TASK:
+        _send_result(tx, ended)
+    return ended
+
+
+def _send_result(tx: Transaction, ended: TaskRow) -> None:
+    """Store the result of an ended task in its source's inbox."""
+    result = ended.replace(
+        task_id=str(uuid4()),
+        kind=RESULT,
+        source_job_id=ended.target_job_id or "",
+        source_agent=ended.target_agent,
+        target_job_id=_find_source_job(tx, ended),
+        target_agent=ended.source_agent,
+        context_json="{}",
+        status=PENDING,
+        is_open=1,
+        attempt=0,
+        deadline=None,
+        outcome=ended.status,
+        answers=ended.task_id,
+        thread_id=None,
+        created_at=ended.ended_at or clock.format_stamp(tx.now()),
+        accepted_at=None,
+        ended_at=None,
+        lease_token=None,
+        due_at=None,
+    )
+    store_new_task(tx, result)
+
+
+def _find_source_job(tx: Transaction, ended: TaskRow) -> str | None:
+    """Return the job that submitted a task, or None if it has ended."""
+    job = tx.fetch_one(tx.sql.job_find, job_id=ended.source_job_id)
+    if job is None or job.status != "running" or job.agent != ended.source_agent:
+        return None
+    return ended.source_job_id
+
+
+def return_task(tx: Transaction, row: TaskRow, *, at: str | None = None, job: str | None = None, keep_job: bool = True) -> TaskRow:
+    """Make an accepted task pending again. A task fails after `MAX_ATTEMPTS`. A result never fails: it is shown until it is read.
+
+    With `keep_job` the task stays in its job's inbox. Otherwise it moves to `job`.
+    """
+    attempt = row.attempt + 1
+    if row.kind == TASK and attempt >= MAX_ATTEMPTS:
+        reason = f"accepted {attempt} times, and never ended"
+        return finish_task(tx, row, FAILED, reason=reason, code=EXHAUSTED, at=at, attempt=attempt)
+    target_job_id = row.target_job_id if keep_job else job
+    changes: dict[str, Any] = {
+        "status": PENDING,
+        "attempt": attempt,
+        "accepted_at": None,
+        "lease_expires_at": None,
+        "target_job_id": target_job_id,
+    }
+    return update_task(tx, row, "A2ATaskReturned", **changes)
+
+
+def route_waiting(tx: Transaction, agent: str, job_id: str) -> None:
+    """Move the tasks that wait for an agent without a job into the inbox of a job."""
+    for row in tx.fetch_all(tx.sql.tasks_unrouted, agent=agent, limit=10_000):
+        update_task(tx, row, "A2ATaskRouted", target_job_id=job_id)
+
+
+def settle_tasks(store: Store) -> None:
+    """Apply passed deadlines, expired leases and ended threads to their tasks, in batches, until none is left."""
+    while True:
+        with store.read() as tx:
+            due = tx.fetch_one(tx.sql.tasks_due, now=clock.format_stamp(tx.now()), limit=1) or tx.fetch_one(tx.sql.tasks_answered, limit=1)
+        if due is None or not _settle_batch(store):
+            return
+
+
+def _settle_batch(store: Store) -> bool:
+    """Call `_settle_batch_once` again while the store is contended."""
+    from postroom.store.retries import retry_on_contention
+
+    settle_once: Callable[[Store], bool] = retry_on_contention(_settle_batch_once)
+    return settle_once(store)
+
+
+def _settle_batch_once(store: Store) -> bool:
+    """Settle up to a batch of tasks in one transaction. Returns whether there were any."""
+    with store.write() as tx:
+        now = clock.format_stamp(tx.now())
+        settled = 0
+        for row in tx.fetch_all(tx.sql.tasks_due, now=now, limit=MAX_TASKS_PER_BATCH):
+            _apply_due_times(tx, row, now)
+            settled += 1
+        for row in tx.fetch_all(tx.sql.tasks_answered, limit=MAX_TASKS_PER_BATCH):
+            _finish_from_thread(tx, row)
+            settled += 1
+    return settled > 0
+
+
+def _apply_due_times(tx: Transaction, row: TaskRow, now: str) -> None:
+    """Apply an ended thread, expired leases and the deadline in the order of their times, each dated with its own time."""
+    if row.thread_id is not None and _thread_ended_by(tx, row.thread_id, row.due_at or now):
+        _finish_from_thread(tx, row)
+        return
+    while row.is_open and row.due_at is not None and row.due_at <= now:
+        if row.deadline is not None and row.due_at == row.deadline:
+            finish_task(tx, row, FAILED, reason=f"not done by {row.deadline}", code=DEADLINE, at=row.due_at)
+            return
+        row = return_task(tx, row, at=row.due_at)
+
+
+def _thread_ended_by(tx: Transaction, thread_id: str, instant: str) -> bool:
+    row = tx.fetch_one(tx.sql.thread_find, thread_id=thread_id)
+    return row is not None and row.thread.status in TERMINAL_STATUSES and row.thread.updated_at <= instant
+
+
+def _finish_from_thread(tx: Transaction, row: TaskRow) -> None:
+    """End a task as its thread ended, with the thread's last message as the answer, dated with the thread's end."""
+    thread_row = tx.fetch_one(tx.sql.thread_find, thread_id=row.thread_id)
+    if thread_row is None:
+        return
+    thread = thread_row.thread
+    status, latest, at = thread.status, thread.latest_message_id, thread.updated_at
+    message = tx.fetch_one(tx.sql.message_find, message_id=latest) if latest else None
+    summary, body = (message.summary, message.body) if message is not None else ("", "")
+    if status != "done":
+        code = CANCELLED if status == "cancelled" else "thread_failed"
+        finish_task(tx, row, FAILED, reason=summary or f"its thread was {status}", code=code, at=at)
+        return
+    files = [artifact.path for artifact in tx.fetch_all(tx.sql.artifacts_of_message, message_id=latest)] if latest else []
+    artifacts = {"summary": summary, "body": body, "thread_id": row.thread_id, "files": files}
+    finish_task(tx, row, COMPLETED, artifacts_json=jsontext.dumps(artifacts), at=at)
+
+
+def check_open(row: TaskRow) -> None:
+    """Refuse with `Conflict` if a task has ended."""
+    if not row.is_open:
+        why = f" ({row.reason_code})" if row.reason_code else ""
+        raise Conflict(
+            f"task {row.task_id} is {row.status} already{why}", hint="Nothing is left to do.", task_id=row.task_id, state=row.status
+        )
+
+
+def accept_task(tx: Transaction, row: TaskRow, token: str, lease_seconds: float) -> TaskRow:
+    """Mark a task as accepted, with a lease that ends after `lease_seconds`."""
+    now = tx.now()
+    expires = clock.format_stamp(now + int(lease_seconds * clock.MICROSECONDS_PER_SECOND))
+    return update_task(
+        tx, row, "A2ATaskAccepted", status=ACCEPTED, accepted_at=clock.format_stamp(now), lease_token=token, lease_expires_at=expires
+    )
+
+
+def complete_result(tx: Transaction, row: TaskRow) -> TaskRow:
+    """Mark a result as read."""
+    return update_task(tx, row, "A2ATaskCompleted", status=COMPLETED, ended_at=clock.format_stamp(tx.now()), lease_expires_at=None)
+
+
+def task_topic(task_id: str) -> str:
+    """Return the topic that wakes waiters for one task."""
+    return f"task:{task_id}"
+
+
+def agent_topic(name: str) -> str:
+    """Return the topic that wakes waiters for any task from or to an agent."""
+    return f"tasks:{name}"

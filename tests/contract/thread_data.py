@@ -1,0 +1,72 @@
+"""What contract tests start from: a thread that was sent, one that is held, one that asks."""
+
+from __future__ import annotations
+
+from postroom import work
+from postroom.core.records.work import Claim, Event, Lease, Message, PostedMessage, Thread
+from postroom.store.interface import Store
+
+
+def sent(
+    store: Store, subject: str = "Add the login page", *, sender: str = "leader", to: str = "builder", priority: str | None = None
+) -> str:
+    """The id of a new pending thread."""
+    return work.send(store, sender=sender, to=to, subject=subject, priority=priority).thread.thread_id
+
+
+def held(store: Store, *, agent: str = "builder", lease_seconds: float = 900) -> Claim:
+    """A new thread, claimed by its addressee."""
+    return work.claim(store, sent(store, to=agent), agent=agent, lease_seconds=lease_seconds)
+
+
+def asking(store: Store, *, agent: str = "builder", question: str = "Which colour?", lease_seconds: float = 900) -> PostedMessage:
+    """A new thread whose holder waits for an answer."""
+    claimed = held(store, agent=agent, lease_seconds=lease_seconds)
+    return work.update(store, claimed.thread.thread_id, agent=agent, status="blocked", summary=question)
+
+
+def ended(store: Store, how: str = "done") -> str:
+    """The id of a thread that is over: done, failed or cancelled."""
+    thread_id = held(store).thread.thread_id
+    if how == "done":
+        work.done(store, thread_id, agent="builder", summary="Done")
+    elif how == "failed":
+        work.fail(store, thread_id, agent="builder", summary="Failed")
+    else:
+        work.cancel(store, thread_id, agent="leader", reason="Not wanted")
+    return thread_id
+
+
+def thread_of(store: Store, thread_id: str) -> Thread:
+    return work.show(store, thread_id).thread
+
+
+def status_of(store: Store, thread_id: str) -> str:
+    return thread_of(store, thread_id).status
+
+
+def lease_of(store: Store, thread_id: str) -> Lease:
+    lease = work.show(store, thread_id).lease
+    assert lease is not None
+    return lease
+
+
+def last_message(store: Store, thread_id: str) -> Message:
+    return work.show(store, thread_id).messages[-1]
+
+
+def events(store: Store, after: int = 0) -> list[Event]:
+    with store.read() as tx:
+        return tx.fetch_all(tx.sql.events_after, after=after, limit=10_000)
+
+
+def latest(store: Store) -> int:
+    """The cursor of the latest event."""
+    found = events(store)
+    return found[-1].event_id if found else 0
+
+
+def everything(store: Store) -> object:
+    """All that the port shows of a store, to compare before and after a refusal."""
+    threads = work.list_threads(store, limit=10_000).threads
+    return [work.show(store, thread.thread_id) for thread in threads], events(store), work.list_agents(store)

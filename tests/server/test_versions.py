@@ -1,0 +1,208 @@
+"""Clients and servers of different versions: everything works, or is refused before anything is written, and the refusal names the side to
+upgrade."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from postroom import __version__
+from postroom.core.rpc.wire import CONTENT_TYPE, VERSION_HEADER
+from postroom.server.rpc.dispatch import routing_table
+from tests.server.releases import WIRES, Release, Served, current, earlier, edited
+from tests.server.running_server import RunningServer, refusal
+from tests.server.verb_calls import post_verb
+
+# Calls every verb with arguments that write, where the verb writes. It runs with either version.
+EVERY_VERB = """
+import inspect, json, sys
+import postroom
+from postroom import mail, people, tasks, work
+from postroom.core.errors import Refusal
+try:
+    from postroom.core.verbs import VERBS
+except ImportError:
+    from postroom.core.verbs import VERBS
+for room in (work, mail, people, tasks):
+    for name in room.__all__:
+        getattr(room, name)
+MESSAGE = {"from": "leader", "to": "builder", "payload": "Hello"}
+GIVEN = {"message": MESSAGE, "messages": [MESSAGE], "to": "builder", "subject": "S", "timeout_seconds": 0.01, "limit": 5}
+store = postroom.connect(sys.argv[1], token=sys.argv[2])
+call = store.call if hasattr(store, "call") else store.say
+outcomes = {}
+for name, verb in sorted(VERBS.items()):
+    parameters = list(inspect.signature(getattr(verb, "function", verb)).parameters.values())[1:]
+    if hasattr(verb, "__wrapped__"):
+        parameters = list(inspect.signature(verb.__wrapped__).parameters.values())[1:]
+    named = {one.name: GIVEN.get(one.name, "x") for one in parameters if one.default is one.empty or one.name in GIVEN}
+    try:
+        call(name, (), named)
+        outcomes[name] = ["done", "", ""]
+    except Refusal as refused:
+        outcomes[name] = [refused.code, str(refused), refused.hint]
+store.close()
+print(json.dumps(outcomes))
+"""
+
+# The life of a thread, with a record as an argument.
+THREAD = """
+import json, sys
+import postroom
+from postroom import work
+from postroom.core.errors import Refusal
+from postroom.core.records.work import Attachment
+store = postroom.connect(sys.argv[1], token=sys.argv[2])
+attached = [Attachment(path="a.md", **json.loads(sys.argv[3]))]
+try:
+    posted = work.send(store, sender="user", to="builder", subject="S", artifacts=attached)
+    thread = posted.thread
+    claim = work.claim(store, thread.thread_id, agent="builder")
+    work.update(store, thread.thread_id, agent="builder", summary="Half", lease_token=claim.lease.lease_token)
+    done = work.done(store, thread.thread_id, agent="builder", summary="Done").thread
+    (artifact,) = work.show(store, thread.thread_id).messages[0].artifacts
+    listed = [one.thread_id for one in work.list_threads(store).threads]
+    print(json.dumps([done.status, artifact.path, thread.thread_id in listed, getattr(posted, "colour", "unknown")]))
+except Refusal as refused:
+    print(json.dumps([refused.code, str(refused), refused.hint]))
+"""
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    return earlier(tmp_path_factory.mktemp("earlier"))
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with current().serve() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def old_served(old: Release) -> Iterator[Served]:
+    with old.serve() as server:
+        yield server
+
+
+def _outcomes(client: Release, server: Served, wire: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = client.run(EVERY_VERB, server.url(wire), server.token)
+    assert len(found) > 100
+    return found
+
+
+def _thread(client: Release, server: Served, **attached: str) -> list[Any]:
+    found: list[Any] = client.run(THREAD, server.url("http"), server.token, json.dumps(attached))
+    return found
+
+
+# A version before this format
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_an_earlier_client_is_refused_before_anything_is_written(old: Release, served: Served, wire: str) -> None:
+    before = served.rows()
+    for verb, (code, message, hint) in _outcomes(old, served, wire).items():
+        assert (code, "the client is older" in message, "Upgrade the client" in hint) == ("wrong_version", True, True), (verb, message)
+    assert served.rows() == before
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_an_earlier_server_is_recognised_before_anything_is_written(old_served: Served, wire: str) -> None:
+    before = old_served.rows()
+    found = _outcomes(current(), old_served, wire)
+    assert set(found) == set(routing_table())
+    for verb, (code, message, hint) in found.items():
+        assert (code, "is older than this client" in message, hint) == ("wrong_version", True, "Upgrade the server."), (verb, message)
+    assert old_served.rows() == before
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_the_same_calls_of_the_same_version_do_write(wire: str) -> None:
+    """Else the tests above would prove nothing."""
+    with current().serve() as server:
+        before = server.rows()
+        found = _outcomes(current(), server, wire)
+        assert found["work.send"][0] == found["mail.enqueue"][0] == "done"
+        assert "wrong_version" not in {code for code, _, _ in found.values()}
+        assert server.rows() != before
+
+
+# Versions of this format that differ in a record
+
+
+def test_a_server_with_an_optional_field_more_works(served: Served, tmp_path: Path) -> None:
+    with edited(tmp_path, PostedMessage='colour: str = "none"', Attachment='caption: str = "none"').serve() as server:
+        assert _thread(current(), server) == ["done", "a.md", True, "unknown"]
+
+
+def test_a_server_with_an_optional_field_less_works(served: Served, tmp_path: Path) -> None:
+    newer = edited(tmp_path, PostedMessage='colour: str = "none"', Attachment='caption: str = "none"')
+    assert _thread(newer, served, caption="A picture") == ["done", "a.md", True, "none"]
+
+
+def test_a_server_without_a_field_that_the_client_needs_is_called_older(served: Served, tmp_path: Path) -> None:
+    code, message, hint = _thread(edited(tmp_path, PostedMessage="colour: str"), served)
+    assert (code, hint) == ("wrong_version", "Upgrade the server.")
+    assert "'colour'" in message
+
+
+def test_a_client_without_a_field_that_the_server_needs_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    with edited(tmp_path, Attachment="caption: str").serve() as server:
+        before = server.rows()
+        code, message, hint = _thread(current(), server)
+        assert (code, hint) == ("wrong_version", "Upgrade the client.")
+        assert "'caption'" in message
+        assert server.rows() == before
+
+
+# What is negotiated
+
+
+def test_a_content_type_of_another_version_is_refused_with_the_side_to_upgrade(server: RunningServer) -> None:
+    versioned = "application/vnd.postroom.v{}+json"
+    for kind, side in (("application/json", "client"), (versioned.format(1), "client"), (versioned.format(3), "server")):
+        answer = server.person.post("/api/verbs/mail.sessions", content=b"{}", headers={"Content-Type": kind})
+        error = refusal(answer, 400, "wrong_version")
+        assert (f"the {side} is older" in error["message"], f"Upgrade the {side}" in error["hint"]) == (True, True)
+        assert answer.headers[VERSION_HEADER] == __version__
+    refusal(server.person.post("/api/verbs/mail.sessions", content=b"{}", headers={"Content-Type": "text/plain"}), 400, "invalid_input")
+
+
+def test_every_answer_to_a_verb_has_the_servers_version(server: RunningServer) -> None:
+    for verb, status in (("mail.sessions", 200), ("mail.burn", 404), ("mail.peek", 400)):
+        answer = post_verb(server.person, verb, b"{}")
+        assert (answer.status_code, answer.headers[VERSION_HEADER]) == (status, __version__)
+        assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("offered", "side"), [([], "client"), (["postroom.verbs.v1"], "client"), (["postroom.verbs.v3"], "server"), (["chat"], "client")]
+)
+def test_an_upgrade_without_the_subprotocol_is_refused(server: RunningServer, offered: list[str], side: str) -> None:
+    url, headers = f"{server.url.replace('http', 'ws', 1)}/api/verbs", {"Authorization": f"Bearer {server.ready['token']}"}
+    with pytest.raises(InvalidStatus) as refused, connect(url, additional_headers=headers, subprotocols=offered or None, proxy=None):  # type: ignore[arg-type]
+        pass
+    assert refused.value.response.status_code == 400
+    assert f"the {side} is older" in (refused.value.response.body or b"").decode()
+
+
+def test_an_unknown_verb_or_argument_names_both_versions_where_they_differ(server: RunningServer) -> None:
+    for version, named in (("9.9", True), (__version__, False), ("", False)):
+        headers = {VERSION_HEADER: version}
+        unknown = refusal(post_verb(server.person, "work.no_such_verb", b"{}", **headers), 404, "not_found")
+        body = b'{"named": {"sender": "user", "colour": 1}}'
+        argument = refusal(post_verb(server.person, "work.send", body, **headers), 400, "invalid_input")
+        for error in (unknown, argument):
+            assert (f"server {__version__}" in error["message"]) is named
+            assert ("9.9" in error["message"]) is named
+
+
+def test_the_content_type_is_that_of_the_wire_format() -> None:
+    assert CONTENT_TYPE == "application/vnd.postroom.v2+json"
