@@ -172,10 +172,3 @@ def written(file: Path) -> str:
     """What a command wrote into a file, once it has."""
     eventually(lambda: file.exists() and file.read_text().strip() != "")
     return file.read_text().strip()
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False

@@ -115,6 +115,14 @@ def eventually(fact: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
+def is_alive(pid: int) -> bool:
+    """Return whether a process exists and has not exited. It may go between the open and the read of its status."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def obey_permissions() -> None:
     """In a child of root: let the permissions of files hold, as they do for everybody else."""
     libc = ctypes.CDLL(None, use_errno=True)

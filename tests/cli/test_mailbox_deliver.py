@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.mailbox_process import LINE, LONG, PAYLOAD, SENDER, SESSION, Gate, Mailbox, alive, unwrap, written
-from tests.cli.process import Inbox, Waiter, eventually
+from tests.cli.mailbox_process import LINE, LONG, PAYLOAD, SENDER, SESSION, Gate, Mailbox, unwrap, written
+from tests.cli.process import Inbox, Waiter, eventually, is_alive
 
 BOX = ("--session", SESSION)
 NOTHING = {"acked": 0, "nacked": 0, "lost": 0}
@@ -367,7 +367,7 @@ def test_sigkill_ends_its_command_too_and_the_message_comes_again(mailbox: Mailb
     pid = int(written(mailbox.folder / "pid"))
     waiter.process.kill()
     waiter.process.wait()
-    eventually(lambda: not alive(pid))
+    eventually(lambda: not is_alive(pid))
     again = mailbox.answers("wait", *BOX, "--timeout-seconds", "30")["message"]
     assert (again["msg_id"], again["payload"]) == (identity, PAYLOAD)
     assert again["attempt"] >= 1
@@ -381,7 +381,7 @@ def test_a_second_sigterm_ends_the_command_and_its_message_is_nacked(mailbox: Ma
 
     def told_until_it_ends() -> bool:  # two signals that come together are one
         waiter.process.terminate()
-        return not alive(pid)
+        return not is_alive(pid)
 
     eventually(told_until_it_ends)
     finished = waiter.finish()
@@ -396,7 +396,7 @@ def test_a_delivery_that_is_lost_ends_its_command_and_nothing_else(mailbox: Mail
     waiter = resident(mailbox, f'read -r what; if [ "$what" = stay ]; then {stay}; fi')
     pid = int(written(mailbox.folder / "pid"))
     mailbox.answers("purge", *BOX)
-    eventually(lambda: not alive(pid))
+    eventually(lambda: not is_alive(pid))
     after = mailbox.enqueue("go\n")
     eventually(lambda: mailbox.state(after) == "acked")
     assert stop(waiter) == {**NOTHING, "acked": 1, "lost": 1}
@@ -434,7 +434,7 @@ def test_what_a_command_leaves_running_holds_up_nothing(mailbox: Mailbox, stream
         assert deliver(mailbox, f"sleep 600{streams} & echo $! > pid") == {**NOTHING, "acked": 1}
     finally:
         pid = int(written(mailbox.folder / "pid"))
-        if alive(pid):
+        if is_alive(pid):
             os.kill(pid, signal.SIGKILL)
 
 

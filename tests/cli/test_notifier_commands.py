@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.mailbox_process import Gate, alive, written
+from tests.cli.mailbox_process import Gate, written
 from tests.cli.notifier_process import add, adding, ended, runs, tasks
-from tests.cli.process import eventually
+from tests.cli.process import eventually, is_alive
 from tests.cli.queue_process import BusyQueueCommands, end
 
 MIB = 1 << 20
@@ -225,14 +225,14 @@ def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(command
     (run,) = ended(commands)
     assert run["outcome"] == "timeout"
     pid = int(written(commands.folder / "child"))
-    eventually(lambda: not alive(pid))
+    eventually(lambda: not is_alive(pid))
 
 
 def test_what_a_killed_runner_ran_dies_with_it_and_is_run_again(commands: BusyQueueCommands) -> None:
     add(commands, f"cd '{commands.folder}'; mkdir first || {{ echo again; exit 0; }}; echo $$ > pid; exec sleep 60")
     pid = int(written(commands.folder / "pid"))
     os.kill(commands.runner(), signal.SIGKILL)
-    eventually(lambda: not alive(pid))
+    eventually(lambda: not is_alive(pid))
     assert [run["outcome"] for run in ended(commands, 2)] == ["ok", "lost"]
 
 
@@ -243,7 +243,7 @@ def test_what_kills_every_runner_is_given_up(commands: BusyQueueCommands) -> Non
         eventually(lambda count=count: pids.exists() and len(pids.read_text().splitlines()) == count)  # type: ignore[misc]
         pid = commands.runner()
         os.kill(pid, signal.SIGKILL)
-        eventually(lambda pid=pid: not alive(pid))  # type: ignore[misc]
+        eventually(lambda pid=pid: not is_alive(pid))  # type: ignore[misc]
         commands.notifier("task", "list")  # somebody comes by
     assert [run["outcome"] for run in ended(commands, 4)] == ["lost"] * 4
 
@@ -268,7 +268,7 @@ def test_a_resident_runner_stays_until_it_is_stopped(commands: BusyQueueCommands
     }
     assert commands.notifier("stop").code == 0
     commands.runner_gone()
-    eventually(lambda: not alive(pid))
+    eventually(lambda: not is_alive(pid))
 
 
 def test_a_runner_that_is_told_to_stop_finishes_what_runs(commands: BusyQueueCommands, gate: Gate) -> None:
@@ -281,7 +281,7 @@ def test_a_runner_that_is_told_to_stop_finishes_what_runs(commands: BusyQueueCom
     os.kill(pid, signal.SIGCONT)
     gate.open()
     assert stopping.finish().code == 0
-    eventually(lambda: not alive(pid))
+    eventually(lambda: not is_alive(pid))
     assert (commands.folder / "log").read_text().split() == ["begun", "ended"]
     assert [run["outcome"] for run in runs(commands)] == ["ok"]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.mailbox_process import Gate, alive, written
-from tests.cli.process import eventually
+from tests.cli.mailbox_process import Gate, written
+from tests.cli.process import eventually, is_alive
 from tests.cli.queue_process import OURS, THREAD, UNSCHEDULED, BusyQueueCommands, acking, lines, reader
 
 BIN = Path(sys.executable).parent
@@ -171,7 +171,7 @@ def test_while_a_handler_runs_its_lock_is_held_and_no_other_is_started(commands:
     dispatch(commands)
     eventually(lambda: counted(commands.queue / "runs") == 1)
     assert commands.held("c")
-    assert alive(commands.supervisor("c"))
+    assert is_alive(commands.supervisor("c"))
     assert [entry["running"] for entry in commands.info()["subscriptions"]] == [True]
     assert dispatch(commands) == "c: skipped (lock held)\n"
     assert "] [INFO] dispatch: consumer=c skipped (lock held)\n" in commands.log()
@@ -223,7 +223,7 @@ def test_a_supervisor_that_is_killed_takes_its_handler_with_it_and_frees_the_con
     dispatch(commands)
     child = int(written(commands.queue / "child"))
     os.kill(commands.supervisor("c"), signal.SIGKILL)
-    eventually(lambda: not alive(child) and not commands.held("c"))
+    eventually(lambda: not is_alive(child) and not commands.held("c"))
     assert dispatch(commands) == "c: started\n"
     eventually(lambda: ids(commands.folder / "seen") == [1])
     assert not (commands.queue / "survived").exists()
@@ -238,9 +238,9 @@ def test_a_background_child_lives_on_and_keeps_neither_lock_nor_supervisor(comma
         eventually(lambda number=number: ids(commands.folder / "seen") == list(range(1, number + 1)))  # type: ignore[misc]
         supervisor = commands.supervisor("c")
         eventually(lambda: not commands.held("c"))
-        eventually(lambda pid=supervisor: not alive(pid))  # type: ignore[misc]
+        eventually(lambda pid=supervisor: not is_alive(pid))  # type: ignore[misc]
     children = [int(pid) for pid in (commands.queue / "children").read_text().split()]
-    assert [alive(pid) for pid in children] == [True, True]
+    assert [is_alive(pid) for pid in children] == [True, True]
 
 
 def test_a_handler_outlives_the_runner_that_started_it(commands: BusyQueueCommands, gate: Gate) -> None:
@@ -249,7 +249,7 @@ def test_a_handler_outlives_the_runner_that_started_it(commands: BusyQueueComman
     pid = int(written(commands.queue / "pid"))
     assert commands.notifier("stop").code == 0
     commands.runner_gone()
-    assert alive(pid)
+    assert is_alive(pid)
     gate.open()
     eventually(lambda: ids(commands.folder / "seen") == [1])
 
@@ -371,7 +371,7 @@ def test_a_queue_that_is_deleted_while_its_handler_runs_stays_deleted(commands: 
     supervisor = int(written(commands.lock("c")) and commands.supervisor("c"))
     shutil.rmtree(commands.queue)
     gate.open()
-    eventually(lambda: not alive(supervisor))
+    eventually(lambda: not is_alive(supervisor))
     assert not commands.queue.exists()
 
 

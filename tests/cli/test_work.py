@@ -14,7 +14,7 @@ import pytest
 import postroom
 from postroom.work import reply as reply_in
 from postroom.work.messages import MAX_PAGE_MESSAGES
-from tests.cli.process import Inbox, eventually
+from tests.cli.process import Inbox, eventually, is_alive
 
 BIN = str(Path(sys.executable).parent)
 
@@ -177,7 +177,7 @@ def test_a_cancelled_thread_stops_its_command(inbox: Inbox) -> None:
     eventually(lambda: (inbox.folder / "pid").exists() and (inbox.folder / "pid").read_text().strip() != "")
     pid = int((inbox.folder / "pid").read_text())
     inbox.ok("cancel", "--agent", "leader", "--thread", thread, "--reason", "not wanted")
-    eventually(lambda: not _alive(pid))
+    eventually(lambda: not is_alive(pid))
     worker.process.terminate()
     assert worker.finish().code == 0
     assert result(inbox, thread)[:2] == ("cancelled", "not wanted")
@@ -200,7 +200,7 @@ def test_a_killed_workers_command_dies_and_its_thread_is_taken_by_another(inbox:
     eventually(lambda: (inbox.folder / "pid").exists() and (inbox.folder / "pid").read_text().strip() != "")
     worker.process.kill()
     worker.finish()
-    eventually(lambda: not _alive(int((inbox.folder / "pid").read_text())))
+    eventually(lambda: not is_alive(int((inbox.folder / "pid").read_text())))
     taken = inbox.ok("take", "--agent", "other", "--wait", "--timeout-seconds", "30")
     assert (taken["thread"]["thread_id"], taken["thread"]["assigned_to"]) == (thread, "other")
 
@@ -209,7 +209,7 @@ def test_what_a_command_leaves_running_on_purpose_is_left_alone(inbox: Inbox) ->
     inbox.send()
     work(inbox, "sleep 60 > /dev/null 2>&1 & echo $! > pid")
     pid = int((inbox.folder / "pid").read_text())
-    assert _alive(pid)
+    assert is_alive(pid)
     os.kill(pid, signal.SIGKILL)
 
 
@@ -227,10 +227,3 @@ def test_what_cannot_work_is_refused(inbox: Inbox, flags: tuple[str, ...], field
     finished = inbox.run("work", "--json", *flags)
     assert finished.error[:2] == (30, "invalid_input")
     assert finished.json["error"]["field"] == field
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False

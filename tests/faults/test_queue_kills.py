@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.mailbox_process import alive
 from tests.cli.notifier_process import adding, runs, tasks
-from tests.cli.process import Waiter, eventually
+from tests.cli.process import Waiter, eventually, is_alive
 from tests.cli.queue_process import UNSCHEDULED, BusyQueueCommands, end, reader
 from tests.faults.children import BarrierProcess
 
@@ -251,7 +250,7 @@ def test_every_task_is_run_though_the_runner_is_killed_again_and_again(tmp_path:
             if number % 4 == 0:
                 threading.Event().wait(moments.uniform(0, 0.1))
                 pid = commands.told("notifier", "status")["pid"]
-                if pid is not None and alive(pid):
+                if pid is not None and is_alive(pid):
                     os.kill(pid, signal.SIGKILL)
         eventually(lambda: tasks(commands) == [])
         assert {int(line) for line in (tmp_path / "done").read_text().split()} == set(range(24))
