@@ -103,6 +103,26 @@ def test_e_and_u_can_be_undone(emptied: RunningServer, visit: BrowserTabs) -> No
     expect(reader.row(identity)).to_have_attribute("data-read", "true")
 
 
+def test_a_mark_on_its_way_is_not_overwritten_by_the_list_as_it_was(emptied: RunningServer, visit: BrowserTabs) -> None:
+    """The list is read again while a mark travels: the answer was made before it, and must not hide it, nor make its undo a no-op."""
+    workspace = emptied.add_workspace()
+    identity = workspace.push(comments="Read, no, unread")
+    reader = visit(emptied)
+    held: list[Route] = []
+    reader.page.route(f"**/api/inbox/{identity}/read", lambda route: held.append(route) if not held else route.continue_())
+    reader.press("j")
+    expect(reader.cursor).to_have_attribute("data-id", identity)
+    reader.press("e")
+    other = workspace.push(comments="Another")
+    expect(reader.row(other)).to_be_visible()
+    expect(reader.row(identity)).to_have_attribute("data-read", "true")
+    reader.press("z")
+    expect(reader.row(identity)).to_have_attribute("data-read", "false")
+    with reader.page.expect_response(lambda response: response.request.method == "DELETE"):
+        held[0].continue_()
+    assert emptied.entry(identity)["readAt"] is None
+
+
 def test_what_is_undone_at_once_is_told_in_that_order(emptied: RunningServer, visit: BrowserTabs) -> None:
     """The first word is slow on its way: the second, which takes it back, does not overtake it."""
     identity = emptied.add_workspace().push(comments="Read, no, unread")

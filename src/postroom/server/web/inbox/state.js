@@ -21,6 +21,7 @@ export class Entries {
     this.leaving = new Map(); // id → {entry, timer}: deleted here, and not yet told
     this.reading = null;
     this.telling = new Map(); // id → what was told last
+    this.marking = new Map(); // id → the readAt shown while the server is being told
     this.head = oneAtATime(() => this.readHead());
     this.flush = () => this.tellAll();
     window.addEventListener("pagehide", this.flush);
@@ -72,7 +73,7 @@ export class Entries {
     const control = (this.reading = new AbortController());
     try {
       const page = await get(this.address(), control.signal);
-      this.list = this.sifted(page.entries);
+      this.list = this.sifted(this.withMarks(page.entries));
       this.more = page.hasMore && !this.filter.words;
       this.error = null;
     } catch (error) {
@@ -90,7 +91,7 @@ export class Entries {
     try {
       const page = await get(this.address(this.list.at(-1)?.id, 500), control.signal);
       const known = new Set(this.list.map((entry) => entry.id));
-      this.list = [...this.list, ...page.entries.filter((entry) => !known.has(entry.id))];
+      this.list = [...this.list, ...this.withMarks(page.entries.filter((entry) => !known.has(entry.id)))];
       this.more = page.hasMore;
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -142,12 +143,13 @@ export class Entries {
     }
     this.error = null;
     this.ready = true;
-    const fresh = new Set(page.entries.map((entry) => entry.id));
+    const entries = this.withMarks(page.entries);
+    const fresh = new Set(entries.map((entry) => entry.id));
     const at = this.list.findLastIndex((entry) => fresh.has(entry.id));
     if (page.hasMore && at < 0)
-      [this.list, this.more] = [page.entries, true]; // so much is new that the rest is read anew
-    else this.list = page.hasMore ? [...page.entries, ...this.list.slice(at + 1)] : [...page.entries, ...this.kept(fresh)];
-    this.more = page.hasMore && (this.more || at < 0 || this.list.length === page.entries.length);
+      [this.list, this.more] = [entries, true]; // so much is new that the rest is read anew
+    else this.list = page.hasMore ? [...entries, ...this.list.slice(at + 1)] : [...entries, ...this.kept(fresh)];
+    this.more = page.hasMore && (this.more || at < 0 || this.list.length === entries.length);
     this.changed();
   }
 
@@ -157,22 +159,34 @@ export class Entries {
   }
 
   replace(id, changes) {
-    this.list = this.list.map((entry) => (entry.id === id ? { ...entry, ...changes } : entry));
+    this.list = this.list.map((entry) => (entry.id === id ? this.withMark({ ...entry, ...changes }) : entry));
+  }
+
+  /** Entries as the server has them, except that a mark on its way to the server is shown as this person set it. */
+  withMarks(entries) {
+    return this.marking.size ? entries.map((entry) => this.withMark(entry)) : entries;
+  }
+
+  withMark(entry) {
+    return this.marking.has(entry.id) ? { ...entry, readAt: this.marking.get(entry.id) } : entry;
   }
 
   /** Mark as read or unread, at once; whether that changed anything. */
   async mark(id, read) {
     const before = this.find(id);
     if (before && Boolean(before.readAt) === read) return false;
-    this.replace(id, { readAt: read ? new Date().toISOString() : null });
+    this.marking.set(id, read ? new Date().toISOString() : null);
+    this.replace(id, {});
     this.changed();
+    const told = this.inTurn(id, () => (read ? put : remove)(at("api", "inbox", id, "read")));
+    let outcome = before;
     try {
-      const { entry } = await this.inTurn(id, () => (read ? put : remove)(at("api", "inbox", id, "read")));
-      this.replace(id, entry);
+      outcome = (await told).entry;
     } catch (error) {
-      if (before) this.replace(id, before);
       failed(read ? "It could not be marked as read." : "It could not be marked as unread.", error);
     }
+    if (this.telling.get(id) === told) this.marking.delete(id); // else a later mark is on its way
+    if (outcome) this.replace(id, outcome);
     this.changed();
     return true;
   }
