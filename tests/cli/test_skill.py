@@ -65,3 +65,14 @@ def test_our_own_skill_that_somebody_changed_is_kept_without_force(bare: Inbox) 
     refused = bare.run("skill", "--install", "skills", "--json")
     assert refused.code == 30, refused
     assert place.read_text(encoding="utf-8").endswith("Always greet the user.\n")
+
+
+def test_a_link_beside_the_skill_is_never_written_through(bare: Inbox) -> None:
+    precious, place = bare.folder / "precious", bare.folder / "skills" / "inbox" / "SKILL.md"
+    precious.write_text("precious\n")
+    place.parent.mkdir(parents=True)
+    (place.parent / "SKILL.md.new").symlink_to(precious)
+
+    bare.ok("skill", "--install", "skills")
+    assert precious.read_text() == "precious\n"
+    assert (place.read_text(encoding="utf-8"), place.stat().st_mode & 0o777) == (SHIPPED, 0o644)

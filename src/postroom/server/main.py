@@ -27,6 +27,7 @@ from postroom.server.http.state import AppState
 from postroom.server.http.unix_socket import UnixSocketListener
 from postroom.server.runtime.store_access import StoreAccess
 from postroom.store.interface import Store
+from postroom.store.private_files import write_private_file
 
 BACKLOG_CONNECTIONS = 1024
 GRACE_SECONDS = 5  # for open connections to end when the server stops
@@ -291,16 +292,3 @@ def _remove_url_note(path: str | None, url: str) -> None:
                 os.unlink(path)
     except OSError:
         pass
-
-
-def write_private_file(path: str, text: str) -> None:
-    """Replace a file atomically, readable for its owner only."""
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    draft = f"{path}.new"
-    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        os.fchmod(file, 0o600)
-        os.write(file, text.encode())
-    finally:
-        os.close(file)
-    os.replace(draft, path)

@@ -100,6 +100,8 @@ def _skill_path(folder: str) -> str:
 
 def _write_skill(path: str, text: str, *, force: bool) -> None:
     """Write the skill by renaming a finished file. Refuses to replace a different one without `force`."""
+    from postroom.store.private_files import write_private_file
+
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         if os.path.exists(path) and not force:
@@ -107,9 +109,7 @@ def _write_skill(path: str, text: str, *, force: bool) -> None:
                 installed_text = file.read()
             if installed_text != text:
                 raise InvalidInput(f"{path} differs from this version's skill", field="install", hint="Pass --force to replace it.")
-        with open(path + ".new", "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(path + ".new", path)
+        write_private_file(path, text, mode=0o644)
     except OSError as error:
         raise InvalidInput(
             f"{path} cannot be written: {error.strerror}", field="install", hint="Choose a folder that you can write."
