@@ -10,6 +10,8 @@ A name is imported when it is first used, so that a command loads only the modul
 
 from __future__ import annotations
 
+from postroom.core.lazy_names import import_on_first_use
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.mail.dead_letters import peek_dead_letter as peek_dead_letter
@@ -64,12 +66,4 @@ _MODULE_OF_VERB = {
     "wait": "waiting",
 }
 __all__ = sorted(_MODULE_OF_VERB)  # noqa: PLE0605
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULE_OF_VERB:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    verb = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF_VERB[name]}"), name)
-    return verb
+__getattr__, __dir__ = import_on_first_use(globals(), _MODULE_OF_VERB)

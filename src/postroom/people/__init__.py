@@ -11,6 +11,8 @@ Each name is imported on first use, so that a command loads only the modules tha
 
 from __future__ import annotations
 
+from postroom.core.lazy_names import import_on_first_use
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.people.asking import answer_of as answer_of
@@ -103,12 +105,4 @@ _WHERE = {
     "workspace_of": "workspaces",
 }
 __all__ = sorted(_WHERE)  # noqa: PLE0605
-
-
-def __getattr__(name: str) -> object:
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    verb = globals()[name] = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
-    return verb
+__getattr__, __dir__ = import_on_first_use(globals(), _WHERE)

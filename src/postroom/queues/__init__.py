@@ -14,6 +14,8 @@ Names are imported on first use, so that a command loads only the modules that i
 
 from __future__ import annotations
 
+from postroom.core.lazy_names import import_on_first_use
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.queues.dispatching import dispatch as dispatch
@@ -64,12 +66,4 @@ _MODULE_OF = {
     **dict.fromkeys(("subscribe", "unsubscribe"), "subscriptions"),
 }
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    verb = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-    return verb
+__getattr__, __dir__ = import_on_first_use(globals(), _MODULE_OF)

@@ -1,0 +1,25 @@
+"""The rooms import their verbs when they are first used, and list them before that."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+LIST_NAMES = (
+    "import sys, postroom.{0} as room; names = dir(room); print(sorted(set(room.__all__) - set(names)), 'postroom.store' in sys.modules)"
+)
+
+
+@pytest.mark.parametrize("room", ["work", "mail", "people", "queues"])
+def test_a_room_lists_its_verbs_before_it_loads_them(room: str) -> None:
+    listed = subprocess.run([sys.executable, "-c", LIST_NAMES.format(room)], capture_output=True, text=True, check=True)
+    assert listed.stdout.split() == ["[]", "False"]
+
+
+def test_a_name_that_a_room_does_not_have_is_an_attribute_error() -> None:
+    from postroom import work
+
+    with pytest.raises(AttributeError, match="'snooze'"):
+        work.snooze  # noqa: B018
