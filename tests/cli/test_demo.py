@@ -6,6 +6,7 @@ from tests.cli.process import Inbox
 
 
 def test_the_demonstration_ends_by_itself_with_everything_done(bare: Inbox) -> None:
+    (bare.folder / "types.py").write_text("raise SystemExit('a file of the current folder was run')")
     finished = bare.run("demo", "--db", "demo/coord.db", "--json")
     assert finished.code == 0, finished
     threads = finished.json["threads"]

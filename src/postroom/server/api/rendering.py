@@ -16,6 +16,7 @@ from pygments.util import ClassNotFound
 
 MAX_SHOWN_BYTES = 1024 * 1024
 MAX_HIGHLIGHTED_CHARS = 256 * 1024  # highlighting a longer text takes too long
+MAX_GROWTH_FACTOR, MAX_GROWTH_BYTES = 10, 100 * 1024  # HTML of highlighted code has up to 9 times the size of its source
 MARKDOWN_SUFFIXES = (".md", ".markdown", ".mdown")
 IMAGE_TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 ALLOWED_TAGS = {
@@ -34,8 +35,13 @@ ALLOWED_ATTRIBUTES = {
 
 
 def render_markdown(text: str) -> str:
-    """Return Markdown as HTML. Raw HTML in it is escaped, and images are removed."""
+    """Return Markdown as HTML. Raw HTML in it is escaped, and images are removed.
+
+    A text whose HTML would be far larger than itself is returned as it is: references can repeat one long definition without end.
+    """
     html = _markdown_parser().render(text).replace('style="text-align:', 'align="')
+    if len(html) > MAX_GROWTH_FACTOR * len(text) + MAX_GROWTH_BYTES:
+        return f"<pre>{escape_html(text)}</pre>"
     return nh3.clean(
         html,
         tags=ALLOWED_TAGS,

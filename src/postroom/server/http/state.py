@@ -14,7 +14,7 @@ from postroom.server.http.auth import Caller, RateLimiter, Token, identify_calle
 from postroom.server.http.unix_socket import DOOR, is_unix_socket
 from postroom.server.runtime.idempotency import IdempotencyCache
 from postroom.server.runtime.queue_reports import QueueReports
-from postroom.server.runtime.render_process import RenderProcess
+from postroom.server.runtime.render_process import RenderPool
 from postroom.server.runtime.store_access import StoreAccess
 from postroom.server.runtime.wait_pool import WaitPool
 
@@ -30,7 +30,7 @@ class AppState:
         self._behind_proxy = behind_proxy
         self.rate_limiter = RateLimiter(rate, rate * 2)
         self.anonymous_limiter = RateLimiter(10, 100)
-        self.renderer = RenderProcess()
+        self.renderer = RenderPool()
         self.wait_pool = WaitPool()
         self.idempotency = IdempotencyCache()
         self.queue_reports = QueueReports()

@@ -1,78 +1,126 @@
-"""Rendering of documents in a child process, which is killed when a document takes too long.
+"""Rendering of documents in child processes, which are killed when a document takes too long.
 
-Crafted input can make a regular expression of a lexer run for ever, and that blocks the whole interpreter.
+Crafted input can make a regular expression of a lexer run for ever, and that blocks the whole interpreter. There are several processes, so
+that one document does not delay the others. They run isolated and with limits of memory and CPU time: what they parse is not trusted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import sys
 from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
+from postroom.processes.interpreter import NEUTRAL_FOLDER, isolated_command, short_environment
+
+RENDER_PROCESSES = 3
 RENDER_TIMEOUT_SECONDS = 3.0
-MAX_CACHED_ITEMS = 64
-MAX_CACHED_BYTES = 256 * 1024
+QUEUE_TIMEOUT_SECONDS = 6.0  # for a process to be free; then the document is shown as plain text
+MAX_CACHED_BYTES = 16 * 1024 * 1024  # of answers and their keys
+MAX_ANSWER_BYTES = 24 * 1024 * 1024  # a larger one is a defect of the child: the longest text has 1 MiB
+MAX_MEMORY_BYTES = 512 * 1024 * 1024  # of one child
+MAX_CPU_SECONDS = 5  # of one job: ends a child that its killed server left behind
 _LENGTH_BYTES = 8  # of the number before each part on the pipes
 
 
-class RenderProcess:
-    """One child process, which renders one thing at a time. It ends with the server, because its standard input is closed."""
+class RenderPool:
+    """Child processes that each render one thing at a time, and a cache of what they rendered."""
 
     def __init__(self) -> None:
-        self._child: asyncio.subprocess.Process | None = None
-        self._lock = asyncio.Lock()
-        self._cache: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
+        self._processes = [_RenderProcess() for _ in range(RENDER_PROCESSES)]
+        self._idle: asyncio.LifoQueue[_RenderProcess] = asyncio.LifoQueue()  # the last used one is running already
+        for process in self._processes:
+            self._idle.put_nowait(process)
+        self._cache: OrderedDict[tuple[str, bytes], bytes] = OrderedDict()
+        self._cached_bytes = 0
 
     async def render_document(self, path: str, data: bytes, *, whole: bool) -> dict[str, Any]:
-        """Return the kind of a document and its HTML. It is plain text if rendering failed or took too long."""
+        """Return the kind of a document and its HTML. It is plain text if rendering failed, took too long or became too large."""
         document = await self._render_cached({"what": "document", "path": path, "whole": whole}, data)
         return _plain_document(data) if document is None else document
 
     async def render_texts(self, texts: Sequence[str]) -> list[str]:
-        """Return the HTML of Markdown texts. They are plain text if rendering failed or took too long."""
+        """Return the HTML of Markdown texts. They are plain text if rendering failed, took too long or became too large."""
         rendered = await self._render_cached({"what": "texts"}, json.dumps(texts).encode()) if texts else []
         return [_escape_text(text) for text in texts] if rendered is None else rendered
 
     async def render_diff(self, before: str, now: str) -> list[dict[str, str]] | None:
-        """Return the differences of two texts by line, or None if that failed or took too long."""
+        """Return the differences of two texts by line, or None if that failed, took too long or became too large."""
         return await self._render_cached({"what": "diff"}, json.dumps([before, now]).encode())  # type: ignore[no-any-return]
 
     async def _render_cached(self, head: dict[str, Any], data: bytes) -> Any:
-        """Return the answer of the child or a cached one. None if the child failed or took too long."""
+        """Return the answer of a child or a cached one. None if the child failed, took too long, or none was free."""
         key = (json.dumps(head), sha256(data).digest())
-        if key in self._cache:
-            self._cache.move_to_end(key)
-            return self._cache[key]
-        async with self._lock:
+        answer = self._cache.get(key)
+        if answer is None:
             try:
-                async with asyncio.timeout(RENDER_TIMEOUT_SECONDS):
-                    answer = await self._request_answer(head, data)
-            except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError):
-                await self.close()
-                answer = None
-        if len(data) <= MAX_CACHED_BYTES:
-            self._cache[key] = answer
-            while len(self._cache) > MAX_CACHED_ITEMS:
-                self._cache.popitem(last=False)
-        return answer
+                async with asyncio.timeout(QUEUE_TIMEOUT_SECONDS):
+                    process = await self._idle.get()
+            except TimeoutError:
+                return None  # not cached: it may be rendered the next time
+            try:
+                answer = await process.request_answer(key[0].encode(), data)
+            finally:
+                self._idle.put_nowait(process)
+            self._keep_answer(key, answer)
+        else:
+            self._cache.move_to_end(key)
+        return json.loads(answer)
 
-    async def _request_answer(self, head: dict[str, Any], data: bytes) -> Any:
-        """Send a job to the child, and return its answer. Starts the child if there is none."""
+    def _keep_answer(self, key: tuple[str, bytes], answer: bytes) -> None:
+        """Keep an answer, and drop the oldest ones over the limit. An answer over half of the limit is not kept."""
+        size = len(answer) + len(key[0])
+        if key in self._cache or size > MAX_CACHED_BYTES // 2:
+            return
+        self._cache[key] = answer
+        self._cached_bytes += size
+        while self._cached_bytes > MAX_CACHED_BYTES:
+            dropped, dropped_answer = self._cache.popitem(last=False)
+            self._cached_bytes -= len(dropped_answer) + len(dropped[0])
+
+    async def close(self) -> None:
+        for process in self._processes:
+            await process.close()
+
+
+class _RenderProcess:
+    """One child process, started by its first job. It ends with the server, because its standard input is closed."""
+
+    def __init__(self) -> None:
+        self._child: asyncio.subprocess.Process | None = None
+
+    async def request_answer(self, head: bytes, data: bytes) -> bytes:
+        """Return the answer to a job as JSON: `null` if the child failed or took too long. Such a child is replaced for the next job."""
+        try:
+            async with asyncio.timeout(RENDER_TIMEOUT_SECONDS):
+                return await self._exchange(head, data)
+        except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError):
+            await self.close()
+            return b"null"
+        except BaseException:  # cancelled: the answer would be taken for that of the next job
+            await self.close()
+            raise
+
+    async def _exchange(self, head: bytes, data: bytes) -> bytes:
         if self._child is None:
             pipe = asyncio.subprocess.PIPE
-            self._child = await asyncio.create_subprocess_exec(sys.executable, "-m", __name__, stdin=pipe, stdout=pipe)
+            self._child = await asyncio.create_subprocess_exec(
+                *isolated_command(__name__), stdin=pipe, stdout=pipe, cwd=NEUTRAL_FOLDER, env=short_environment()
+            )
         writing, reading = self._child.stdin, self._child.stdout
         assert writing is not None
         assert reading is not None
-        for part in (json.dumps(head).encode(), data):
+        for part in (head, data):
             writing.write(len(part).to_bytes(_LENGTH_BYTES, "big") + part)
         await writing.drain()
         length = int.from_bytes(await reading.readexactly(_LENGTH_BYTES), "big")
-        return json.loads(await reading.readexactly(length))
+        if length > MAX_ANSWER_BYTES:
+            raise ValueError("the answer is too large")
+        return await reading.readexactly(length)
 
     async def close(self) -> None:
         child, self._child = self._child, None
@@ -100,6 +148,9 @@ def _run_child() -> None:
     """Run the child: read jobs from standard input and write answers to standard output, until the input is closed."""
     from postroom.server.api import rendering
 
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
     def render_job(head: dict[str, Any], data: bytes) -> Any:
         if head["what"] == "document":
             return rendering.render_document(head["path"], data, whole=head["whole"])
@@ -110,9 +161,20 @@ def _run_child() -> None:
     while length := reading.read(_LENGTH_BYTES):
         head = json.loads(reading.read(int.from_bytes(length, "big")))
         data = reading.read(int.from_bytes(reading.read(_LENGTH_BYTES), "big"))
-        answer = json.dumps(render_job(head, data)).encode()
+        _allow_cpu_time(MAX_CPU_SECONDS)
+        try:
+            answer = json.dumps(render_job(head, data)).encode()
+        except MemoryError:
+            answer = b"null"
         writing.write(len(answer).to_bytes(_LENGTH_BYTES, "big") + answer)
         writing.flush()
+
+
+def _allow_cpu_time(seconds: int) -> None:
+    """Have the system end this process once it has used so much more CPU time."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(usage.ru_utime + usage.ru_stime) + seconds, hard))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from postroom.cli.framework.output import Outcome, write_all
 from postroom.cli.inbox import views as work_views
 from postroom.core.clock import parse_stamp
 from postroom.core.errors import InvalidInput, Refusal, StorageFailure
+from postroom.processes.interpreter import isolated_command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _create_store(db: str | None) -> Store:
 
 
 def _start_actor(role: str, location: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "postroom.cli.inbox.demo.story", role, location])
+    return subprocess.Popen(isolated_command("postroom.cli.inbox.demo.story", role, location))
 
 
 def _narrate_events(store: Store, bo: subprocess.Popen[bytes]) -> None:

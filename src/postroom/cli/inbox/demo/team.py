@@ -19,6 +19,7 @@ from postroom.cli.framework import terminal
 from postroom.cli.framework.output import write_all
 from postroom.core.records.work import Event
 from postroom.core.text import shell_quote
+from postroom.processes.interpreter import NEUTRAL_FOLDER, isolated_command, short_environment
 from postroom.processes.process_group import spawn_group
 
 TYPE_CHECKING = False
@@ -56,8 +57,9 @@ class Team:
         """Start one process for each role. Each is killed when this process ends, even by SIGKILL."""
         with open(os.devnull, "rb") as empty_input:
             for role in ROLES:
-                line = " ".join(map(shell_quote, (sys.executable, "-m", "postroom.cli.inbox.demo.team", role, self.location)))
-                self._actors.append(spawn_group(line, dict(os.environ), (empty_input.fileno(), 1, 2)))
+                command = isolated_command("postroom.cli.inbox.demo.team", role, self.location)
+                line = f"cd {NEUTRAL_FOLDER} && exec {' '.join(map(shell_quote, command))}"
+                self._actors.append(spawn_group(line, short_environment(), (empty_input.fileno(), 1, 2)))
 
     def stop(self) -> None:
         """Kill all processes and delete the folder."""
