@@ -34,9 +34,9 @@ TRANSCRIPTS = Path(__file__).parent / "transcripts"
 PATIENCE = 10.0
 WIDTH = 120
 PROGRAMS = ("inbox", "mailbox", "thread", "notifier")
-_ID = re.compile(r"\b(thr|msg|lse|art|ws|rep)_[0-9a-hjkmnp-tv-z]{17}\b")
+_ID = re.compile(r"\b(?:(?:thr|msg|lse|art|ws|rep)_[0-9a-hjkmnp-tv-z]{17}|pass_[0-9a-f]{12})\b")
 _TASK = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b")
-_SAID = re.compile(r"\b(?:thr|msg|lse|art|tsk|ws|rep)_[0-9]+\b")
+_SAID = re.compile(r"\b(?:thr|msg|lse|art|tsk|ws|rep|pass)_[0-9]+\b")
 
 
 class Names:

@@ -9,7 +9,7 @@ from postroom.store.sqlite import statements
 from postroom.store.sqlite.engine import SqliteStore
 
 # As many rows as names, or as passes, and asked for by people.
-SMALL_TABLES = {"workspaces_all", "agents_all", "mailboxes_all", "aliases_all", "alias_of", "passes_of"}
+SMALL_TABLES = {"workspaces_all", "agents_all", "mailboxes_all", "aliases_all", "alias_of"}
 NAMES = list(Catalogue.__annotations__)
 SELECTS = [name for name in NAMES if str(getattr(statements, name)).lstrip().startswith(("SELECT", "WITH"))]
 WRITES = [name for name in NAMES if str(getattr(statements, name)).lstrip().startswith(("UPDATE", "DELETE"))]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from postroom import people, work
 from postroom.core import clock as time
 from postroom.core.errors import InvalidInput, InvalidState, NotFound, Refusal
+from postroom.core.records.people import ListedPass
 from postroom.people import passes
 from postroom.store import open_store
 from postroom.store.interface import Store
@@ -18,6 +20,8 @@ from tests.conftest import Clock
 from tests.contract.people_data import ADA, USER, field, persons, sha256
 from tests.contract.thread_data import events
 from tests.faults.mail_children import everything as every_row
+
+DAY = 86_400
 
 
 def refused(store: Store, token: str) -> bool:
@@ -68,13 +72,158 @@ def test_a_session_ends(store: Store, clock: Clock) -> None:
     assert refused(store, session.token)
 
 
-def test_a_bearer_token_is_good_until_it_is_revoked(store: Store, clock: Clock) -> None:
-    token, other = people.issue_bearer(store, person=USER), people.issue_bearer(store, person=USER)
-    clock.advance(365 * 86_400)
-    assert people.person_of(store, token) == USER
-    people.revoke(store, token)
+def test_a_bearer_token_ends_ninety_days_after_its_last_use(store: Store, clock: Clock) -> None:
+    token = people.issue_bearer(store, person=USER)
+    for _ in range(5):
+        clock.advance(89 * DAY)
+        people.record_use(store, sha256(token.encode()))
+        assert people.person_of(store, token) == USER
+    clock.advance(90 * DAY)
     assert refused(store, token)
-    assert people.person_of(store, other) == USER
+
+
+def test_a_use_is_recorded_once_a_day(store: Store, clock: Clock) -> None:
+    token = people.issue_bearer(store, person=USER)
+    assert only_pass(store).last_used_at is None
+    people.record_use(store, sha256(token.encode()))
+    first = only_pass(store)
+    assert (first.last_used_at, first.expires_at) == (time.format_stamp(clock()), time.format_stamp(clock() + 90 * DAY * 10**6))
+    clock.advance(DAY - 1)
+    people.record_use(store, sha256(token.encode()))
+    assert only_pass(store) == first
+    clock.advance(1)
+    people.record_use(store, sha256(token.encode()))
+    assert only_pass(store).last_used_at == time.format_stamp(clock())
+
+
+def test_the_use_of_a_session_does_not_make_it_longer(store: Store) -> None:
+    session = people.redeem(store, people.issue_link(store, person=USER))
+    people.record_use(store, sha256(session.token.encode()))
+    assert only_pass(store).expires_at == session.expires_at
+
+
+def test_a_new_bearer_token_makes_the_persons_old_one_void(store: Store) -> None:
+    persons(store)
+    session, of_ada = people.redeem(store, people.issue_link(store, person=USER)).token, people.issue_bearer(store, person=ADA)
+    old, new = (people.issue_bearer(store, person=USER) for _ in range(2))
+    assert refused(store, old)
+    assert [people.person_of(store, token) for token in (new, session, of_ada)] == [USER, USER, ADA]
+
+
+def test_a_person_who_becomes_an_agent_loses_every_pass_at_once(store: Store) -> None:
+    persons(store)
+    session = people.redeem(store, people.issue_link(store, person=ADA)).token
+    link, bearer, mine = (
+        people.issue_link(store, person=ADA),
+        people.issue_bearer(store, person=ADA),
+        people.issue_bearer(store, person=USER),
+    )
+    work.add_agent(store, ADA, kind="human")
+    assert people.person_of(store, session) == ADA
+    work.add_agent(store, ADA, kind="agent")
+    assert [listed.name for listed in people.list_passes(store).passes] == [USER]
+    work.add_agent(store, ADA, kind="human")
+    assert all(refused(store, token) for token in (session, link, bearer))
+    assert people.person_of(store, mine) == USER
+
+
+@pytest.mark.needs_the_store("it changes a row behind the verbs")
+def test_a_pass_of_a_name_that_is_no_longer_a_persons_is_void(store: Store) -> None:
+    persons(store)
+    link, bearer = people.issue_link(store, person=ADA), people.issue_bearer(store, person=ADA)
+    with store.write() as tx:
+        tx.execute("UPDATE agents SET kind = 'agent' WHERE name = :name", name=ADA)
+    assert refused(store, link)
+    assert refused(store, bearer)
+
+
+# The list
+
+
+def only_pass(store: Store) -> ListedPass:
+    [listed] = people.list_passes(store).passes
+    return listed
+
+
+def test_passes_are_listed_with_their_facts_and_without_their_tokens(store: Store, clock: Clock) -> None:
+    persons(store)
+    issued = {
+        "link": people.issue_link(store, person=ADA, seconds=60),
+        "session": people.redeem(store, people.issue_link(store, person=USER)).token,
+        "bearer": people.issue_bearer(store, person=USER),
+        "agent": people.issue_agent_token(store, name="builder"),
+    }
+    page = people.list_passes(store)
+    assert (page.more, page.next_after) == (False, None)
+    assert {listed.pass_id for listed in page.passes} == {f"pass_{sha256(token.encode())[:12]}" for token in issued.values()}
+    facts = {listed.kind: (listed.name, listed.created_at, listed.expires_at, listed.last_used_at) for listed in page.passes}
+    now = time.format_stamp(clock())
+    lasting = {"link": 60, "session": 30 * DAY, "bearer": 90 * DAY}
+    until = {kind: time.format_stamp(clock() + seconds * 10**6) for kind, seconds in lasting.items()}
+    assert facts == {
+        "link": (ADA, now, until["link"], None),
+        "session": (USER, now, until["session"], None),
+        "bearer": (USER, now, until["bearer"], None),
+        "agent": ("builder", now, None, None),
+    }
+    assert not [token for token in issued.values() if token[4:] in repr(page) or sha256(token.encode()) in repr(page)]
+    clock.advance(60)
+    assert "link" not in {listed.kind for listed in people.list_passes(store).passes}
+
+
+def test_a_long_list_is_read_in_pages_and_by_name(store: Store) -> None:
+    persons(store)
+    mine = {people.issue_link(store, person=USER) for _ in range(5)}
+    people.issue_link(store, person=ADA)
+    whole = people.list_passes(store, person=USER).passes
+    assert {listed.pass_id for listed in whole} == {f"pass_{sha256(token.encode())[:12]}" for token in mine}
+    pages, after = [], None
+    while True:
+        page = people.list_passes(store, person=USER, after=after, limit=2)
+        pages.append(page.passes)
+        after = page.next_after
+        if not page.more:
+            break
+    assert [len(page) for page in pages] == [2, 2, 1]
+    assert sum(pages, ()) == whole
+
+
+def test_one_pass_is_revoked_by_its_id(store: Store) -> None:
+    sessions = [people.redeem(store, people.issue_link(store, person=USER)).token for _ in range(2)]
+    gone = f"pass_{sha256(sessions[0].encode())[:12]}"
+    assert [listed.pass_id for listed in people.revoke_passes(store, pass_id=gone)] == [gone]
+    assert refused(store, sessions[0])
+    assert people.person_of(store, sessions[1]) == USER
+    with pytest.raises(NotFound):
+        people.revoke_passes(store, pass_id=gone)
+    assert people.revoke_passes(store, pass_id=only_pass(store).pass_id[:11])
+
+
+def test_all_passes_of_a_name_or_of_everyone_are_revoked(store: Store) -> None:
+    persons(store)
+    of_ada = [people.issue_link(store, person=ADA), people.issue_bearer(store, person=ADA)]
+    mine, agents = people.issue_bearer(store, person=USER), people.issue_agent_token(store, name="builder")
+    assert {listed.kind for listed in people.revoke_passes(store, person=ADA)} == {"link", "bearer"}
+    assert all(refused(store, token) for token in of_ada)
+    assert (people.person_of(store, mine), held(store, agents)) == (USER, (passes.AGENT, "builder"))
+    assert {listed.name for listed in people.revoke_passes(store, everyone=True)} == {USER, "builder"}
+    assert (held(store, mine), held(store, agents), people.revoke_passes(store, everyone=True)) == (NOBODY, NOBODY, ())
+
+
+@pytest.mark.parametrize(
+    "which",
+    [
+        *({}, {"pass_id": "pass_0123456789ab", "person": USER}, {"person": USER, "everyone": True}, {"pass_id": ""}, {"pass_id": "pass_"}),
+        *({"pass_id": "pass_xyz0"}, {"pass_id": "pass_" + "0" * 64}, {"person": ""}, {"person": "zoe"}, {"pass_id": "pass_0123456789ab"}),
+    ],
+    ids=str,
+)
+def test_an_unclear_or_unknown_choice_revokes_nothing(store: Store, which: dict[str, Any]) -> None:
+    people.issue_bearer(store, person=USER)
+    before = people.list_passes(store)
+    with pytest.raises((InvalidInput, NotFound)):
+        people.revoke_passes(store, **which)
+    assert people.list_passes(store) == before
 
 
 def test_sessions_and_links_can_be_revoked(store: Store) -> None:
@@ -137,7 +286,8 @@ def test_a_workspaces_token_is_no_persons_and_a_persons_no_workspaces(store: Sto
 
 def held(store: Store, token: str) -> tuple[str, str]:
     with store.read() as tx:
-        return passes.find_holder(tx, token)
+        known = passes.find_pass(tx, token)
+    return NOBODY if known is None else (known.kind, known.person)
 
 
 NOBODY = ("", "")

@@ -24,7 +24,7 @@ from tests.server.verb_scenarios import CHANGES, SCENARIOS
 from tests.server_in_thread import ServerInThread
 from tests.wired import WIRES
 
-_RANDOM = re.compile(r"\b[a-z]{2,4}_(?:[0-9a-hjkmnp-tv-z]{17}|[0-9a-f]{32})\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+_RANDOM = re.compile(r"\b[a-z]{2,4}_(?:[0-9a-hjkmnp-tv-z]{17}|[0-9a-f]{32}|[0-9a-f]{12})\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _DOOR = re.compile(r"((?:^|\W)\w*door=)'\w+'|('(?:verified|\w*[dD]oor)': )(?:'\w+'|True|False)")
 
 

@@ -223,6 +223,8 @@ PEOPLE: dict[str, Scenario] = {
     "ask": lambda s: {"question": "Ship it?", "agent": AGENT, "choices": ("yes", "no"), "deadline_seconds": 60, "on_silence": "refuse"},
     "wait_answer": lambda s: {**answered_entry(s), "timeout_seconds": TIMEOUT_SECONDS},
     "answer_of": answered_entry,
+    "list_passes": lambda s: {"person": USER, "limit": 5} if people.issue_bearer(s, person=USER) else {},
+    "revoke_passes": lambda s: {"person": USER} if people.issue_bearer(s, person=USER) else {},
     "backfill_person": lambda s: {"name": question_before_person(s)},
     "list_queues": lambda s: {},
     "push": lambda s: {"workspace_id": workspace(s), "docs": ("report.md",), "comments": "Drafted – ½"},

@@ -35,10 +35,13 @@ if TYPE_CHECKING:
     from postroom.people.passes import issue_agent_token as issue_agent_token
     from postroom.people.passes import issue_bearer as issue_bearer
     from postroom.people.passes import issue_link as issue_link
+    from postroom.people.passes import list_passes as list_passes
     from postroom.people.passes import person_of as person_of
+    from postroom.people.passes import record_use as record_use
     from postroom.people.passes import redeem as redeem
     from postroom.people.passes import revoke as revoke
     from postroom.people.passes import revoke_agent_token as revoke_agent_token
+    from postroom.people.passes import revoke_passes as revoke_passes
     from postroom.people.question_sync import backfill_person as backfill_person
     from postroom.people.question_sync import sync as sync
     from postroom.people.question_sync import sync_questions as sync_questions
@@ -83,10 +86,13 @@ _WHERE = {
     "issue_agent_token": "passes",
     "issue_bearer": "passes",
     "issue_link": "passes",
+    "list_passes": "passes",
     "person_of": "passes",
+    "record_use": "passes",
     "redeem": "passes",
     "revoke": "passes",
     "revoke_agent_token": "passes",
+    "revoke_passes": "passes",
     "show_entry": "receipts",
     "old_messages": "receiving",
     "read_messages": "receiving",

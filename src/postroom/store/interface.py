@@ -217,7 +217,11 @@ class Catalogue(Protocol):
     pass_find: Query[Pass]
     pass_delete: str
     pass_expire: str
-    passes_of: Query[str]
+    pass_use: str
+    passes_of: Query[Pass]
+    passes_of_person_delete: str
+    passes_page: Query[Pass]
+    passes_page_of: Query[Pass]
     cursor_find: Query[int]
     cursor_lock: Query[int]
     cursor_move: str

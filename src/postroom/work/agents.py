@@ -21,6 +21,7 @@ def add_agent(store: Store, name: str, *, kind: str = "agent") -> Agent:
     """Register an agent, or change its kind, and return it.
 
     Refuses with `InvalidState` to make a person of a name that belongs to a workspace or that has an agent's token.
+    The sessions, links and tokens of a person who becomes an agent are void at once.
     """
     checks.name("name", name)
     checks.choice("kind", kind, AGENT_KINDS)
@@ -30,8 +31,10 @@ def add_agent(store: Store, name: str, *, kind: str = "agent") -> Agent:
             raise InvalidState(f"{name} is the agent of the workspace {workspace.workspace_id}", hint="Choose another name for the person.")
         tx.execute(tx.sql.agent_put, name=name, kind=kind, now=clock.format_stamp(tx.now()))
         # Check for tokens after `agent_put`: the write locks the name, so no token can be added in between.
-        if kind == "human" and tx.fetch_all(tx.sql.passes_of, kind="agent", name=name):
+        if kind == "human" and any(known.kind == "agent" for known in tx.fetch_all(tx.sql.passes_of, person=name)):
             raise InvalidState(f"{name} has an agent's token", hint=f"Void it first: `inbox agent token {shell_quote(name)} --revoke`.")
+        if kind != "human":
+            tx.execute(tx.sql.passes_of_person_delete, person=name)
         return _get_agent(tx, name)
 
 

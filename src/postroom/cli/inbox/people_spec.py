@@ -41,6 +41,27 @@ PEOPLE = (
         example="inbox sign-in",
     ),
     Command(
+        "pass list",
+        "List the valid passes of people and agents: links, sessions and tokens.",
+        "inbox.store:handle_pass_list",
+        (
+            Flag("--person", "NAME", "only those of this person or agent"),
+            Flag("--after", "ID", "only those after this one, as the cut list says"),
+            Flag("--limit", "N", "at most this many; default 1000", INTEGER),
+        ),
+        details="It shows no token. The last use is exact to a day. Workspaces have tokens of their own: `inbox workspace list`.",
+        example="inbox pass list --person maria",
+    ),
+    Command(
+        "pass revoke",
+        "Revoke a pass, all passes of a person or an agent, or all of everyone.",
+        "inbox.store:handle_pass_revoke",
+        (Flag("--person", "NAME", "all passes of this person or agent"), Flag("--all", "", "all passes of everyone")),
+        words=("[ID]",),
+        details="It has effect at once. The id may be shortened. A server that runs keeps running; its next start makes a new token.",
+        example="inbox pass revoke --person maria",
+    ),
+    Command(
         "mcp",
         "Serve MCP over standard input and output, as the agent of a workspace.",
         "inbox.serve:handle_mcp",

@@ -62,6 +62,28 @@ def _render_revoked(data: Data) -> str:
     return f"The token of {name} is void.\n" if data["revoked"] else f"{name} had no token.\n"
 
 
+def _render_passes(data: Data) -> str:
+    if not data["passes"]:
+        return "No passes. `inbox sign-in` makes a link for a person, `inbox agent token NAME` a token for an agent.\n"
+    rows = [
+        (
+            *(listed["pass_id"], listed["kind"], one_line(listed["name"]), relative_time(listed["last_used_at"])),
+            *(relative_time(listed["expires_at"]), relative_time(listed["created_at"])),
+        )
+        for listed in data["passes"]
+    ]
+    more = f"There are more: continue with --after {data['next_after']}\n" if data["more"] else ""
+    return render_table(("PASS", "KIND", "NAME", "LAST USED", "EXPIRES", "CREATED"), rows) + more
+
+
+def _render_passes_revoked(data: Data) -> str:
+    lines = [
+        f"Revoked {listed['pass_id']}  {'token' if listed['kind'] == 'agent' else listed['kind']} of {one_line(listed['name'])}\n"
+        for listed in data["revoked"]
+    ]
+    return "".join(lines) or "There was nothing to revoke.\n"
+
+
 def _entry_confirmation(word: str) -> Callable[[Data], str]:
     return lambda data: f"{colour_text('bold', word)} {_entry_summary(data['entry'])}\n"
 
@@ -152,6 +174,8 @@ VIEWS: dict[str, Callable[[Data], str]] = {
     "people removed": _render_removed,
     "people token": _render_token,
     "people token revoked": _render_revoked,
+    "people passes": _render_passes,
+    "people passes revoked": _render_passes_revoked,
     "people pushed": _entry_confirmation("Pushed"),
     "people notified": _entry_confirmation("Noted"),
     "people read": _entry_confirmation("Read"),

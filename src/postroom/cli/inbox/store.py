@@ -1,4 +1,4 @@
-"""Handlers of `init`, `agent …`, `copy`, `skill`, `completion`, `version` and `help`."""
+"""Handlers of `init`, `agent …`, `pass …`, `copy`, `skill`, `completion`, `version` and `help`."""
 
 from __future__ import annotations
 
@@ -44,6 +44,22 @@ def handle_agent_token(args: Arguments) -> Outcome:
     if args.revoke:
         return Outcome({"name": name, "revoked": revoke_agent_token(store, name=name)}, view="people token revoked")
     return Outcome({"name": name, "token": issue_agent_token(store, name=name)}, view="people token")
+
+
+def handle_pass_list(args: Arguments) -> Outcome:
+    from postroom.people.passes import list_passes
+
+    page = list_passes(inputs.open_store_for(args), **inputs.given_options(args, "person", "after", "limit"))
+    by_name = sorted(page.passes, key=lambda listed: (listed.name, listed.created_at))
+    return Outcome({**page.to_json(), "passes": [listed.to_json() for listed in by_name]}, view="people passes")
+
+
+def handle_pass_revoke(args: Arguments) -> Outcome:
+    from postroom.people.passes import revoke_passes
+
+    chosen = {"pass_id": args.words[0] if args.words else None, "person": args.person, "everyone": args.all}
+    revoked = revoke_passes(inputs.open_store_for(args), **chosen)
+    return Outcome({"revoked": [listed.to_json() for listed in revoked]}, view="people passes revoked")
 
 
 def handle_agent_list(args: Arguments) -> Outcome:

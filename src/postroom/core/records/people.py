@@ -302,6 +302,38 @@ class Pass(Record):
     person: str
     created_at: str
     expires_at: str | None
+    last_used_at: str | None = None
+
+    @property
+    def pass_id(self) -> str:
+        """The public name of the pass. It opens nothing."""
+        return f"pass_{self.token_hash[:PASS_ID_DIGITS]}"
+
+    def listed(self) -> ListedPass:
+        """Return the pass as people see it, without the hash."""
+        return ListedPass(self.pass_id, self.kind, self.person, self.created_at, self.expires_at, self.last_used_at)
+
+
+PASS_ID_DIGITS = 12  # of the hash, in hexadecimal
+
+
+class ListedPass(Record):
+    """A pass as people see it. `name` is the person or the agent. `last_used_at` is exact to a day, and None if it was never used."""
+
+    pass_id: str
+    kind: str
+    name: str
+    created_at: str
+    expires_at: str | None
+    last_used_at: str | None
+
+
+class PassPage(Record):
+    """A page of passes. If `more` is true, pass `next_after` as `after` to read on."""
+
+    passes: tuple[ListedPass, ...]
+    more: bool
+    next_after: str | None
 
 
 class PersonSession(Record):

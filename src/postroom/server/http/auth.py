@@ -9,7 +9,7 @@ from time import monotonic
 from starlette.datastructures import Headers
 
 from postroom.core.errors import Forbidden, TooMany, Unauthenticated
-from postroom.core.records.people import Workspace
+from postroom.core.records.people import Pass, Workspace
 from postroom.people import passes, tokens
 from postroom.store.interface import Transaction
 
@@ -19,15 +19,18 @@ Token = tuple[str, str]  # the token, and the door (channel) that it came throug
 
 
 class Caller:
-    """The author of a request: a person, or an agent with or without a workspace."""
+    """The author of a request: a person, or an agent with or without a workspace. `used_pass` is None for a workspace's token."""
 
-    __slots__ = ("agent", "door", "name", "workspace")
+    __slots__ = ("agent", "door", "name", "used_pass", "workspace")
 
-    def __init__(self, name: str, door: str, workspace: Workspace | None = None, *, agent: bool = False) -> None:
+    def __init__(
+        self, name: str, door: str, workspace: Workspace | None = None, *, agent: bool = False, used_pass: Pass | None = None
+    ) -> None:
         self.name = name
         self.door = door
         self.workspace = workspace
         self.agent = agent or workspace is not None
+        self.used_pass = used_pass
 
     def require_person(self) -> str:
         """Return the name of the person. Refuses an agent with `Forbidden`: it cannot act as a person."""
@@ -50,11 +53,11 @@ def read_token(headers: Headers) -> Token | None:
 
 def identify_caller(tx: Transaction, token: str, door: str) -> Caller:
     """Return the owner of a token. Refuses with `Unauthenticated`. Not cached, so that a revocation has effect at once."""
-    kind, name = passes.find_holder(tx, token)
-    if kind in passes.PERSON_KINDS:
-        return Caller(name, door)
-    if kind == passes.AGENT and door != "web":
-        return Caller(name, door, agent=True)
+    known = passes.find_pass(tx, token)
+    if known is not None and known.kind in passes.PERSON_KINDS:
+        return Caller(known.person, door, used_pass=known)
+    if known is not None and known.kind == passes.AGENT and door != "web":
+        return Caller(known.person, door, agent=True, used_pass=known)
     workspace = None if door == "web" else tx.fetch_one(tx.sql.workspace_of_token, token_hash=tokens.hash_token(token))
     if workspace is None:
         raise Unauthenticated("this token is not valid", hint="Sign in again, or ask for a new token.")

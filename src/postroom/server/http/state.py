@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from functools import partial
+from time import monotonic
 from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
+from postroom.core import clock
 from postroom.core.errors import Unauthenticated
-from postroom.server.http.auth import Caller, RateLimiter, Token, identify_caller, read_token
+from postroom.people import passes
+from postroom.server.http.auth import MAX_TRACKED_CALLERS, Caller, RateLimiter, Token, identify_caller, read_token
 from postroom.server.http.unix_socket import DOOR, is_unix_socket
 from postroom.server.runtime.idempotency import IdempotencyCache
 from postroom.server.runtime.queue_reports import QueueReports
 from postroom.server.runtime.render_process import RenderPool
 from postroom.server.runtime.store_access import StoreAccess
 from postroom.server.runtime.wait_pool import WaitPool
+
+NOTE_AGAIN_SECONDS = 3600.0  # after a use of a pass that could not be recorded
 
 
 class AppState:
@@ -35,6 +41,7 @@ class AppState:
         self.idempotency = IdempotencyCache()
         self.queue_reports = QueueReports()
         self._background_tasks: set[asyncio.Task[Any]] = set()
+        self._noted_uses: dict[str, float] = {}  # when the use of a pass was last noted, by the hash of its token
 
     def run_in_background(self, work: Coroutine[Any, Any, Any]) -> None:
         """Run a coroutine as a task. Its result and its errors are ignored."""
@@ -68,7 +75,9 @@ class AppState:
         for _ in range(frames):
             while pause := self.rate_limiter.seconds_until_allowed(caller.name):
                 await asyncio.sleep(pause)
-        return await self.store_access.read(lambda tx: identify_caller(tx, *token))
+        again = await self.store_access.read(lambda tx: identify_caller(tx, *token))
+        self.note_use(again)
+        return again
 
     async def _find_caller(self, headers: Headers, client: str, *, local: bool, again: bool) -> Caller:
         token = read_token(headers)
@@ -88,4 +97,17 @@ class AppState:
             raise
         if not again:
             self.rate_limiter.check_rate(caller.name)
+        self.note_use(caller)
         return caller
+
+    def note_use(self, caller: Caller) -> None:
+        """Record, in the background, that the caller used its pass. One write a day: most calls do nothing."""
+        used = caller.used_pass
+        if used is None or not passes.is_use_due(used, clock.now()):
+            return
+        if monotonic() - self._noted_uses.get(used.token_hash, -NOTE_AGAIN_SECONDS) < NOTE_AGAIN_SECONDS:
+            return  # it is being recorded, or could not be
+        if len(self._noted_uses) >= MAX_TRACKED_CALLERS:
+            self._noted_uses.clear()
+        self._noted_uses[used.token_hash] = monotonic()
+        self.run_in_background(self.store_access.write(partial(passes.record_use, token_hash=used.token_hash), DOOR))

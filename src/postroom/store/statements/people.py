@@ -117,10 +117,26 @@ replies_of_agent = Query(
 replies_delete = "DELETE FROM replies WHERE entry_id = :entry_id"
 
 pass_insert = PASSES.insert_statement()
-pass_find = Query(f"SELECT {PASSES.column_list} FROM passes WHERE token_hash = :token_hash", Pass)
+# A pass of a person is void while its name is not a person's, and the token of an agent while its name is.
+pass_find = Query(
+    f"""
+    SELECT {PASSES.column_list} FROM passes WHERE token_hash = :token_hash
+    AND (kind <> 'agent') = EXISTS (SELECT 1 FROM agents WHERE agents.name = passes.person AND agents.kind = 'human')""",
+    Pass,
+)
 pass_expire = "DELETE FROM passes WHERE expires_at IS NOT NULL AND expires_at <= :now"
 pass_delete = "DELETE FROM passes WHERE token_hash = :token_hash AND kind = :kind"
-passes_of = Query("SELECT token_hash FROM passes WHERE kind = :kind AND person = :name", single_value)
+pass_use = """
+    UPDATE passes SET last_used_at = :now, expires_at = CASE WHEN kind = 'bearer' THEN :bearer_expires_at ELSE expires_at END
+    WHERE token_hash = :token_hash AND (last_used_at IS NULL OR last_used_at <= :before)"""
+passes_of = Query(f"SELECT {PASSES.column_list} FROM passes WHERE person = :person ORDER BY token_hash", Pass)
+passes_of_person_delete = "DELETE FROM passes WHERE person = :person AND kind <> 'agent'"
+passes_page = Query(
+    f"SELECT {PASSES.column_list} FROM passes WHERE token_hash > :after AND token_hash < :until ORDER BY token_hash LIMIT :limit", Pass
+)
+passes_page_of = Query(
+    f"SELECT {PASSES.column_list} FROM passes WHERE person = :person AND token_hash > :after ORDER BY token_hash LIMIT :limit", Pass
+)
 
 cursor_find = Query("SELECT event_id FROM cursors WHERE name = :name", single_value)
 cursor_move = "UPDATE cursors SET event_id = :event_id WHERE name = :name AND event_id = :seen"
