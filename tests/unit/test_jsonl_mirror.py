@@ -11,7 +11,7 @@ import pytest
 from postroom.store.jsonl_mirror import JsonlMirror, LockedPositions, make_file_opener
 
 RECORDED = ("inode", "size", "mtime_ns", "last_id")
-open_file = make_file_opener(0o600, os.makedirs)
+open_file = make_file_opener("", os.makedirs)
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ class EntriesMirror:
 
     def __init__(self, store: Store, folder: str) -> None:
         self._store = store
-        self._open_file = make_file_opener(0o600, _make_private_folder)
+        self._open_file = make_file_opener(store.location)
         self._positions_path = os.path.join(folder, "inbox", ".entries")
         self._file = JsonlMirror(os.path.join(folder, "inbox", "entries.jsonl"), self._open_file, ("inode", "size", "mtime_ns", "last_id"))
         self.synced_fingerprint = (0, 0, 0)  # of the file, when this object last synchronized it
@@ -224,9 +224,3 @@ def _find_or_import(store: Store, fields: dict[str, Any]) -> Entry | None:
             door="file",
             extra_json=fields["extra"],
         )
-
-
-def _make_private_folder(folder: str) -> None:
-    """Make a folder and the one above it, readable only by their owner."""
-    for missing in (os.path.dirname(folder), folder):
-        os.makedirs(missing, mode=0o700, exist_ok=True)

@@ -13,6 +13,7 @@ from postroom._fastpath.json_text import dumps, loads
 from postroom.core.errors import FilterFailed, InvalidInput
 from postroom.core.records.queues import QueueEvent
 from postroom.core.text import to_file_name
+from postroom.store.private_files import file_mode_beside, write_private_file
 from postroom.store.sqlite import queue_statements as sql
 
 TYPE_CHECKING = False
@@ -75,12 +76,9 @@ def _read_skip_position(queue: Queue, subscription: Subscription, start: int) ->
 
 def _write_skip_position(queue: Queue, subscription: Subscription, after: int, up_to: int) -> None:
     """Store that no event after `after` and up to `up_to` matches. A failure is ignored: the file only saves time."""
-    path = _skip_file_path(queue, subscription)
-    draft = f"{path}.{os.getpid()}"
+    position = {"filter": subscription.filter, "after": after, "up_to": up_to, "stored_at": _read_stored_at(queue, up_to)}
     try:
-        with open(draft, "w", encoding="utf-8") as file:
-            file.write(dumps({"filter": subscription.filter, "after": after, "up_to": up_to, "stored_at": _read_stored_at(queue, up_to)}))
-        os.replace(draft, path)
+        write_private_file(_skip_file_path(queue, subscription), dumps(position), mode=file_mode_beside(queue.file.location))
     except OSError:
         pass
 

@@ -13,6 +13,7 @@ from postroom.core import clock
 from postroom.core.errors import Refusal
 from postroom.core.records.queues import QueueEvent
 from postroom.store.jsonl_mirror import JsonlMirror, LockedPositions, make_file_opener
+from postroom.store.private_files import file_mode_beside, folder_mode_for, make_private_folder
 from postroom.store.sqlite import queue_statements as sql
 
 TYPE_CHECKING = False
@@ -34,7 +35,7 @@ class JournalFiles:
 
     def __init__(self, file: QueueDatabase) -> None:
         self._store = file
-        self._open_file = make_file_opener(0o666, self._make_folder)
+        self._open_file = make_file_opener(file.location, self._make_folder)
         self._positions_path = os.path.join(file.folder, "run", ".tracks")
         self._events = JsonlMirror(os.path.join(file.folder, "events.jsonl"), self._open_file, _RECORDED)
         self._log = JsonlMirror(os.path.join(file.folder, "logs", "thread.log"), self._open_file, _RECORDED)
@@ -125,7 +126,7 @@ class JournalFiles:
     def _make_folder(self, folder: str) -> None:
         if not os.path.exists(self._store.location):
             raise FileNotFoundError(self._store.location)  # the queue was deleted: do not make any of it again
-        os.makedirs(folder, exist_ok=True)
+        make_private_folder(folder, mode=folder_mode_for(file_mode_beside(self._store.location)))
 
 
 def format_event_line(event: QueueEvent) -> str:

@@ -13,6 +13,7 @@ from time import sleep
 from postroom._fastpath.json_text import dumps, loads
 from postroom.core import clock
 from postroom.core.text import to_file_name
+from postroom.store.private_files import file_mode_beside, folder_mode_for, make_private_folder, open_beside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,8 +33,9 @@ class ConsumerLock:
     @classmethod
     def open_and_acquire(cls, folder: str, consumer: str) -> ConsumerLock | None:
         """Open and acquire the lock. Returns None if another process holds it."""
-        os.makedirs(os.path.join(folder, "run"), exist_ok=True)
-        lock = cls(os.open(lock_path(folder, consumer), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+        database = os.path.join(folder, "events.db")
+        make_private_folder(os.path.join(folder, "run"), mode=folder_mode_for(file_mode_beside(database)))
+        lock = cls(open_beside(database, lock_path(folder, consumer), os.O_RDWR))
         if lock.try_acquire():
             return lock
         lock.close()

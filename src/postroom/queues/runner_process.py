@@ -74,7 +74,7 @@ def _poll_until(condition: Callable[[], bool]) -> None:
 
 def _open_lock(home: str) -> ConsumerLock:
     try:
-        return ConsumerLock(os.open(os.path.join(home, "runner.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+        return ConsumerLock(os.open(os.path.join(home, "runner.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
     except OSError as error:
         hint = "Check the folder, or name another with NOTIFIER_HOME."
         raise StoreReadOnly(f"{home}/runner.lock cannot be opened: {error.strerror}", hint=hint) from None
@@ -97,7 +97,7 @@ def _spawn_runner(home: str, lock: ConsumerLock) -> None:
             {name: value for name, value in os.environ.items() if name not in _HANDLER_VARIABLES},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666),
+                (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600),
                 (os.POSIX_SPAWN_DUP2, 1, 2),
             ],
             setsid=True,

@@ -22,6 +22,7 @@ from postroom.processes.process_group import release_watchdog, spawn_group
 from postroom.queues.locks import ConsumerLock
 from postroom.queues.queue import Queue
 from postroom.queues.subscriptions import SubscriptionState, read_subscription_state
+from postroom.store.private_files import file_mode_beside, folder_mode_for, make_private_folder, open_beside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -258,17 +259,15 @@ def search_path_with_commands() -> str:
 
 def _open_output(folder: str, consumer: str) -> int:
     """Open the file for a handler's output, and return its descriptor. A file above `MAX_OUTPUT_BYTES` is renamed to `.1` first."""
-    try:
-        os.mkdir(os.path.join(folder, "logs"))
-    except FileExistsError:
-        pass
+    database = os.path.join(folder, "events.db")
+    make_private_folder(os.path.join(folder, "logs"), mode=folder_mode_for(file_mode_beside(database)))
     path = os.path.join(folder, "logs", to_file_name(consumer) + ".out")
     try:
         if os.stat(path).st_size > MAX_OUTPUT_BYTES:
             os.replace(path, path + ".1")
     except OSError:
         pass
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    return open_beside(database, path, os.O_WRONLY | os.O_APPEND)
 
 
 def _detach_from_parent(kept_fd: int) -> None:

@@ -32,18 +32,23 @@ def open_store(location: str, *, door: str = "library", owns_process: bool = Fal
     return SqliteStore(location, door=door, owns_process=owns_process)
 
 
-def init_store(location: str) -> bool:
-    """Create a store or upgrade an existing one. Return whether it was created. Refuses the address of a server."""
+def init_store(location: str, *, shared: str | None = None) -> bool:
+    """Create a store or upgrade an existing one. Return whether it was created. Refuses the address of a server.
+
+    `shared` is the group whose members may use the files, by name or number. Without it they are for their owner only.
+    """
     if is_server_url(location):
         raise InvalidInput("a server has its store already", field="db", hint="Run `inbox init` on its machine, with --db PATH.")
     if _is_postgres_url(location):
+        if shared is not None:
+            raise InvalidInput("a database has no files to share", field="shared", hint="Grant its roles the rights on the schema.")
         _require_psycopg()
         from postroom.store.postgres import schema
 
         return schema.init_database(location)
     from postroom.store.sqlite.schema import init_database
 
-    return init_database(location)
+    return init_database(location, shared=shared)
 
 
 def examine_store(location: str) -> list[tuple[str, str, str]]:

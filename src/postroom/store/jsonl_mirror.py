@@ -17,6 +17,7 @@ import os
 from time import monotonic, sleep
 
 from postroom.core import clock
+from postroom.store.private_files import create_draft, file_mode_beside, folder_mode_for, make_private_folder, open_beside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,7 +114,6 @@ class JsonlMirror:
         `is_torn` means that the rest of the last line will never be written. Otherwise another program is still writing a last line
         without a newline, and it is copied as it is.
         """
-        draft = f"{self.path}.new"
         read_bytes = written_bytes = 0
 
         def read_whole_lines() -> Iterator[bytes]:
@@ -125,12 +125,17 @@ class JsonlMirror:
                 yield line
 
         with open(self.path, "rb", opener=self._open_file) as before:
-            with open(draft, "wb", opener=self._open_file) as target:
-                for line in edit(read_whole_lines()):
-                    written_bytes += target.write(line if line.endswith(b"\n") else line + b"\n")
-                target.flush()
-                os.fsync(target.fileno())
-                os.rename(draft, self.path)
+            descriptor, draft = create_draft(self.path, mode=os.fstat(before.fileno()).st_mode & 0o666)
+            with open(descriptor, "wb") as target:
+                try:
+                    for line in edit(read_whole_lines()):
+                        written_bytes += target.write(line if line.endswith(b"\n") else line + b"\n")
+                    target.flush()
+                    os.fsync(target.fileno())
+                    os.rename(draft, self.path)
+                except BaseException:
+                    os.unlink(draft)
+                    raise
             before.seek(read_bytes)
             self.append_lines(before.read())
         self.size = written_bytes
@@ -223,15 +228,21 @@ def load_positions(data: bytes, mirrors: Sequence[JsonlMirror]) -> bool:
     return is_complete
 
 
-def make_file_opener(mode: int, make_folder: Callable[[str], None]) -> FileOpener:
-    """Return a function that opens a file, and creates a missing one with `mode`. If the folder is missing, it calls `make_folder`."""
+def make_file_opener(database: str, make_folder: Callable[[str], None] | None = None) -> FileOpener:
+    """Return a function that opens a file. It creates a missing one for the users of `database`, and its folder by `make_folder`.
+
+    By default, a missing folder is created for the same users.
+    """
 
     def open_file(path: str, flags: int) -> int:
-        flags |= os.O_CREAT | os.O_CLOEXEC
         try:
-            return os.open(path, flags, mode)
+            return open_beside(database, path, flags)
         except FileNotFoundError:
-            make_folder(os.path.dirname(path))
-            return os.open(path, flags, mode)
+            folder = os.path.dirname(path)
+            if make_folder is not None:
+                make_folder(folder)
+            else:
+                make_private_folder(folder, mode=folder_mode_for(file_mode_beside(database)))
+            return open_beside(database, path, flags)
 
     return open_file

@@ -1,4 +1,8 @@
-"""Files and folders that only their owner may read. A file is replaced atomically, and a link that somebody planted is never followed."""
+"""Files and folders that only their owner may read. A file is replaced atomically, and a link that somebody planted is never followed.
+
+The mode of a database is the record of how it is shared: SQLite gives it to `-wal` and `-shm`, and this module gives it to all other files
+beside it. 0660 is shared with a group (`init --shared GROUP`), and everything else is private.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ import os
 
 PRIVATE_FILE_MODE = 0o600
 PRIVATE_FOLDER_MODE = 0o700
+SHARED_FILE_MODE = 0o660
+SHARED_FOLDER_MODE = 0o2770  # new files in it get its group
 
 
 def write_private_file(path: str, text: str, *, mode: int = PRIVATE_FILE_MODE) -> None:
@@ -50,3 +56,31 @@ def make_private_folder(path: str, *, mode: int = PRIVATE_FOLDER_MODE) -> None:
                 raise
             continue  # another process was first
         os.chmod(folder, mode)
+
+
+def file_mode_beside(database: str) -> int:
+    """Return the mode of the files beside a database. They are private, also if there is no such file, unless the database is shared."""
+    try:
+        return SHARED_FILE_MODE if os.stat(database).st_mode & 0o777 == SHARED_FILE_MODE else PRIVATE_FILE_MODE
+    except OSError:
+        return PRIVATE_FILE_MODE
+
+
+def folder_mode_for(file_mode: int) -> int:
+    """Return the mode of a folder whose files have `file_mode`."""
+    return SHARED_FOLDER_MODE if file_mode == SHARED_FILE_MODE else PRIVATE_FOLDER_MODE
+
+
+def open_beside(database: str, path: str, flags: int) -> int:
+    """Open a file that belongs to a database, and return its descriptor. A missing file is created with the mode that belongs to it."""
+    flags |= os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, flags)
+    except FileNotFoundError:
+        mode = file_mode_beside(database)
+        file = os.open(path, flags | os.O_CREAT, PRIVATE_FILE_MODE)
+    try:
+        os.fchmod(file, mode)
+    except PermissionError:
+        pass  # another user of a shared database created it at the same time
+    return file

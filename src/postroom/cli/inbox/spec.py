@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.cli.framework.spec import DB, HELP, INTEGER, JSON, LIST, NUMBER, Command, CommandTable, Flag
+from postroom.cli.framework.spec import DB, HELP, INTEGER, JSON, LIST, NUMBER, SHARED, Command, CommandTable, Flag
 from postroom.cli.inbox.people_spec import PEOPLE
 
 GLOBAL = (DB, Flag("--agent", "NAME", "your name; default: $INBOX_AGENT"), JSON, HELP)
@@ -31,8 +31,11 @@ _COMMANDS = (
         "init",
         "Create a store, or upgrade one. Safe to repeat.",
         "inbox.store:handle_init",
-        (),
-        details="Without --db, the store is $INBOX_DB, else .agents/coord.db in this folder, even if a folder above has one.",
+        (SHARED,),
+        details=(
+            "Without --db, the store is $INBOX_DB, else .agents/coord.db in this folder, even if a folder above has one. The files are for"
+            " you alone, whatever the umask is; those of an existing store are made so. In a git work tree, they are ignored by git."
+        ),
         example="inbox init --db .agents/coord.db",
     ),
     Command(

@@ -21,7 +21,7 @@ def handle_init(args: Arguments) -> Outcome:
     from postroom.store.location import location_for_init
 
     location = location_for_init(args.db)
-    created = init_store(location)
+    created = init_store(location, shared=args.shared)
     return Outcome({"db": os.path.realpath(location), "created": created}, view="initialised")
 
 

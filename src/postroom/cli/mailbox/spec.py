@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.cli.framework.spec import DB, HELP, INTEGER, JSON, NUMBER, Command, CommandTable, Flag
+from postroom.cli.framework.spec import DB, HELP, INTEGER, JSON, NUMBER, SHARED, Command, CommandTable, Flag
 
 GLOBAL = (DB, JSON, HELP)
 
@@ -181,7 +181,7 @@ _COMMANDS = (
         "init",
         "Create a store, or upgrade one. Safe to repeat.",
         "inbox.store:handle_init",
-        (),
+        (SHARED,),
         example="mailbox init --db .agents/coord.db",
     ),
     Command(

@@ -23,7 +23,7 @@ MAX_FOLLOW_EVENTS_PER_READ = 1000  # a long backlog is printed in parts
 def handle_init(args: Arguments) -> PlainOutcome:
     from postroom.queues.queue import init_queue
 
-    path = init_queue(args.words[0])
+    path = init_queue(args.words[0], shared=args.shared)
     return PlainOutcome(f"{path}\n", {"thread": path})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.cli.framework.spec import HELP, INTEGER, JSON, NUMBER, VERBOSE, Command, CommandTable, Flag
+from postroom.cli.framework.spec import HELP, INTEGER, JSON, NUMBER, SHARED, VERBOSE, Command, CommandTable, Flag
 
 GLOBAL = (JSON, HELP, VERBOSE)
 
@@ -16,7 +16,7 @@ _COMMANDS = (
         "init",
         "Make a queue in a folder.",
         "thread.commands:handle_init",
-        (),
+        (SHARED,),
         words=("PATH",),
         details="The resolved path of the folder is the id of the queue. Deleting the folder deletes the queue.",
         example="thread init ./events",

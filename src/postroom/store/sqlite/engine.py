@@ -309,11 +309,12 @@ def check_exists(location: str, named: str) -> None:
         raise NoStore(f"{named} is a folder, not a store", hint="Name the file in it.", path=named)
 
 
-def create_file(path: str) -> None:
-    """Create a file and its folder if they are missing. Failures are ignored, because every user of the file works without it."""
+def create_file(path: str, database: str) -> None:
+    """Create a file of a database and its folder if they are missing. Failures are ignored: every user of the file works without it."""
+    from postroom.store.private_files import file_mode_beside, folder_mode_for, make_private_folder, open_beside
+
     try:
-        if not os.path.isdir(os.path.dirname(path)):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))
+        make_private_folder(os.path.dirname(path), mode=folder_mode_for(file_mode_beside(database)))
+        os.close(open_beside(database, path, os.O_WRONLY))
     except OSError:
         pass

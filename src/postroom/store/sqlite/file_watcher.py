@@ -58,7 +58,7 @@ class SqliteWatch:
         self._store = store
         if os.path.exists(store.location):  # do not create files for a store that was deleted
             for bell_path in bell_paths:
-                create_file(bell_path)
+                create_file(bell_path, store.location)
         self._watcher = _reuse_or_open_watcher(store.idle_watchers, bell_paths, store.owns_process)
         self._seen_data_version = store.data_version()
         self._polls_left = POLLS_AFTER_WAL_WRITE

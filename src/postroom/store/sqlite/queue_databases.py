@@ -8,6 +8,8 @@ from postroom._fastpath.sqlite import Error
 from postroom.core import checks, clock
 from postroom.core.errors import Conflict, InvalidInput, NoStore, NotAStore, StoreReadOnly, WrongVersion
 from postroom.core.text import shell_quote
+from postroom.store.database_files import DatabaseFiles
+from postroom.store.private_files import PRIVATE_FILE_MODE, create_draft, make_private_folder, open_beside
 from postroom.store.sqlite.engine import SqliteStore, check_exists, open_connection, resolve_path
 
 TYPE_CHECKING = False
@@ -51,8 +53,8 @@ class NotifierDatabase(SqliteStore):
         self.home = resolve_path(home)
         location = os.path.join(self.home, "notifier.db")
         if not os.path.exists(location):
-            make_folder(self.home, mode=0o700)  # commands and their output are private to the user
-            _create_database(location, "notifier")
+            DatabaseFiles(location).make_folder()  # commands and their output are private to the user
+            _create_database(location, "notifier", mode=PRIVATE_FILE_MODE)
         super().__init__(location, door=door, now=now)
 
     def _check_version(self) -> None:
@@ -64,24 +66,31 @@ class NotifierDatabase(SqliteStore):
             raise NotAStore(f"{self.location} is not a notifier's database of this version", hint="Name another folder with NOTIFIER_HOME.")
 
 
-def init_queue(path: str) -> str:
-    """Create a queue in a folder and return its resolved path. If several processes try at once, all but one are refused."""
+def init_queue(path: str, *, shared: str | None = None) -> str:
+    """Create a queue in a folder and return its resolved path. If several processes try at once, all but one are refused.
+
+    Its files are for their owner only, or for the group `shared`.
+    """
     from postroom.store.sqlite.schema import refuse_network_filesystem
 
     folder = _resolve_folder(path)
+    location = os.path.join(folder, "events.db")
     if os.path.lexists(folder) and not os.path.isdir(folder):
         raise Conflict(f"{folder} is a file", hint="Choose a folder.")
-    if os.path.lexists(os.path.join(folder, "events.db")):
+    if os.path.lexists(location):
         raise Conflict(f"{folder} is a queue already", hint="Use it as it is, or delete the folder to start over.")
-    for inner in ("run", "logs"):
-        make_folder(os.path.join(folder, inner))
+    files = DatabaseFiles(location, group=shared, companions=("run", "logs", "events.jsonl"))
+    files.make_folder()
     refuse_network_filesystem(folder)
     try:
-        os.close(os.open(os.path.join(folder, "events.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))
+        for inner in ("run", "logs"):
+            make_private_folder(os.path.join(folder, inner), mode=files.folder_mode)
+        os.close(open_beside(location, os.path.join(folder, "events.jsonl"), os.O_WRONLY))
     except OSError as error:
         raise StoreReadOnly(f"{folder} cannot be written: {error.strerror}", hint="Choose a folder that you can write.") from None
-    if not _create_database(os.path.join(folder, "events.db"), "queue"):
+    if not _create_database(location, "queue", mode=files.mode):
         raise Conflict(f"{folder} is a queue already", hint="Use it as it is, or delete the folder to start over.")
+    files.set_permissions()
     return folder
 
 
@@ -92,15 +101,7 @@ def _resolve_folder(path: str) -> str:
     return resolve_path(checks.text("the path of a queue", path))
 
 
-def make_folder(path: str, *, mode: int = 0o777) -> None:
-    """Create a folder and its parents. Refuses with `StoreReadOnly` if that fails."""
-    try:
-        os.makedirs(path, mode, exist_ok=True)
-    except OSError as error:
-        raise StoreReadOnly(f"the folder {path} cannot be made: {error.strerror}", hint="Choose a folder that you can write.") from None
-
-
-def _create_database(location: str, kind: str) -> bool:
+def _create_database(location: str, kind: str, *, mode: int) -> bool:
     """Create a database under a draft name and link it to its path, so that no process finds half of one.
 
     Return False if another process was first.
@@ -109,9 +110,10 @@ def _create_database(location: str, kind: str) -> bool:
     from postroom.store.sqlite.errors import map_error
     from postroom.store.sqlite.schema import split_statements
 
-    draft = f"{location}.{os.getpid()}.new"
-    connection = None
+    connection, draft = None, ""
     try:
+        file, draft = create_draft(location, mode=mode)
+        os.close(file)
         connection = open_connection(draft)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("BEGIN IMMEDIATE")
@@ -132,7 +134,7 @@ def _create_database(location: str, kind: str) -> bool:
     finally:
         if connection is not None:
             connection.close()
-        for suffix in ("", "-wal", "-shm"):
+        for suffix in ("", "-wal", "-shm") if draft else ():
             try:
                 os.unlink(draft + suffix)
             except OSError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from postroom._fastpath.sqlite import Connection, Error
-from postroom.core.errors import InvalidInput, NotAStore, StoreReadOnly, UnsafePlace, WrongVersion
+from postroom.core.errors import InvalidInput, NotAStore, UnsafePlace, WrongVersion
+from postroom.store.database_files import DatabaseFiles, data_companions
 from postroom.store.migrations import read_scripts
 from postroom.store.sqlite.engine import APPLICATION_ID, create_file, open_connection, resolve_path
 from postroom.store.sqlite.errors import map_error
@@ -19,22 +20,30 @@ NETWORK_FILESYSTEMS = frozenset(
 NETWORK_FUSE_PREFIXES = ("fuse.sshfs", "fuse.rclone", "fuse.s3fs", "fuse.glusterfs", "fuse.ceph", "fuse.davfs2", "fuse.gcsfuse")
 
 
-def init_database(path: str) -> bool:
+def init_database(path: str, *, shared: str | None = None) -> bool:
     """Create or upgrade the store at `path`, and return whether it was created. Any number of processes may call it at the same time.
 
+    Its files are for their owner only, or for the group `shared`. Loose permissions of an existing store are tightened.
     Refuses a folder that cannot be written, a network file system, and a file that is not a store.
     """
     if not path or "\0" in path:
         raise InvalidInput("the path of a store cannot be empty or hold a NUL character", field="db")
     location = resolve_path(path)
-    folder = os.path.dirname(location)
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError as error:
-        raise StoreReadOnly(f"the folder {folder} cannot be made: {error.strerror}", hint="Choose a folder that you can write.") from None
     if os.path.isdir(location):
         raise InvalidInput(f"{location} is a folder", field="db", hint=f"Pass a file, for example {os.path.join(path, 'coord.db')}.")
-    refuse_network_filesystem(folder)
+    files = DatabaseFiles(location, group=shared, companions=data_companions(os.path.dirname(location)))
+    files.make_folder()
+    refuse_network_filesystem(files.folder)
+    files.create_database()
+    created = _create_or_upgrade(location)
+    for suffix in (".bell", ".lock"):
+        create_file(location + suffix, location)
+    files.set_permissions()
+    files.hide_from_git()
+    return created
+
+
+def _create_or_upgrade(location: str) -> bool:
     connection = open_connection(location)
     writer_queue = WriterQueue(location)
     try:
@@ -48,8 +57,6 @@ def init_database(path: str) -> bool:
         connection.close()
         writer_queue.leave()
         writer_queue.close()
-    for suffix in (".bell", ".lock"):
-        create_file(location + suffix)
     return created
 
 

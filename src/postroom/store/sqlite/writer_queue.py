@@ -33,7 +33,7 @@ class WriterQueue:
     """The position of one connection in the queue of the writers of a database. Every write transaction enters it before BEGIN."""
 
     def __init__(self, database: str) -> None:
-        self._path = database + ".lock"
+        self._database = database
         self._file: int | None = None
         self._ticket: int | None = None
 
@@ -42,12 +42,21 @@ class WriterQueue:
         deadline = monotonic() + MAX_WAIT_SECONDS
         try:
             if self._file is None:
-                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                self._file = self._open_file()
             self._ticket, in_turn = _draw_ticket(self._file, deadline)
             if self._ticket is not None and not in_turn:
                 _wait_for_turn(self._file, self._ticket, deadline)
         except OSError:
             pass  # the folder cannot be written, and BEGIN raises the right refusal for that
+
+    def _open_file(self) -> int:
+        path = self._database + ".lock"
+        try:
+            return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            from postroom.store.private_files import open_beside
+
+            return open_beside(self._database, path, os.O_RDWR)
 
     def leave(self) -> None:
         """Release the ticket, so that the next writer gets its turn. Does nothing without a ticket."""
