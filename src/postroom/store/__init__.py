@@ -74,6 +74,8 @@ def _is_postgres_url(location: str) -> bool:
     if separator and scheme not in ("postgresql", "postgres"):
         hint = "Pass the path of a SQLite file, or postgresql://…"
         raise InvalidInput(f"{scheme} is not an engine that this version knows", field="db", hint=hint)
+    if not separator and location.startswith(("postgresql:", "postgres:")):
+        raise InvalidInput("a PostgreSQL URL has two slashes after its scheme", field="db", hint="Write postgresql://USER@HOST/DATABASE.")
     return bool(separator)
 
 

@@ -1,4 +1,4 @@
-"""The default location of the store. The command line calls it when no --db is given."""
+"""Locations of stores: the default one, which the command line uses when no --db is given, and the form that may be shown."""
 
 from __future__ import annotations
 
@@ -36,6 +36,24 @@ def find_location(given: str | None = None) -> str:
 def location_for_init(given: str | None = None) -> str:
     """Return where `init` creates a store: the given location, or $INBOX_DB, or `.agents/coord.db` in this folder."""
     return _given_or_environment(given) or DEFAULT_PATH
+
+
+def shown_location(location: str) -> str:
+    """Return a location for texts that people, logs and other programs see: a URL without its password, or the absolute path of a file."""
+    scheme, separator, rest = location.partition("://")
+    if not separator:
+        return location if location.startswith("unix:") else os.path.realpath(location)
+    address, mark, query = rest.partition("?")
+    if "@" not in address and "@" in query:  # an unquoted question mark in the password
+        address, mark, query = rest, "", ""
+    user, at, host = address.rpartition("@")
+    kept = "&".join(part for part in query.split("&") if not _is_secret(part.partition("=")[0]))
+    return f"{scheme}://{user.partition(':')[0]}{at}{host}{mark if kept else ''}{kept}"
+
+
+def _is_secret(parameter: str) -> bool:
+    """Return whether a parameter of a URL may hold a password, also if its name is quoted."""
+    return "%" in parameter or parameter.lower().endswith("password")
 
 
 def _given_or_environment(given: str | None) -> str | None:

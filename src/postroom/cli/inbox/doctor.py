@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 def handle_doctor(args: Arguments) -> Outcome:
     from postroom.store import examine_store
+    from postroom.store.location import shown_location
 
     store = inputs.open_store_for(args)
     checks = [
-        {"what": "store", "state": "ok", "says": store.location},
+        {"what": "store", "state": "ok", "says": shown_location(store.location)},
         {"what": "agent", "state": "ok" if args.agent else "warn", "says": args.agent or inputs.NAME_YOURSELF},
         *({"what": what, "state": state, "says": text} for what, state, text in examine_store(store.location)),
         {"what": "compiled", **_check_compiled()},

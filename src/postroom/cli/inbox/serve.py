@@ -10,7 +10,7 @@ from postroom.cli.inbox.people import server_url
 from postroom.core.errors import InvalidInput, StorageFailure
 from postroom.core.text import shell_quote
 from postroom.store import is_server_url, open_store
-from postroom.store.location import find_location
+from postroom.store.location import find_location, shown_location
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def handle_serve(args: Arguments) -> Outcome:
         if args.json:
             write_all(1, success_json("serve", ready.to_json()))
         else:
-            write_all(1, _ready_text(ready, store.location, demo=team is not None))
+            write_all(1, _ready_text(ready, shown_location(store.location), demo=team is not None))
         if team is not None:
             team.start()
 

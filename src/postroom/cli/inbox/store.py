@@ -18,11 +18,11 @@ SKILL_PATH = os.path.join(os.path.dirname(postroom.__file__), "skill", "SKILL.md
 
 def handle_init(args: Arguments) -> Outcome:
     from postroom.store import init_store
-    from postroom.store.location import location_for_init
+    from postroom.store.location import location_for_init, shown_location
 
     location = location_for_init(args.db)
     created = init_store(location, shared=args.shared)
-    return Outcome({"db": os.path.realpath(location), "created": created}, view="initialised")
+    return Outcome({"db": shown_location(location), "created": created}, view="initialised")
 
 
 def handle_agent_add(args: Arguments) -> Outcome:

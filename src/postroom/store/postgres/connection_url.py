@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from postroom.core.errors import InvalidInput
 from postroom.core.records import Record
+from postroom.store.location import shown_location
 
 SCHEMES = ("postgresql", "postgres")
 
@@ -20,14 +21,23 @@ class ConnectionUrl(Record):
 
 
 def parse_url(location: str) -> ConnectionUrl:
-    """Parse a location. Refuses a schema name that would need quotes in SQL."""
-    parts = urlsplit(location)
+    """Parse a location. Refuses one that is not a URL, and a schema name that would need quotes in SQL."""
+    try:
+        parts = urlsplit(location)
+    except ValueError:
+        raise malformed_url(shown_location(location)) from None
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     schema = query.pop("schema", "postroom")
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,47}", schema):
         raise InvalidInput(f"the schema cannot be called {schema!r}", field="db", hint="Use lower-case letters, digits and underscores.")
     url = urlunsplit(parts._replace(query=urlencode(query)))
-    host = parts.netloc.rpartition("@")[2]
-    user = f"{parts.username}@" if parts.username else ""
-    shown = urlunsplit(parts._replace(netloc=f"{user}{host}", query=urlencode({k: v for k, v in query.items() if k != "password"})))
-    return ConnectionUrl(url, schema, shown + ("" if schema == "postroom" else f"{'&' if query else '?'}schema={schema}"))
+    return ConnectionUrl(url, schema, shown_location(location))
+
+
+def malformed_url(shown: str) -> InvalidInput:
+    """Return the refusal of a URL. The driver's own message may quote a part of the password."""
+    return InvalidInput(
+        f"{shown} is not a URL that PostgreSQL knows",
+        field="db",
+        hint="Check its parameters, and quote marks in a password: @ is %40, / is %2F.",
+    )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from psycopg import Connection as _Connection
-from psycopg import Error, sql
+from psycopg import Error, ProgrammingError, sql
+from psycopg.conninfo import conninfo_to_dict
 
+from postroom.store.postgres.connection_url import malformed_url
 from postroom.store.postgres.errors import map_error
 
 if TYPE_CHECKING:
@@ -20,6 +22,10 @@ __all__ = ["Connection", "Error", "map_error", "open_connection"]
 
 def open_connection(address: ConnectionUrl) -> Connection:
     """Return a connection whose search path is our schema only. It is in autocommit mode, because the engine sends BEGIN itself."""
+    try:
+        conninfo_to_dict(address.url)
+    except ProgrammingError:
+        raise malformed_url(address.shown) from None
     try:
         connection = _Connection.connect(address.url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_SECONDS, application_name="postroom")
         connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(address.schema)))

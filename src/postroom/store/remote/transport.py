@@ -11,6 +11,7 @@ from postroom import __version__
 from postroom.core.errors import InvalidInput, StoreUnreachable
 from postroom.core.rpc.wire import CONTENT_TYPE, VERSION_HEADER
 from postroom.core.text import short_repr
+from postroom.store.location import shown_location
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class ServerAddress:
             or not 0 < self.port < 65536
         ):
             hint = "Write http://127.0.0.1:8420, or unix:PATH."
-            raise InvalidInput(f"{short_repr(url)} is not the address of a server", field="db", hint=hint)
+            raise InvalidInput(f"{short_repr(shown_location(url))} is not the address of a server", field="db", hint=hint)
 
     @property
     def host_header(self) -> str:

@@ -21,6 +21,7 @@ from postroom.cli.inbox import views as work_views
 from postroom.core.clock import parse_stamp
 from postroom.core.errors import InvalidInput, Refusal, StorageFailure
 from postroom.processes.interpreter import isolated_command
+from postroom.store.location import shown_location
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,9 +40,8 @@ def handle_demo(args: Arguments) -> Outcome:
     global _narration_descriptor  # noqa: PLW0603 - one demonstration per process
     _narration_descriptor = 2 if args.json else 1
     store = _create_store(args.db)
-    _print_text(
-        f"A fresh store: {store.location}\nThree processes start: a leader, and the workers ada and bo. No server, only that file.\n\n"
-    )
+    shown = shown_location(store.location)
+    _print_text(f"A fresh store: {shown}\nThree processes start: a leader, and the workers ada and bo. No server, only that file.\n\n")
     actors = [_start_actor(role, store.location) for role in ("leader", "ada", "bo")]
     try:
         _narrate_events(store, bo=actors[2])
@@ -51,15 +51,15 @@ def handle_demo(args: Arguments) -> Outcome:
             actor.wait()
     _print_text("Everything was said through one file, and all of it is still there:\n")
     _print_text(work_views.render_view("threads", work.list_threads(store).to_json()))
-    _print_text(f"\nLook around:  export INBOX_DB={store.location}\n              inbox list, inbox show --thread ID, inbox --help\n")
-    return Outcome({"db": store.location, **work.list_threads(store).to_json()})
+    _print_text(f"\nLook around:  export INBOX_DB={shown}\n              inbox list, inbox show --thread ID, inbox --help\n")
+    return Outcome({"db": shown, **work.list_threads(store).to_json()})
 
 
 def _create_store(db: str | None) -> Store:
     location = db or os.path.join(tempfile.mkdtemp(prefix="postroom-demo-"), "coord.db")
     if not postroom.init(location):
         hint = "The demonstration uses a store of its own: leave --db out."
-        raise InvalidInput(f"{location} exists already", field="db", hint=hint)
+        raise InvalidInput(f"{shown_location(location)} exists already", field="db", hint=hint)
     return postroom.open(location)
 
 
