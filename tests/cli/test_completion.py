@@ -46,7 +46,7 @@ def test_the_other_shells_accept_their_script(bare: Inbox, tmp_path: Path, shell
 
 
 def test_commands_are_completed(bare: Inbox) -> None:
-    assert _complete(bare, "re") == ["release", "renew", "reply"]
+    assert _complete(bare, "re") == ["reassign", "release", "renew", "reply", "retry"]
     assert _complete(bare, "wa") == ["wait-reply", "watch"]
     firsts = {name.split()[0] for name in COMMANDS}
     assert set(_complete(bare, "")) >= firsts

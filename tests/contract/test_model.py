@@ -99,6 +99,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
     def granted(self, line: ThreadModel, agent: str, token: str, seconds: float) -> None:
         assert token not in [old for other in self.lines.values() for old in other.tokens]
+        self.events += line.lapsed(self.clock.instant)  # taking it tells first that it lapsed
         line.status, line.assigned, line.holder = "claimed", agent, agent
         line.tokens.append(token)
         line.length, line.expires = seconds, self.clock.instant + int(seconds * time.MICROSECONDS_PER_SECOND)
@@ -202,6 +203,25 @@ class LeaseMachine(RuleBasedStateMachine):
         refusal = InvalidState if line.status in TERMINAL_STATUSES else None
         if self.expect(refusal, lambda: work.cancel(self.store, thread_id, agent=agent)):
             self.said(line, "control", by=agent, status="cancelled")
+
+    @precondition(lambda self: self.lines)
+    @rule(which=WHICH, agent=AGENTS, to=AGENTS)
+    def reassign(self, which: int, agent: str, to: str) -> None:
+        thread_id, line = self.pick(which)
+        lapsed = line.lapsed(self.clock.instant)
+        refusal = InvalidState if line.status in TERMINAL_STATUSES else LeaseHeld if line.holder is not None and not lapsed else None
+        if self.expect(refusal, lambda: work.reassign(self.store, thread_id, agent=agent, to=to)):
+            self.events += lapsed
+            line.assigned, line.holder = to, None
+            self.said(line, "event", by=agent, status="pending")
+
+    @precondition(lambda self: self.lines)
+    @rule(which=WHICH, agent=AGENTS)
+    def retry(self, which: int, agent: str) -> None:
+        thread_id, line = self.pick(which)
+        refusal = None if line.status in ("failed", "cancelled") else InvalidState
+        if self.expect(refusal, lambda: work.retry_thread(self.store, thread_id, agent=agent)):
+            self.said(line, "event", by=agent, status="pending")
 
     @precondition(lambda self: self.lines)
     @rule(which=WHICH)

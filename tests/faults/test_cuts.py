@@ -13,7 +13,7 @@ from postroom.core.errors import StoreTrouble
 from postroom.core.records.work import Attachment
 from postroom.store.sqlite.engine import SqliteStore
 from tests.conftest import Clock
-from tests.contract.thread_data import asking, held, latest, sent
+from tests.contract.thread_data import asking, ended, held, latest, sent
 from tests.faults.inspection import assert_no_lock, assert_sound, dump
 
 
@@ -91,6 +91,10 @@ def question(store: SqliteStore, clock: Clock) -> str:
     return asking(store).thread.thread_id
 
 
+def failed(store: SqliteStore, clock: Clock) -> str:
+    return ended(store, "failed")
+
+
 def two(store: SqliteStore, clock: Clock) -> str:
     sent(store)
     return held(store).thread.thread_id
@@ -116,6 +120,8 @@ WRITES: dict[str, tuple[Prepare, Act]] = {
     "done_and_take": (two, lambda s, t: work.done_and_take(s, t, agent="builder", summary="S")),
     "fail": (holding, lambda s, t: work.fail(s, t, agent="builder", summary="S", artifacts=FILES)),
     "cancel": (holding, lambda s, t: work.cancel(s, t, agent="leader", reason="S", artifacts=FILES)),
+    "reassign": (lapsed, lambda s, t: work.reassign(s, t, agent="leader", to="other")),
+    "retry_thread": (failed, lambda s, t: work.retry_thread(s, t, agent="leader", reason="S")),
     "revoke_lease": (question, lambda s, t: work.revoke_lease(s, t, person="user", reason="S")),
     "mark_read": (pending, lambda s, t: work.mark_read(s, t, agent="builder", event_id=1)),
     "add_agent": (pending, lambda s, t: work.add_agent(s, "ada", kind="human")),

@@ -157,6 +157,8 @@ WORK: dict[str, Scenario] = {
     "claim": lambda s: {"thread_id": thread_data.sent(s), "agent": "builder", "lease_seconds": 60.5},
     "renew": lambda s: {**thread_with_lease(s), "lease_seconds": 30},
     "release": lambda s: {**thread_with_lease(s), "reason": "Not mine", "to": "other"},
+    "reassign": lambda s: {"thread_id": thread_data.sent(s), "agent": "leader", "to": "other", "reason": "Not there"},
+    "retry_thread": lambda s: {"thread_id": thread_data.ended(s, "failed"), "agent": "leader", "reason": "Once more"},
     "revoke_lease": lambda s: {"thread_id": thread_data.held(s).thread.thread_id, "person": USER, "reason": "Stopped"},
     "holds_lease": thread_with_lease,
     "update": lambda s: {**thread_with_lease(s), **TEXTS},

@@ -10,8 +10,12 @@ def test_every_status_has_its_row() -> None:
     assert {status for moves in ALLOWED_TRANSITIONS.values() for status in moves} <= set(STATUSES)
 
 
-def test_nothing_leaves_a_terminal_status() -> None:
-    assert all(not ALLOWED_TRANSITIONS[status] for status in TERMINAL_STATUSES)
+def test_only_a_retry_leaves_a_terminal_status() -> None:
+    assert {status: ALLOWED_TRANSITIONS[status] for status in TERMINAL_STATUSES} == {
+        "done": frozenset(),
+        "failed": {"pending"},
+        "cancelled": {"pending"},
+    }
 
 
 def test_every_status_can_be_reached_and_left_to_an_end() -> None:

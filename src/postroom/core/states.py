@@ -14,8 +14,14 @@ DONE, FAILED, CANCELLED = "done", "failed", "cancelled"
 STATUSES = (PENDING, CLAIMED, IN_PROGRESS, BLOCKED, DONE, FAILED, CANCELLED)
 TERMINAL_STATUSES = frozenset((DONE, FAILED, CANCELLED))
 HELD_STATUSES = (CLAIMED, IN_PROGRESS, BLOCKED)
+RETRIED_STATUSES = (FAILED, CANCELLED)  # from which a thread can be reopened; a result that was delivered stays
 
-# The statuses that may follow each status. Taking a lapsed lease leads to `claimed` again, releasing a lease to `pending`.
+# A name for held threads whose lease has expired. No thread has it as its status, because time passes without a write.
+LAPSED = "lapsed"
+WATCHED_STATUSES = (*STATUSES, LAPSED)
+
+# The statuses that may follow each status. Taking a lapsed lease leads to `claimed` again, releasing a lease to `pending`. A retry reopens
+# a thread that failed or was cancelled.
 _FROM_HELD = frozenset((CLAIMED, IN_PROGRESS, BLOCKED, DONE, FAILED, CANCELLED, PENDING))
 ALLOWED_TRANSITIONS: dict[str, frozenset[str]] = {
     PENDING: frozenset((CLAIMED, CANCELLED)),
@@ -23,8 +29,8 @@ ALLOWED_TRANSITIONS: dict[str, frozenset[str]] = {
     IN_PROGRESS: _FROM_HELD,
     BLOCKED: _FROM_HELD,
     DONE: frozenset(),
-    FAILED: frozenset(),
-    CANCELLED: frozenset(),
+    FAILED: frozenset((PENDING,)),
+    CANCELLED: frozenset((PENDING,)),
 }
 
 # Doors: the ways by which a message comes in. The store records the door with each message.

@@ -78,6 +78,7 @@ class Catalogue(Protocol):
     leases_lapsed: Query[Candidate]
     leases_lapsed_of_status: Query[Candidate]
     lease_next_expiry: Query[str | None]
+    leases_lapsed_since: Query[Claim]
     leases_of_agent: Query[Claim]
 
     # events

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from postroom.work.progress import done_and_take as done_and_take
     from postroom.work.progress import fail as fail
     from postroom.work.progress import update as update
+    from postroom.work.recovery import reassign as reassign
+    from postroom.work.recovery import retry_thread as retry_thread
     from postroom.work.runs import activity_histogram as activity_histogram
     from postroom.work.runs import list_runs as list_runs
     from postroom.work.runs import show_run as show_run
@@ -62,6 +64,8 @@ _MODULE_OF_VERB = {
     "done_and_take": "progress",
     "fail": "progress",
     "update": "progress",
+    "reassign": "recovery",
+    "retry_thread": "recovery",
     "list_runs": "runs",
     "activity_histogram": "runs",
     "show_run": "runs",

@@ -94,7 +94,7 @@ def check_available(store: Store, *, agent: str) -> tuple[bool, int | None]:
         if _list_takeable_ids(tx, agent):
             return True, None
         now = clock.format_stamp(tx.now())
-        expiries = [tx.fetch_one(tx.sql.lease_next_expiry, priority=priority, now=now) for priority in PRIORITIES]
+        expiries = [tx.fetch_one(tx.sql.lease_next_expiry, waiting=0, priority=priority, now=now) for priority in PRIORITIES]
     ends = [expires_at for expires_at in expiries if expires_at]
     return False, clock.parse_stamp(min(ends)) if ends else None
 

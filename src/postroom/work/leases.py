@@ -38,7 +38,7 @@ def claim(store: Store, thread_id: str, *, agent: str, lease_seconds: float = DE
         if thread.status in TERMINAL_STATUSES:
             raise thread_ended_error(thread)
         if lease is not None and lease.is_live(clock.format_stamp(tx.now())) and not (takeover and lease.agent_id == agent):
-            raise _lease_held_error(lease, agent)
+            raise lease_held_error(lease, agent)
         return grant_lease(tx, thread, lease, agent=agent, lease_seconds=lease_seconds)
 
 
@@ -65,6 +65,10 @@ def grant_lease(tx: Transaction, thread: Thread, lease: Lease | None, *, agent: 
     messages.write_thread_state(tx, thread, claimed)
     tx.execute(tx.sql.agent_seen, name=agent, now=now)
     replaced = lease.agent_id if lease is not None and lease.is_held else None
+    if replaced is not None:
+        from postroom.work.lapses import note_lapse
+
+        note_lapse(tx, thread, lease)
     messages.append_thread_event(tx, claimed, event_type="thread.claimed", source=agent, summary=thread.subject, replaced=replaced)
     return Claim(claimed, granted)
 
@@ -159,7 +163,7 @@ def lock_held_thread(tx: Transaction, thread_id: str, *, agent: str, lease_token
     if lease is None or not lease.is_held:
         raise _not_held_error(thread_id, lease, agent)
     if lease.agent_id != agent:
-        raise _lease_held_error(lease, agent)
+        raise lease_held_error(lease, agent)
     if lease_token is not None and lease_token != lease.lease_token:
         raise lease_lost_error(thread_id)
     return thread, lease
@@ -206,12 +210,12 @@ def _not_held_error(thread_id: str, lease: Lease | None, agent: str) -> InvalidS
     return InvalidState(f"nobody holds {thread_id}", hint=hint)
 
 
-def _lease_held_error(lease: Lease, agent: str) -> LeaseHeld:
+def lease_held_error(lease: Lease, agent: str, *, hint: str = "") -> LeaseHeld:
     facts = {"thread_id": lease.thread_id, "held_by": lease.agent_id, "expires_at": lease.expires_at}
     if lease.agent_id == agent:
-        hint = "If it is yours, go on with `inbox renew`; if you lost its token, `inbox claim --takeover`."
+        hint = hint or "If it is yours, go on with `inbox renew`; if you lost its token, `inbox claim --takeover`."
         return LeaseHeld(f"{lease.thread_id} is already claimed by {agent} itself until {lease.expires_at}", hint=hint, **facts)
-    hint = "Take other work with `inbox take`, or wait until the lease runs out."
+    hint = hint or "Take other work with `inbox take`, or wait until the lease runs out."
     return LeaseHeld(f"{lease.thread_id} is held by {lease.agent_id} until {lease.expires_at}", hint=hint, **facts)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from postroom.store.interface import Transaction
 
 RELEASED_EVENT = "thread.released"
+LAPSED_EVENT = "thread.lapsed"
 MAX_PAGE_MESSAGES = 100
 MAX_PAGE_CHARS = 1024 * 1024  # of summaries, bodies, payloads and artifacts
 _AFTER_ALL_EVENTS = 2**63 - 1
@@ -158,17 +159,25 @@ def write_thread_state(tx: Transaction, before: Thread, after: Thread) -> None:
 
 
 def append_thread_event(
-    tx: Transaction, thread: Thread, *, event_type: str, source: str, message_id: str | None = None, summary: str = "", **facts: object
+    tx: Transaction,
+    thread: Thread,
+    *,
+    event_type: str,
+    source: str,
+    message_id: str | None = None,
+    summary: str = "",
+    topics: tuple[str, ...] = (),
+    **facts: object,
 ) -> int:
     """Append an event of a thread, which wakes waiters, and return its id.
 
-    The payload holds the fields that waiters filter by, as they are at this moment.
+    The payload holds the fields that waiters filter by, as they are at this moment. `topics` are further ones to notify.
     """
     payload = {"status": thread.status, "assigned_to": thread.assigned_to, "created_by": thread.created_by, **facts}
     concerned = {thread.assigned_to, thread.created_by, facts.get("to")} - {None}
     return append_event(
         tx,
-        (thread_topic(thread.thread_id), status_topic(thread.status), *(agent_topic(str(name)) for name in concerned)),
+        (*_topics_of(thread), *(agent_topic(str(name)) for name in concerned), *topics),
         run_id=thread.run_id,
         task_id=thread.task_id,
         thread_id=thread.thread_id,
@@ -181,11 +190,20 @@ def append_thread_event(
     )
 
 
-# The topics that waiters subscribe to: events of one thread, events that leave a thread in a status, events that concern an agent.
+# The topics that waiters subscribe to: events of one thread, of one run, that leave a thread in a status, and that concern an agent.
+
+
+def _topics_of(thread: Thread) -> tuple[str, ...]:
+    topics = thread_topic(thread.thread_id), status_topic(thread.status)
+    return (*topics, run_topic(thread.run_id)) if thread.run_id else topics
 
 
 def thread_topic(thread_id: str) -> str:
     return f"thread:{thread_id}"
+
+
+def run_topic(run_id: str) -> str:
+    return f"run:{run_id}"
 
 
 def status_topic(status: str) -> str:

@@ -11,11 +11,11 @@ from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock
 from postroom.core.errors import Interrupted, InvalidInput, NotFound, StoreBusy, StoreUnreachable
 from postroom.core.records.work import ReplyWaitResult, WatchResult
-from postroom.core.states import KINDS, STATUSES, TERMINAL_STATUSES, WAITED_KINDS
+from postroom.core.states import KINDS, LAPSED, TERMINAL_STATUSES, WAITED_KINDS, WATCHED_STATUSES
 from postroom.core.text import shell_quote
 from postroom.core.verbs import WAIT, verb
 from postroom.store.wait_loop import wait_until
-from postroom.work import candidates, leases, messages
+from postroom.work import candidates, lapses, leases, messages
 from postroom.work.threads import mark_read
 
 TYPE_CHECKING = False
@@ -88,18 +88,22 @@ def watch(
     *,
     agent: str | None = None,
     statuses: Iterable[str] | None = None,
+    run_id: str | None = None,
     after_event: int | None = None,
     timeout_seconds: float = 0,
 ) -> WatchResult:
     """Wait until an event of a thread happens, at most `timeout_seconds` (0: without a limit). Without a cursor, start now.
 
     `agent` selects the events that other agents cause in the threads that it created or that are assigned to it, and the
-    messages to it. `statuses` selects the events that leave a thread in one of these statuses.
+    messages to it. `statuses` selects the events that leave a thread in one of these statuses, and with `lapsed` those of
+    leases that ran out. `run_id` selects the events of one run.
     """
-    wanted = None if statuses is None else checks.choices("status", statuses, STATUSES)
+    wanted = None if statuses is None else checks.choices("status", statuses, WATCHED_STATUSES)
     checks.seconds("timeout-seconds", timeout_seconds, allow_zero=True)
     if agent is not None:
         checks.name("agent", agent)
+    if run_id is not None:
+        checks.name("run", run_id)
     with store.read() as tx:
         cursor = _latest_event_id(tx) if after_event is None else _check_cursor(tx, after_event)
 
@@ -111,13 +115,14 @@ def watch(
             if not events:
                 return None
             cursor = events[-1].event_id
-            matching = tuple(event for event in events if _matches_filter(event, agent, wanted))
+            matching = tuple(event for event in events if _matches_filter(event, agent, wanted, run_id))
             if matching:
                 return matching
 
-    topics = (messages.agent_topic(agent),) if agent else tuple(map(messages.status_topic, wanted or ()))
     try:
-        events = wait_until(store, find_events, timeout_seconds, topics=topics)
+        events = wait_until(
+            store, find_events, timeout_seconds, topics=_watched_topics(agent, run_id, wanted), periodic=lapses.LapseWatch(store)
+        )
     except Interrupted as stop:
         stop.facts["next_event_id"] = cursor
         raise
@@ -181,7 +186,7 @@ class _LeaseKeeper:
 
 
 class _LapseTimer:
-    """The periodic task that wakes a waiter when the next lease runs out. No event is written at that moment."""
+    """The periodic task that wakes a waiter when the next lease that it may take runs out."""
 
     def __init__(self, store: Store, agent: str) -> None:
         self._store = store
@@ -235,11 +240,19 @@ def _latest_event_id(tx: Transaction) -> int:
     return tx.fetch_one(tx.sql.event_latest) or 0
 
 
-def _matches_filter(event: Event, agent: str | None, statuses: tuple[str, ...] | None) -> bool:
-    """Return whether `watch` returns an event: of a thread, in one of the statuses, and by another agent but about this one."""
-    if not event.event_type.startswith("thread."):
+def _watched_topics(agent: str | None, run_id: str | None, statuses: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the narrowest topics that cover every event that matches a filter."""
+    if agent is not None:
+        return (messages.agent_topic(agent),)
+    return (messages.run_topic(run_id),) if run_id is not None else tuple(map(messages.status_topic, statuses or ()))
+
+
+def _matches_filter(event: Event, agent: str | None, statuses: tuple[str, ...] | None, run_id: str | None) -> bool:
+    """Return whether `watch` returns an event: of a thread, in the run and the statuses, and by another agent but about this one."""
+    if not event.event_type.startswith("thread.") or run_id not in (None, event.run_id):
         return False
     facts = jsontext.loads(event.payload_json)
-    if statuses is not None and facts.get("status") not in statuses:
+    is_lapse = event.event_type == messages.LAPSED_EVENT and statuses is not None and LAPSED in statuses
+    if statuses is not None and facts.get("status") not in statuses and not is_lapse:
         return False
     return agent is None or (event.source != agent and agent in (facts.get("assigned_to"), facts.get("created_by"), facts.get("to")))

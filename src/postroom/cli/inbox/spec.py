@@ -147,6 +147,22 @@ _COMMANDS = (
         example='inbox cancel --agent leader --thread thr_123 --reason "superseded"',
     ),
     Command(
+        "reassign",
+        "Give a thread that is pending, or whose lease ran out, to another agent.",
+        "inbox.threads:handle_reassign",
+        (_THREAD, Flag("--to", "AGENT", "the agent that should work on it now"), Flag("--reason", "TEXT", "why")),
+        details="While a lease is live, only its holder can give the thread away: `inbox release --to`.",
+        example="inbox reassign --agent leader --thread thr_123 --to reviewer",
+    ),
+    Command(
+        "retry",
+        "Reopen a thread that failed or was cancelled, with its history.",
+        "inbox.threads:handle_retry",
+        (_THREAD, Flag("--reason", "TEXT", "why")),
+        details="The thread is pending again, for the same agent. A thread that is done stays done.",
+        example='inbox retry --agent leader --thread thr_123 --reason "the API is back"',
+    ),
+    Command(
         "list",
         "List threads, latest activity first.",
         "inbox.threads:handle_list",
@@ -178,12 +194,16 @@ _COMMANDS = (
         "Sleep until something happens.",
         "inbox.waiting:handle_watch",
         (
-            Flag("--status", "pending,blocked,done,failed", "only events that leave a thread in one of these statuses", LIST),
+            Flag("--status", "pending,blocked,done,failed,lapsed", "only events that leave a thread in one of these statuses", LIST),
+            Flag("--run", "RUN_ID", "only events of this run"),
             Flag("--after-event", "EVENT_ID", "start after this event; default: now", INTEGER),
             _TIMEOUT,
         ),
-        details="With --agent: only what others do, in threads that this agent created, in threads assigned to it, or in messages to it.",
-        example="inbox watch --agent leader --status blocked,done,failed --timeout-seconds 600 --json",
+        details=(
+            "With --agent: only what others do, in threads that this agent created, in threads assigned to it, or in messages to it."
+            " The status lapsed stands for a lease that ran out."
+        ),
+        example="inbox watch --agent leader --status blocked,done,failed,lapsed --timeout-seconds 600 --json",
     ),
     Command(
         "wait-reply",

@@ -1,4 +1,4 @@
-"""Handlers of `send`, `reply`, `cancel`, `list` and `show`."""
+"""Handlers of `send`, `reply`, `cancel`, `reassign`, `retry`, `list` and `show`."""
 
 from __future__ import annotations
 
@@ -42,6 +42,25 @@ def handle_cancel(args: Arguments) -> Outcome:
     options = {**inputs.given_options(args, "reason", "payload_json"), **inputs.artifact_options(args)}
     result = cancel(inputs.open_store_for(args), inputs.require_thread(args), agent=inputs.require_agent(args), **options)
     return Outcome(result.to_json(), view="cancelled")
+
+
+def handle_reassign(args: Arguments) -> Outcome:
+    from postroom.core.errors import InvalidInput
+    from postroom.work.recovery import reassign
+
+    agent, thread = inputs.require_agent(args), inputs.require_thread(args)
+    if args.to is None:
+        raise InvalidInput("'to' is missing", field="to", hint="Name the agent that should work on it now: --to AGENT.")
+    result = reassign(inputs.open_store_for(args), thread, agent=agent, to=args.to, **inputs.given_options(args, "reason"))
+    return Outcome(result.to_json(), view="reassigned")
+
+
+def handle_retry(args: Arguments) -> Outcome:
+    from postroom.work.recovery import retry_thread
+
+    agent, thread = inputs.require_agent(args), inputs.require_thread(args)
+    result = retry_thread(inputs.open_store_for(args), thread, agent=agent, **inputs.given_options(args, "reason"))
+    return Outcome(result.to_json(), view="retried")
 
 
 def handle_list(args: Arguments) -> Outcome:

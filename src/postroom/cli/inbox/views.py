@@ -214,6 +214,8 @@ VIEWS: dict[str, Callable[[Data], str]] = {
     "finished": _render_finished,
     "released": lambda data: _thread_headline(data, "Gave back"),
     "cancelled": lambda data: _thread_headline(data, "Cancelled"),
+    "reassigned": lambda data: _thread_headline(data, "Reassigned") + f"  now for {one_line(data['thread']['assigned_to'])}\n",
+    "retried": lambda data: _thread_headline(data, "Reopened") + f"  pending for {one_line(data['thread']['assigned_to'])}\n",
     "candidates": _render_candidates,
     "unread": _render_unread,
     "threads": _render_threads,

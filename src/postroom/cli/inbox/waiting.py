@@ -61,7 +61,8 @@ def handle_watch(args: Arguments) -> Outcome:
 
     store = inputs.open_store_for(args, owns_process=True)
     with interruptible():
-        activity = watch(store, agent=args.agent, statuses=args.status, **inputs.given_options(args, "after_event", "timeout_seconds"))
+        options = inputs.given_options(args, "after_event", "timeout_seconds")
+        activity = watch(store, agent=args.agent, statuses=args.status, run_id=args.run, **options)
     data = {"woke": activity.woke, "next_event_id": activity.next_event_id}
     if not activity.woke:
         return Outcome(data, view="nothing", exit_code=NOTHING)

@@ -19,10 +19,11 @@ from postroom.server.runtime.broadcaster import BroadcastEvent, EventBroadcaster
 from postroom.server.runtime.writer import GroupCommitWriter, wait_for_thread
 from postroom.store import open_store
 from postroom.store.interface import Store, Transaction
+from postroom.work import lapses
 
 T = TypeVar("T")
 SYNC_RETRY_SECONDS = 1.0  # after a sync of questions failed
-MAX_SYNC_PAUSE_SECONDS = 60.0
+LAPSE_CHECK_SECONDS = 1.0  # between looks for leases that ran out, and for missed events
 MAX_CACHED_PAGES = 256
 MAX_THREADED_VERBS = 3  # at once: they share one connection, and their transactions take turns
 READ_THREADS = 3  # each with a connection of its own
@@ -53,6 +54,7 @@ class StoreAccess:
         self.follower = EntriesFollower(self._open_connection(location), data)
         self._writer = GroupCommitWriter(self._open_connection(location), self.follower.update_after_commit)
         self.broadcaster = EventBroadcaster(self._open_connection(location), max_streams=max_listeners)
+        self._check_lapses_at = 0.0  # monotonic seconds
         self._sync_task = asyncio.create_task(self._sync_questions())
 
     def _open_connection(self, location: str) -> Store:
@@ -182,19 +184,28 @@ class StoreAccess:
             self._waits -= 1
 
     async def _sync_questions(self) -> None:
-        """Sync questions after each event that concerns them, and when a deadline falls due, until the server stops."""
+        """Sync questions after each event that concerns them and when a deadline falls due, and note lapses, until the server stops."""
         with self.broadcaster.subscribe(_concerns_questions) as subscription:
             while not self.broadcaster.stopping:
                 subscription.received.clear()
                 try:
                     if await self.read(question_sync.is_behind):
                         await self.write(question_sync.sync)
+                    await self._note_lapses()
                     pause = await self.read(question_sync.seconds_until_deadline)
                 except Exception as error:  # an unreachable or busy store is tried again; no error ends the loop
                     pause = SYNC_RETRY_SECONDS
                     if not isinstance(error, Refusal):
                         _log.exception("the sync of questions failed")
-                await subscription.wait(MAX_SYNC_PAUSE_SECONDS if pause is None else min(pause, MAX_SYNC_PAUSE_SECONDS))
+                await subscription.wait(LAPSE_CHECK_SECONDS if pause is None else min(pause, LAPSE_CHECK_SECONDS))
+
+    async def _note_lapses(self) -> None:
+        """Write an event for each lease that ran out, so that those who watch its thread learn it."""
+        if monotonic() < self._check_lapses_at:
+            return
+        self._check_lapses_at = monotonic() + LAPSE_CHECK_SECONDS
+        if await self.read(lapses.is_lapse_due):
+            await self.write(lapses.note_lapses)
 
     def stop(self) -> None:
         """End all waits and streams. Requests can still read and write."""

@@ -210,8 +210,16 @@ leases_lapsed_of_status = Query(
 lease_next_expiry = Query(
     """
     SELECT min(expires_at) FROM leases
-    WHERE released_at IS NULL AND waiting = 0 AND priority = :priority AND expires_at > :now""",
+    WHERE released_at IS NULL AND waiting = :waiting AND priority = :priority AND expires_at > :now""",
     single_value,
+)
+
+leases_lapsed_since = Query(
+    f"""
+    SELECT {THREAD_COLUMNS}, {LEASE_COLUMNS} FROM leases l JOIN threads t ON t.thread_id = l.thread_id
+    WHERE l.released_at IS NULL AND l.waiting = :waiting AND l.priority = :priority AND l.expires_at > :after AND l.expires_at <= :now
+    ORDER BY l.expires_at LIMIT :limit""",
+    make_claim,
 )
 
 leases_of_agent = Query(

@@ -11,3 +11,8 @@ DELETE FROM passes WHERE kind <> 'agent' AND person NOT IN (SELECT name FROM age
 -- mail
 
 -- limits
+
+-- work
+
+-- The instant (microseconds since 1970) up to which lapsed leases are noted in the event log.
+INSERT INTO cursors (name, event_id) VALUES ('work.lapses', 0);

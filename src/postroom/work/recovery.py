@@ -1,0 +1,66 @@
+"""Recovery: give a thread that nobody works on to another agent, and reopen one that failed or was cancelled."""
+
+from __future__ import annotations
+
+from postroom.core import checks, clock
+from postroom.core.errors import InvalidState
+from postroom.core.states import PENDING, RETRIED_STATUSES, TERMINAL_STATUSES
+from postroom.core.text import shell_quote
+from postroom.core.verbs import WRITE, verb
+from postroom.store.retries import retry_on_contention
+from postroom.work import lapses, leases, messages
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from postroom.core.records.work import PostedMessage
+    from postroom.store.interface import Store
+
+
+@verb(caller="agent", mode=WRITE)
+@retry_on_contention
+def reassign(store: Store, thread_id: str, *, agent: str, to: str, reason: str = "") -> PostedMessage:
+    """Give a thread that is pending, or whose lease ran out, to another agent. It is pending for `to`.
+
+    A holder whose lease ran out is refused from then on. Refuses with `LeaseHeld` while a lease is live, and with
+    `InvalidState` once the thread has ended.
+    """
+    checks.name("agent", agent)
+    checks.name("to", to)
+    content = messages.check_content(reason, "", "{}", ())
+    with store.write() as tx:
+        thread, lease = messages.lock_thread(tx, checks.name("thread", thread_id))
+        if thread.status in TERMINAL_STATUSES:
+            raise leases.thread_ended_error(thread)
+        if lease is not None and lease.is_live(clock.format_stamp(tx.now())):
+            hint = "Its holder can give it away with `inbox release --to`. Otherwise wait until the lease runs out."
+            raise leases.lease_held_error(lease, agent, hint=hint)
+        lapses.note_lapse(tx, thread, lease)
+        leases.end_lease(tx, lease)
+        return messages.post(
+            tx, thread, content, kind="event", sender=agent, to=to, event_type="thread.reassigned", status=PENDING, assigned_to=to
+        )
+
+
+@verb(caller="agent", mode=WRITE)
+@retry_on_contention
+def retry_thread(store: Store, thread_id: str, *, agent: str, reason: str = "") -> PostedMessage:
+    """Reopen a thread that failed or was cancelled, with its history. It is pending for the same agent.
+
+    Refuses with `InvalidState` a thread that has not ended, and one that is done.
+    """
+    checks.name("agent", agent)
+    content = messages.check_content(reason, "", "{}", ())
+    with store.write() as tx:
+        thread, _ = messages.lock_thread(tx, checks.name("thread", thread_id))
+        if thread.status not in RETRIED_STATUSES:
+            raise _not_retried_error(thread_id, thread.status)
+        to = thread.assigned_to
+        return messages.post(tx, thread, content, kind="event", sender=agent, to=to, event_type="thread.retried", status=PENDING)
+
+
+def _not_retried_error(thread_id: str, status: str) -> InvalidState:
+    if status in TERMINAL_STATUSES:
+        hint = "Its result was delivered. For anything more, send a new thread."
+    else:
+        hint = f"Only a thread that failed or was cancelled can be retried: see `inbox show --thread {shell_quote(thread_id)}`."
+    return InvalidState(f"{thread_id} cannot be retried: it is {status}", hint=hint, status=status)
