@@ -261,14 +261,19 @@ def test_facts_about_an_artifact_need_an_artifact(held: Inbox) -> None:
     assert _refused(held, *SEND, "--artifact", "a", "--artifact-metadata-json", "[]")[:2] == (30, "invalid_input")
 
 
-@pytest.mark.parametrize("body", ["ünï¢ode ☃ 漢字 👩‍👩‍👧 \u202e", "\x01\x1b[2J\r\n\t\x7f", "a" * 3_000_000, "漢" * 1_000_000, "\n\n", " "])
-def test_text_of_any_size_and_any_unicode_passes_through_whole(inbox: Inbox, tmp_path: Path, body: str) -> None:
+@pytest.mark.parametrize("body", ["ünï¢ode ☃ 漢字 👩‍👩‍👧 \u202e", "\x01\x1b[2J\r\n\t\x7f", "a" * 1_048_576, "漢" * 300_000, "\n\n", " "])
+def test_a_body_of_up_to_a_mebibyte_and_any_unicode_passes_through_whole(inbox: Inbox, tmp_path: Path, body: str) -> None:
     sent = inbox.ok(*SEND, "--body-file", "-", stdin=body.encode())
     (tmp_path / "body.md").write_bytes(body.encode())
     inbox.ok("reply", "--from", "leader", "--thread", sent["thread"]["thread_id"], "--summary", "x", "--body-file", "body.md")
     shown = inbox.ok("show", "--thread", sent["thread"]["thread_id"], "--after-event", "0", "--limit", "1")
     replied = inbox.ok("show", "--thread", sent["thread"]["thread_id"], "--limit", "1")
     assert [message["body"] for message in shown["messages"] + replied["messages"]] == [body, body]
+
+
+def test_standard_input_is_not_read_beyond_the_bound(inbox: Inbox) -> None:
+    ended = inbox.shell('ulimit -v 400000; yes | "$0" send --json --from leader --to builder --subject S --body-file -')
+    assert ended.error == (30, "invalid_input", "body-file is larger than 1 MiB")
 
 
 def test_a_large_payload_passes_through_as_it_was_written(inbox: Inbox) -> None:

@@ -285,7 +285,7 @@ def test_a_wrong_value_is_named_by_its_field_in_one_way(held: Mailbox, argv: tup
 
 def test_a_payload_over_ten_mebibytes_is_refused(held: Mailbox) -> None:
     big = b"x" * (10 * 1024 * 1024 + 1)
-    _invalid(_refused(held, "enqueue", *FROM_TO, "--payload-file", "-", stdin=big), "payload")
+    _invalid(_refused(held, "enqueue", *FROM_TO, "--payload-file", "-", stdin=big), "payload_file")
 
 
 @pytest.mark.parametrize("content", [b"before\0after", b"\xff\xfe", b"\xed\xa0\x80"])

@@ -60,18 +60,18 @@ def test_a_payload_is_kept_as_the_text_that_came_in(store: Store) -> None:
 
 
 @pytest.mark.parametrize("character", ["x", "é", "😀"])
-def test_five_megabytes_pass_whole(store: Store, character: str) -> None:
-    body = character * (5_000_000 // len(character.encode()))
+def test_a_body_of_a_mebibyte_passes_whole(store: Store, character: str) -> None:
+    body = character * (1_048_576 // len(character.encode()))
     thread_id = work.send(store, sender="leader", to="builder", subject="S", body=body).thread.thread_id
     work.claim(store, thread_id, agent="builder")
     work.done(store, thread_id, agent="builder", body=body)
     shown = work.show(store, thread_id)
-    assert shown.first_message is not None
-    assert [message.body == body for message in (shown.first_message, *shown.messages)] == [True, True]
+    opening = () if shown.first_message is None else (shown.first_message,)  # it is beside the page unless both fit
+    assert [message.body == body for message in (*opening, *shown.messages)] == [True, True]
 
 
 def test_a_long_summary_and_a_large_payload_pass_whole(store: Store) -> None:
-    summary, payload = "s" * 1_000_000, '{"list": [' + ", ".join(["1"] * 500_000) + "]}"
+    summary, payload = "s" * 4096, '{"list": [' + ", ".join(["1"] * 300_000) + "]}"
     thread_id = work.send(store, sender="leader", to="builder", summary=summary, payload_json=payload).thread.thread_id
     message = last_message(store, thread_id)
     assert message.summary == summary

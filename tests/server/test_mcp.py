@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,7 @@ from mcp import MCPError
 from mcp_types import Tool
 
 from postroom.core.text import short_repr
+from postroom.server.mcp.server import _tool_result
 from tests.server.agents import VERSIONS, McpAgent, at, knock, words
 from tests.server.running_server import RunningServer, WorkspaceClient
 
@@ -74,6 +76,23 @@ def _work(server: RunningServer, workspace: WorkspaceClient, agent: McpAgent) ->
     assert agent.ok("work_done", threadId=thread, outcome="failed", summary="Could not")["thread"]["status"] == "failed"
     assert agent.refused("work_done", threadId=thread, outcome="done", summary="Again")["code"] == "invalid_state"
     agent.ok("inbox_read", old=True, entries=True)
+
+
+@pytest.mark.parametrize("door", ["http", "stdio"])
+def test_a_payload_that_an_older_version_stored_loses_no_answer(server: RunningServer, workspace: WorkspaceClient, door: str) -> None:
+    with at(workspace, door) as agent:
+        for payload in ('{"x": "\\ud800"}', '{"x": 1e999}', '{"x":' + "[" * 900 + "]" * 900 + "}", "no JSON"):
+            thread = _send(server, workspace)
+            with sqlite3.connect(server.inbox.db) as store:
+                store.execute("UPDATE messages SET payload_json = ? WHERE thread_id = ?", (payload, thread))
+            claimed = agent.ok("work_claim", threadId=thread)
+            assert (bool(claimed["leaseToken"]), claimed["messages"][0]["payload"]) == (True, payload)
+
+
+def test_a_refusal_that_quotes_a_lone_surrogate_is_sent() -> None:
+    result = _tool_result({"ok": False, "error": {"message": "there is no thread \ud800", "limit": float("inf")}}, refusal=True)
+    assert result.structured_content == {"ok": False, "error": {"message": "there is no thread ?", "limit": "inf"}}
+    assert result.model_dump_json()
 
 
 def test_the_door_is_recorded_by_us(workspace: WorkspaceClient, here: McpAgent) -> None:

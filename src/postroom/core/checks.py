@@ -5,33 +5,64 @@ The verbs of the rooms call these checks before they open a transaction.
 
 from __future__ import annotations
 
+from postroom.core import limits
 from postroom.core.errors import InvalidInput
 from postroom.core.text import short_repr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
+    from typing import Any, TypeVar
 
-MAX_NAME_CHARS = 200
-MAX_PATH_CHARS = 4096
+    T = TypeVar("T")
+
 MAX_WAIT_SECONDS = 366 * 86400.0
-MAX_LIMIT_ITEMS = 10_000
+_CONTAINER_TYPES = (dict, list, tuple)
 
 
-def text(field: str, value: str) -> str:
-    """Return a text of any length. Refuses NUL, at which strings of SQLite and C end and which PostgreSQL cannot store."""
+def text(field: str, value: str, *, max_bytes: int = limits.MAX_BODY_BYTES, hint: str = "Write it into a file, and send its path.") -> str:
+    """Return a text of at most `max_bytes`. Refuses NUL, at which strings of SQLite and C end and which PostgreSQL cannot store."""
     if not isinstance(value, str):
         raise InvalidInput(f"{field} must be text, not {type(value).__name__}", field=field)
     if "\0" in value:
         raise InvalidInput(f"{field} contains a NUL character", field=field, hint="Remove it: text may hold any other character.")
     try:
-        value.encode()
+        is_too_large = len(value) > max_bytes or len(value.encode()) > max_bytes
     except UnicodeEncodeError:
         raise InvalidInput(f"{field} is not valid UTF-8", field=field, hint="Encode it as UTF-8.") from None
+    if is_too_large:
+        raise InvalidInput(f"{field} is larger than {size_text(max_bytes)}", field=field, hint=hint)
     return value
 
 
-def name(field: str, value: str | None, *, hint: str = "", max_chars: int = MAX_NAME_CHARS) -> str:
+def line(field: str, value: str) -> str:
+    """Return a short text, as a subject or a summary. It appears in every list, so it has at most 4 KiB."""
+    return text(field, value, max_bytes=limits.MAX_LINE_BYTES, hint="Put the rest into the body.")
+
+
+def reason(field: str, value: str) -> str:
+    """Return the reason of a refusal or a failure, in at most `MAX_REASON_CHARS` characters."""
+    if len(text(field, value)) > limits.MAX_REASON_CHARS:
+        raise InvalidInput(f"{field} is longer than {limits.MAX_REASON_CHARS} characters", field=field, hint="Say it briefly.")
+    return value
+
+
+def size_text(size: int) -> str:
+    """Return a number of bytes for a person, in MiB or KiB."""
+    return f"{size // limits.MIB} MiB" if size >= limits.MIB else f"{size // limits.KIB} KiB"
+
+
+def items(field: str, values: Iterable[T], *, maximum: int = limits.MAX_BATCH_ITEMS) -> list[T]:
+    """Return the items of a batch as a list. Stops reading, and refuses, at more than `maximum`."""
+    taken: list[T] = []
+    for value in values:
+        if len(taken) == maximum:
+            raise InvalidInput(f"{field} has more than {maximum} items", field=field, hint="Send them in several batches.")
+        taken.append(value)
+    return taken
+
+
+def name(field: str, value: str | None, *, hint: str = "", max_chars: int = limits.MAX_NAME_CHARS) -> str:
     """Return the name of an agent or an object: one printable line, not empty, of at most `max_chars` characters."""
     if value is None or not text(field, value).strip():
         raise InvalidInput(f"'{field}' is missing", field=field, hint=hint)
@@ -46,8 +77,10 @@ def path(field: str, value: str) -> str:
     """Return a file path as its sender wrote it: one printable line. The file need not exist."""
     if not text(field, value).strip():
         raise InvalidInput(f"{field} is empty", field=field, hint="Name a file.")
-    if len(value) > MAX_PATH_CHARS or not value.isprintable():
-        raise InvalidInput(f"{field} must be one line of at most {MAX_PATH_CHARS} characters, without control characters", field=field)
+    if len(value) > limits.MAX_PATH_CHARS or not value.isprintable():
+        raise InvalidInput(
+            f"{field} must be one line of at most {limits.MAX_PATH_CHARS} characters, without control characters", field=field
+        )
     return value
 
 
@@ -78,8 +111,8 @@ def seconds(field: str, value: float, *, allow_zero: bool = False) -> float:
 
 def limit(field: str, value: int) -> int:
     """Return the maximum number of items of a page: 1 to 10000."""
-    if not isinstance(value, int) or not 1 <= value <= MAX_LIMIT_ITEMS:
-        raise InvalidInput(f"{field} must be from 1 to {MAX_LIMIT_ITEMS}, not {short_repr(value)}", field=field)
+    if not isinstance(value, int) or not 1 <= value <= limits.MAX_ITEMS:
+        raise InvalidInput(f"{field} must be from 1 to {limits.MAX_ITEMS}, not {short_repr(value)}", field=field)
     return value
 
 
@@ -90,16 +123,45 @@ def event_id(field: str, value: int) -> int:
     return value
 
 
-def json_object(field: str, value: str) -> str:
-    """Return the text of a JSON object, unchanged."""
+def json_object(field: str, value: str, *, max_bytes: int = limits.MAX_PAYLOAD_JSON_BYTES) -> str:
+    """Return the text of a JSON object, unchanged. Refuses what a strict reader of JSON would refuse, as `json_value` does."""
     if value == "{}":
         return value
     from postroom._fastpath import json_text as jsontext
 
     try:
-        parsed = jsontext.loads(text(field, value))
+        parsed = jsontext.loads(text(field, value, max_bytes=max_bytes))
     except ValueError as error:
         raise InvalidInput(f"{field} is not JSON: {error}", field=field, hint='Pass an object such as \'{"key": "value"}\'.') from None
     if not isinstance(parsed, dict):
         raise InvalidInput(f"{field} must be a JSON object, not {type(parsed).__name__}", field=field)
+    json_value(field, parsed, max_bytes=max_bytes * 10)  # 1e15 is written out as 1000000000000000.0
     return value
+
+
+def json_value(field: str, value: Any, *, max_bytes: int) -> str:
+    """Return a value as JSON text.
+
+    Refuses what some reader of JSON cannot take: infinite numbers, lone surrogates, and more than `MAX_JSON_LEVELS` levels. One such
+    message would otherwise cost its receiver the whole answer.
+    """
+    from postroom._fastpath import json_text as jsontext
+
+    if is_nested_too_deep(value):
+        raise InvalidInput(f"{field} is nested deeper than {limits.MAX_JSON_LEVELS} levels", field=field, hint="Flatten it.")
+    try:
+        written = jsontext.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"{field} is not JSON: {error}", field=field, hint="Keep to finite numbers, text, lists and objects.") from None
+    return text(field, written, max_bytes=max_bytes)
+
+
+def is_nested_too_deep(value: Any) -> bool:
+    """Return whether a value has more levels than a recursive reader of JSON can be expected to take."""
+    level: list[Any] = [value] if isinstance(value, _CONTAINER_TYPES) else []
+    for _ in range(limits.MAX_JSON_LEVELS):
+        children = [child for parent in level for child in (parent.values() if isinstance(parent, dict) else parent)]
+        level = [child for child in children if isinstance(child, _CONTAINER_TYPES)]
+        if not level:
+            return False
+    return True

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from postroom._fastpath import json_text as jsontext
-from postroom.core import checks
+from postroom.core import checks, limits
 from postroom.core.errors import InvalidInput
 from postroom.core.records import Record
 from postroom.core.text import short_repr
@@ -14,13 +13,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_ID_CHARS = 400
-MAX_PAYLOAD_BYTES = 10 * 1024 * 1024
-MAX_EXTRA_BYTES = 64 * 1024
-MAX_NESTING_LEVELS = 100
 MAX_CREATED_AT_SECONDS = 253_402_300_799  # the last second of the year 9999
 
 _SNAKE_CASE_NAMES = {"msgId": "msg_id", "createdAt": "created_at", "protocolVersion": "protocol_version"}
-_CONTAINER_TYPES = (dict, list, tuple)
 _PROTOCOL_FIELDS = frozenset(("msg_id", "from", "to", "payload", "created_at", "attempt"))
 
 
@@ -68,14 +63,7 @@ def _split_fields(message: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
 def _check_payload(value: Any) -> str:
     if value is None:
         raise InvalidInput("'payload' is missing", field="payload", hint="It may be empty, and is always text.")
-    payload = checks.text("payload", value)
-    if len(payload) * 4 > MAX_PAYLOAD_BYTES and len(payload.encode()) > MAX_PAYLOAD_BYTES:
-        raise InvalidInput(
-            f"payload is larger than {MAX_PAYLOAD_BYTES // 1024 // 1024} MiB",
-            field="payload",
-            hint="Store it in a file, and send its path.",
-        )
-    return payload
+    return checks.text("payload", value, max_bytes=limits.MAX_MAIL_PAYLOAD_BYTES, hint="Store it in a file, and send its path.")
 
 
 def _check_created_at(value: Any) -> int:
@@ -94,29 +82,4 @@ def _check_whole_number(field: str, value: Any, maximum: int) -> int:
 
 
 def _extra_to_json(extra: dict[str, Any]) -> str:
-    if not extra:
-        return "{}"
-    try:
-        text = checks.text("message", jsontext.dumps(extra))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"an unknown field is not JSON: {error}", field="message") from None
-    if len(text.encode()) > MAX_EXTRA_BYTES:
-        raise InvalidInput(
-            f"the unknown fields are larger than {MAX_EXTRA_BYTES // 1024} KiB", field="message", hint="Put them into the payload."
-        )
-    if _is_too_deep(extra):
-        raise InvalidInput(
-            f"an unknown field is nested deeper than {MAX_NESTING_LEVELS} levels", field="message", hint="Put it into the payload."
-        )
-    return text
-
-
-def _is_too_deep(extra: dict[str, Any]) -> bool:
-    """Return whether fields are nested too deep for a receiver's recursive JSON parser."""
-    level: list[Any] = [extra]
-    for _ in range(MAX_NESTING_LEVELS):
-        children = [child for parent in level for child in (parent.values() if isinstance(parent, dict) else parent)]
-        level = [child for child in children if isinstance(child, _CONTAINER_TYPES)]
-        if not level:
-            return False
-    return True
+    return checks.json_value("message", extra, max_bytes=limits.MAX_METADATA_JSON_BYTES) if extra else "{}"

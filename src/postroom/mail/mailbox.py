@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from postroom.core import checks, clock
+from postroom.core import checks, clock, limits
 from postroom.core.errors import DeliveryLost, InvalidInput, InvalidState, NotFound
 from postroom.core.records.mail import (
     ACKED,
@@ -49,9 +49,14 @@ def enqueue(store: Store, message: Mapping[str, Any]) -> EnqueueAck:
 
 @verb(caller=MESSAGE_SENDER, mode=WRITE)
 def enqueue_all(store: Store, messages: Iterable[Mapping[str, Any]]) -> tuple[EnqueueAck, ...]:
-    """Store messages in one transaction: all of them, or none if one is refused."""
+    """Store up to 1,000 messages in one transaction: all of them, or none if one is refused."""
     # Parse outside of the retried function: an iterator is empty on the second attempt.
-    return _store_all(store, [_parse_numbered(number, message) for number, message in enumerate(messages, 1)])
+    parsed = [_parse_numbered(number, message) for number, message in enumerate(checks.items("messages", messages), 1)]
+    if sum(len(draft.payload) for draft in parsed) > limits.MAX_BATCH_BYTES:
+        raise InvalidInput(
+            f"the messages are larger than {checks.size_text(limits.MAX_BATCH_BYTES)}", field="messages", hint="Send several batches."
+        )
+    return _store_all(store, parsed)
 
 
 @retry_on_contention
@@ -255,7 +260,7 @@ def nack(store: Store, session: str, msg_id: str, reason: str = "", *, delivery_
 
     A message that is acked or a dead letter does not change. Refuses with `DeliveryLost` if the token is not the current one.
     """
-    checks.text("reason", reason)
+    checks.reason("reason", reason)
     with store.write() as tx:
         locked, row = _lock_delivery(tx, session, msg_id, delivery_token)
         if row.state in (ACKED, DEAD_LETTER):

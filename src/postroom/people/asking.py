@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom._fastpath import json_text as jsontext
-from postroom.core import checks, clock
+from postroom.core import checks, clock, limits
 from postroom.core.errors import InvalidInput, StoreBusy
 from postroom.core.records.people import DEFAULT, ESCALATE, ON_SILENCE, OPEN, QUESTION, WAIT, Answer, Entry, Workspace
 from postroom.core.verbs import STEPS, verb
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from postroom.people.entries import Docs
     from postroom.store.interface import Store, Transaction
 
-MAX_QUESTION_BYTES = 16 * 1024
 MAX_CHOICES = 20
 
 
@@ -212,10 +211,7 @@ def parse_choices(payload_json: str) -> list[str]:
 
 def _check_question(question: str) -> None:
     repository.check_nonempty_text("question", question)
-    if len(question.encode()) > MAX_QUESTION_BYTES:
-        raise InvalidInput(
-            f"question is larger than {MAX_QUESTION_BYTES // 1024} KiB", field="question", hint="Ask briefly; push the rest."
-        )
+    checks.text("question", question, max_bytes=limits.MAX_QUESTION_BYTES, hint="Ask briefly; push the rest.")
 
 
 def _check_choices(choices: Sequence[str]) -> list[str]:

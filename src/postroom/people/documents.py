@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 
-from postroom.core import checks
+from postroom.core import checks, limits
 from postroom.core.errors import InvalidInput, NotFound
 from postroom.core.records import Record
 from postroom.core.text import short_repr
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 MAX_COMPARED_BYTES = 256 * 1024  # the text of a larger file is not kept for a later comparison
 MAX_PATH_CHARS = 1024
-MAX_DOCS = 50
 MAX_LINKS = 20
-MAX_HASHED_BYTES = 64 * 1024 * 1024  # a larger file counts as changed only if its size differs
 _BLOCK_BYTES = 1 << 20
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # O_NONBLOCK: opening a FIFO must not block
@@ -58,9 +56,9 @@ class Document:
     def read_block(self, offset: int) -> bytes:
         return os.pread(self._file, _BLOCK_BYTES, offset)
 
-    def compute_sha256(self) -> str | None:
-        """Return the hash of the file in hex, or None if it is larger than `MAX_HASHED_BYTES`."""
-        if self.size > MAX_HASHED_BYTES:
+    def compute_sha256(self, max_bytes: int = limits.MAX_DOCUMENT_BYTES) -> str | None:
+        """Return the hash of the file in hex, or None if it is larger than `max_bytes`."""
+        if self.size > max_bytes:
             return None
         from hashlib import sha256
 
@@ -194,23 +192,27 @@ def check_doc_paths(docs: Iterable[Mapping[str, Any] | str]) -> list[str]:
     if isinstance(docs, str) or not hasattr(docs, "__iter__"):
         raise InvalidInput("docs must be a list", field="docs", hint='Write [{"path": "report.md"}].')
     paths = []
-    for doc in docs:
+    for doc in checks.items("docs", docs, maximum=limits.MAX_DOCUMENTS):
         if not isinstance(doc, str) and (not hasattr(doc, "keys") or set(doc.keys()) != {"path"}):
             raise InvalidInput(
                 "each of docs must be an object with a path, and nothing else", field="docs", hint='Write {"path": "report.md"}.'
             )
         paths.append(check_path(doc if isinstance(doc, str) else doc["path"]))
-    if len(paths) > MAX_DOCS:
-        raise InvalidInput(f"at most {MAX_DOCS} documents can be pushed at once, not {len(paths)}", field="docs")
     return list(dict.fromkeys(paths))
 
 
 def describe_files(root: str, paths: Iterable[str]) -> Described:
-    """Read each document as it is now, so that a later reader can see whether it changed."""
+    """Read each document as it is now, so that a later reader can see whether it changed.
+
+    Documents beyond `MAX_PUSH_BYTES` in total have no hash. They count as changed only if their size differs.
+    """
     docs, texts = [], []
+    left = limits.MAX_PUSH_BYTES
     for path in paths:
         with Document(root, path) as document:
-            docs.append({"path": path, "sha256": document.compute_sha256(), "size": document.size})
+            sha256 = document.compute_sha256(min(left, limits.MAX_DOCUMENT_BYTES))
+            left -= 0 if sha256 is None else document.size
+            docs.append({"path": path, "sha256": sha256, "size": document.size})
             text = document.read_text()
         if text is not None:
             texts.append((path, text))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom._fastpath import json_text as jsontext
-from postroom.core import checks, clock, ids
+from postroom.core import checks, clock, ids, limits
 from postroom.core.errors import InvalidInput, NotFound
 from postroom.core.records.people import INBOX, Ask, Entry, Workspace, to_milliseconds
 from postroom.core.text import shell_quote
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from postroom.store.interface import Transaction
 
-MAX_TEXT_BYTES = 256 * 1024
 ENTRY_TOPIC_PREFIX = "entry:"  # every event that creates, changes or deletes an entry has such a topic
 
 
@@ -151,11 +150,8 @@ def require_person(tx: Transaction, field: str, name: str) -> str:
 
 
 def check_text(field: str, value: str) -> str:
-    """Return a Markdown text if it has at most `MAX_TEXT_BYTES`."""
-    checks.text(field, value)
-    if len(value) * 4 > MAX_TEXT_BYTES and len(value.encode()) > MAX_TEXT_BYTES:
-        raise InvalidInput(f"{field} is larger than {MAX_TEXT_BYTES // 1024} KiB", field=field, hint="Write it to a file and push that.")
-    return value
+    """Return a Markdown text if it has at most `MAX_COMMENT_BYTES`."""
+    return checks.text(field, value, max_bytes=limits.MAX_COMMENT_BYTES, hint="Write it to a file and push that.")
 
 
 def check_nonempty_text(field: str, value: str) -> str:

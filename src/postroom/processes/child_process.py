@@ -7,13 +7,14 @@ import tempfile
 import threading
 from time import monotonic
 
+from postroom.core import limits
 from postroom.processes.process_group import release_watchdog, signal_group, spawn_group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import IO
 
-MAX_OUTPUT_BYTES = 1 << 20  # the end of the output is kept
+MAX_OUTPUT_BYTES = limits.MAX_BODY_BYTES - 1024  # the end of the output is kept, with room for the note of the cut
 MAX_LAST_LINE_CHARS = 200
 GRACE_SECONDS = 10.0  # between the first signal to a command and its SIGKILL
 
@@ -102,13 +103,15 @@ class WakePipe:
 
 
 def read_tail(file: IO[bytes]) -> str:
-    """Return the last MiB of a file as text. If it is longer, a first line states how many bytes were left out."""
+    """Return the end of a file as text that fits into a body. If it is longer, a first line states how many bytes were left out."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - MAX_OUTPUT_BYTES, 0))
     text = file.read().decode(errors="replace").replace("\0", "\ufffd").strip()
-    if size <= MAX_OUTPUT_BYTES:
+    encoded = text.encode()  # a byte that is not UTF-8 has become three
+    left_out = max(size - MAX_OUTPUT_BYTES, len(encoded) - MAX_OUTPUT_BYTES, 0)
+    if not left_out:
         return text
-    return f"[{size - MAX_OUTPUT_BYTES} bytes before this were left out]\n{text}"
+    return f"[{left_out} bytes before this were left out]\n{encoded[-MAX_OUTPUT_BYTES:].decode(errors='ignore')}"
 
 
 def last_line(text: str) -> str:

@@ -94,7 +94,7 @@ class A2AInbox:
     def fail_task(self, task_id: str, reason: str) -> bool:
         """Mark a task as failed, with a reason. Returns whether it changed."""
         return self._change_status(
-            task_id, _OPEN_STATUSES, status=A2ATaskStatus.FAILED, reason=checks.text("reason", reason), ended_at=_current_stamp()
+            task_id, _OPEN_STATUSES, status=A2ATaskStatus.FAILED, reason=checks.reason("reason", reason), ended_at=_current_stamp()
         )
 
     def render_pending_context(self, budget: int = DEFAULT_BUDGET_CHARS) -> str:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from postroom.store.interface import Store
 
 MAX_DELEGATION_DEPTH = 8
-MAX_REASON_CHARS = 10_000
 _STATUSES = (PENDING, ACCEPTED, COMPLETED, FAILED)
 
 
@@ -53,7 +52,7 @@ class Conductor:
         """Register an agent, or replace its card. Returns the card."""
         checks.name("name", name)
         skills = (skills,) if isinstance(skills, str) else skills
-        named_skills = tuple(dict.fromkeys(lookups.check_skill(skill) for skill in skills))
+        named_skills = tuple(dict.fromkeys(lookups.check_skill(skill) for skill in checks.items("skills", skills)))
         card = Card(name=name, description=checks.text("description", description), skills=named_skills)
         with self._store.write() as tx:
             tx.execute(tx.sql.agent_seen, name=name, now=clock.format_stamp(tx.now()))
@@ -271,10 +270,8 @@ class Conductor:
 
         Refuses with `LeaseLost` if `lease_token` is given and another lease has replaced it.
         """
-        if not checks.text("reason", reason).strip() or len(reason) > MAX_REASON_CHARS:
-            raise InvalidInput(
-                f"reason must have from 1 to {MAX_REASON_CHARS} characters", field="reason", hint="Say why it cannot be done."
-            )
+        if not checks.reason("reason", reason).strip():
+            raise InvalidInput("'reason' is missing", field="reason", hint="Say why it cannot be done.")
         repository.settle_tasks(self._store)
         return self._finish_task(task_id, agent, FAILED, lease_token, reason=reason, code=reason_code)
 
@@ -289,7 +286,7 @@ class Conductor:
     @remote_method(caller="agent", mode=WRITE)
     def cancel(self, task_id: str, *, agent: str, reason: str = "") -> A2ATask:
         """Cancel a task that `agent` gave. An agent that works on it is refused when it answers."""
-        checks.text("reason", reason)
+        checks.reason("reason", reason)
         repository.settle_tasks(self._store)
         return self._cancel_task(task_id, agent, reason)
 

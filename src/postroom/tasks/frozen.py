@@ -7,8 +7,7 @@ from typing import Any, NoReturn
 
 from postroom._fastpath import json_text as jsontext
 from postroom.core.errors import InvalidInput
-
-MAX_NESTING_LEVELS = 100
+from postroom.core.limits import MAX_JSON_LEVELS
 
 
 def _refuse_change(*_: object, **__: object) -> NoReturn:
@@ -84,8 +83,8 @@ def freeze_json_object(field: str, value: object, *, max_bytes: int) -> FrozenDi
 
 def _check_json_value(value: Any, depth: int) -> None:
     """Raise `ValueError` for a value that JSON would change silently, or that is nested too deep."""
-    if depth > MAX_NESTING_LEVELS:
-        raise ValueError(f"it is nested deeper than {MAX_NESTING_LEVELS} levels")
+    if depth > MAX_JSON_LEVELS:
+        raise ValueError(f"it is nested deeper than {MAX_JSON_LEVELS} levels")
     if isinstance(value, dict):
         if not all(isinstance(key, str) and "\0" not in key for key in value):
             raise ValueError("a key is not text without NUL")

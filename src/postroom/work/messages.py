@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.core import checks, clock
+from postroom.core import checks, clock, limits
 from postroom.core.errors import NotFound, StoreBusy
 from postroom.core.records import Record
 from postroom.core.records.work import Artifact, Attachment, Lease, Message, PostedMessage, Thread
@@ -34,10 +34,10 @@ class Content(Record):
 def check_content(summary: str, body: str, payload_json: str, artifacts: Sequence[Attachment]) -> Content:
     """Check the parts of a message. Refuses with `InvalidInput` and the name of the field."""
     return Content(
-        checks.text("summary", summary),
+        checks.line("summary", summary),
         checks.text("body", body),
         checks.json_object("payload-json", payload_json),
-        tuple(_check_attachment(artifact) for artifact in artifacts),
+        tuple(map(_check_attachment, checks.items("artifact", artifacts, maximum=limits.MAX_ARTIFACTS))),
     )
 
 
@@ -45,7 +45,7 @@ def _check_attachment(artifact: Attachment) -> Attachment:
     return Attachment(
         checks.path("artifact", artifact.path),
         checks.name("artifact-kind", artifact.kind),
-        checks.json_object("artifact-metadata-json", artifact.metadata_json),
+        checks.json_object("artifact-metadata-json", artifact.metadata_json, max_bytes=limits.MAX_METADATA_JSON_BYTES),
     )
 
 

@@ -149,7 +149,7 @@ def _require_question(content: Content) -> Content:
         return content
     question = jsontext.loads(content.payload_json).get("question")
     if isinstance(question, str) and question.strip():
-        return content.replace(summary=checks.text("payload.question", question))
+        return content.replace(summary=checks.line("payload.question", question))
     raise InvalidInput(
         "a blocked thread must say what is missing", field="summary", hint="Ask precisely: --summary, --body, or a payload with a question."
     )

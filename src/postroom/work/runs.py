@@ -62,7 +62,7 @@ def _summarize_run(run_id: str, threads: list[Thread]) -> RunSummary:
 @verb(caller=PEOPLE, mode=READ)
 def show_run(store: Store, run_id: str) -> RunHistory:
     """Return the latest threads of a run with their leases, and their latest events. Refuses with `NotFound` if it has no thread."""
-    checks.text("run", run_id)
+    checks.line("run", run_id)
     with store.read() as tx:
         held = tx.fetch_all(tx.sql.threads_of_run, run_id=run_id, limit=MAX_THREADS + 1)
         latest = [ThreadWithLease(row.thread, row.lease) for row in held[:MAX_THREADS]]

@@ -50,7 +50,7 @@ def send(
     checks.choice("kind", kind, KINDS)
     if priority is not None:
         checks.choice("priority", priority, PRIORITIES)
-    checks.text("subject", subject)
+    checks.line("subject", subject)
     content = messages.check_content(summary or subject, body, payload_json, artifacts)
     with store.write() as tx:
         known = None if thread_id is None else _lock_if_exists(tx, thread_id)
@@ -214,7 +214,7 @@ def list_threads(
         if name is not None:
             checks.name(field, name)
     if run_id is not None:
-        checks.text("run", run_id)
+        checks.line("run", run_id)
     by_id: dict[str, Thread] = {}
     with store.read() as tx:
         for status in wanted:
@@ -266,8 +266,8 @@ def _create_thread(
     now = clock.format_stamp(tx.now())
     thread = Thread(
         thread_id or tx.new_id("thr"),
-        checks.text("run", run_id or ""),
-        checks.text("task", task_id or ""),
+        checks.line("run", run_id or ""),
+        checks.line("task", task_id or ""),
         subject or content.summary,
         sender,
         to or "",

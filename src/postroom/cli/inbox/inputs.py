@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from postroom.core import checks, limits
 from postroom.core.errors import InvalidInput
 from postroom.core.records.work import Attachment
 from postroom.store import open_store
@@ -89,26 +90,33 @@ def artifact_options(args: Arguments) -> dict[str, Any]:
     return {"artifacts": tuple(Attachment(path, **description) for path in args.artifact)}
 
 
-def read_file_text(path: str, *, field: str, hint: str) -> str:
-    """Return the UTF-8 text of the file at `path`. `-` is standard input. `field` and `hint` are for the refusal."""
+def read_file_text(path: str, *, field: str, hint: str, max_bytes: int = limits.MAX_BODY_BYTES) -> str:
+    """Return the UTF-8 text of the file at `path`, which `read_file_bytes` reads. `field` and `hint` are for the refusal."""
     try:
-        if path == "-":
-            data = read_standard_input()
-        else:
-            with open(path, "rb") as file:
-                data = file.read()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise InvalidInput(f"{path} cannot be read: {reason}", field=field, hint="Check the path and its permissions.") from None
-    try:
-        return data.decode()
+        return read_file_bytes(path, field=field, max_bytes=max_bytes).decode()
     except UnicodeDecodeError:
         raise InvalidInput(f"{path} is not UTF-8 text", field=field, hint=hint) from None
 
 
-def read_standard_input() -> bytes:
-    """Read standard input to its end."""
-    parts = []
-    while part := os.read(0, 1 << 20):
-        parts.append(part)
-    return b"".join(parts)
+def read_file_bytes(path: str, *, field: str, max_bytes: int) -> bytes:
+    """Return the content of the file at `path`. `-` is standard input. Refuses more than `max_bytes`, and reads no further than that."""
+    try:
+        if path == "-":
+            data = _read_standard_input(max_bytes + 1)
+        else:
+            with open(path, "rb") as file:
+                data = file.read(max_bytes + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InvalidInput(f"{path} cannot be read: {reason}", field=field, hint="Check the path and its permissions.") from None
+    if len(data) > max_bytes:
+        raise InvalidInput(f"{field} is larger than {checks.size_text(max_bytes)}", field=field, hint="Send less, or the path of a file.")
+    return data
+
+
+def _read_standard_input(max_bytes: int) -> bytes:
+    """Read standard input to its end, or `max_bytes` of it."""
+    data = bytearray()
+    while len(data) < max_bytes and (part := os.read(0, min(max_bytes - len(data), limits.MIB))):
+        data += part
+    return bytes(data)

@@ -6,6 +6,7 @@ import os
 
 from postroom.cli.framework.output import NOTHING, Outcome, write_all
 from postroom.cli.inbox import inputs
+from postroom.core import limits
 from postroom.core.errors import InvalidInput
 
 TYPE_CHECKING = False
@@ -39,7 +40,9 @@ def _message_from_flags(args: Arguments) -> dict[str, Any]:
     message = inputs.given_options(args, "from", "to", "payload", "msg_id", "created_at")
     if args.payload_file is not None:
         hint = "A payload is text; encode it, for example as base64."
-        message["payload"] = inputs.read_file_text(args.payload_file, field="payload-file", hint=hint)
+        message["payload"] = inputs.read_file_text(
+            args.payload_file, field="payload-file", hint=hint, max_bytes=limits.MAX_MAIL_PAYLOAD_BYTES
+        )
     return message
 
 
@@ -49,7 +52,8 @@ def _read_messages_file(args: Arguments, flag: str, parse: Callable[[str], Any])
     given = inputs.given_options(args, "from", "to", "payload", "payload_file", "msg_id", "created_at", "message_file", "batch")
     for other in [name.replace("_", "-") for name in given if name != own_key]:
         raise InvalidInput(f"{flag} holds whole messages: {other} cannot be given beside it", field=other, hint="Leave one of them out.")
-    return parse(inputs.read_file_text(args.values[own_key], field=flag, hint="A message is JSON, and JSON is UTF-8."))
+    hint = "A message is JSON, and JSON is UTF-8."
+    return parse(inputs.read_file_text(args.values[own_key], field=flag, hint=hint, max_bytes=limits.MAX_BATCH_FILE_BYTES))
 
 
 def _parse_json(text: str, where: str = "the message") -> Any:

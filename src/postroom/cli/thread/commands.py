@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from postroom.cli.framework.plain_output import PlainOutcome
+from postroom.core import limits
 from postroom.core.errors import InvalidInput, Refusal
 from postroom.core.records.queues import FAILED, NONE
 
@@ -47,7 +48,10 @@ def _read_content(args: Arguments) -> str:
         from postroom.cli.inbox.inputs import read_file_text
 
         return read_file_text(
-            args.content_file, field="content-file", hint="An event's content is text: push the path of the file instead."
+            args.content_file,
+            field="content-file",
+            hint="An event's content is text: push the path of the file instead.",
+            max_bytes=limits.MAX_EVENT_BYTES,
         )
     if args.content is None:
         raise InvalidInput("content is missing", field="content", hint="Pass it with --content, or many events with --batch.")
@@ -55,11 +59,12 @@ def _read_content(args: Arguments) -> str:
 
 
 def _push_batch(args: Arguments) -> PlainOutcome:
-    from postroom.cli.inbox.inputs import read_standard_input
+    from postroom.cli.inbox.inputs import read_file_bytes
     from postroom.queues.queue import push_batch
 
     queue = _open_queue(args)
-    events = push_batch(queue, _parse_json_lines(read_standard_input()), source=args.source, type=args.type, subtype=args.subtype)
+    lines = _parse_json_lines(read_file_bytes("-", field="batch", max_bytes=limits.MAX_BATCH_FILE_BYTES))
+    events = push_batch(queue, lines, source=args.source, type=args.type, subtype=args.subtype)
     dispatch, trouble = _schedule_dispatch(queue, events[-1]) if events else (NONE, None)
     ids = [event.id for event in events]
     return PlainOutcome("".join(f"{number}\n" for number in ids), {"ids": ids, "count": len(ids), "dispatch": dispatch}, trouble=trouble)
@@ -134,7 +139,7 @@ def _newest_event_id(path: str) -> int:
     """Return the highest event id in a file with the output of `thread pop`. 0 if it has no event."""
     from postroom.cli.inbox.inputs import read_file_text
 
-    text = read_file_text(path, field="events", hint="Pass the output of `thread pop`.")
+    text = read_file_text(path, field="events", hint="Pass the output of `thread pop`.", max_bytes=limits.MAX_BATCH_FILE_BYTES)
     newest = 0
     for event in _parse_json_lines(text.encode()):
         number = event.get("id")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.core import addresses, checks
+from postroom.core import addresses, checks, limits
 from postroom.core.errors import InvalidInput
 from postroom.core.records import Record
 from postroom.core.text import short_repr
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 MESSAGE, RECORD = "message", "record"
 EVENT_TYPES = (MESSAGE, RECORD)
-MAX_CONTENT_BYTES = 64 << 20
 QUEUED, ALREADY_QUEUED, FAILED, NONE = "queued", "already queued", "failed", "none"  # the outcomes of a dispatch
 
 
@@ -94,9 +93,7 @@ def check_draft(source: object, type: object, subtype: object, content: object) 
         if type == MESSAGE:
             raise InvalidInput("a message has no subtype", field="subtype", hint="Leave it out, or push a record.")
         checks.name("subtype", subtype, hint="Leave it out, or name it: toolcall, decision, …")  # type: ignore[arg-type]
-    text = checks.text("content", content)  # type: ignore[arg-type]
-    if len(text) > MAX_CONTENT_BYTES // 4 and len(text.encode()) > MAX_CONTENT_BYTES:
-        raise InvalidInput("content is longer than 64 MiB", field="content", hint="Push the path of a file instead.")
+    checks.text("content", content, max_bytes=limits.MAX_EVENT_BYTES, hint="Push the path of a file instead.")  # type: ignore[arg-type]
     return source, type, subtype, content  # type: ignore[return-value]
 
 

@@ -106,7 +106,7 @@ async def nack(
     store_access: StoreAccess, caller: Caller, session: str, msg_id: str, reason: object = None, delivery_token: object = None
 ) -> JsonObject:
     """Report a message as not delivered. Return `{msg_id, state, changed, retry_at}`."""
-    why = "" if reason is None else checks.text("reason", reason)  # type: ignore[arg-type] # checked at run time
+    why = "" if reason is None else checks.reason("reason", reason)  # type: ignore[arg-type] # checked at run time
     verb = partial(
         mailbox.nack, session=check_receiver(caller, session), msg_id=msg_id, reason=why, delivery_token=_check_token(delivery_token)
     )

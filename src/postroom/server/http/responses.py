@@ -49,10 +49,10 @@ def refusal_json(refusal: errors.Refusal) -> dict[str, Any]:
 
 
 def encode_json(answer: dict[str, Any]) -> bytes:
-    """Encode JSON. Text with lone surrogates, which orjson rejects, is escaped: a refusal may quote such input."""
+    """Encode JSON. Text with lone surrogates, which orjson rejects, is escaped: a refusal or a stored event may quote such input."""
     try:
         return orjson.dumps(answer, default=str)
-    except TypeError:
+    except (TypeError, ValueError, RecursionError):
         return json.dumps(answer, default=str).encode()
 
 

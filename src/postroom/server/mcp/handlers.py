@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from postroom._fastpath import json_text as jsontext
+from postroom.core import checks
 from postroom.core.errors import Forbidden, InvalidInput, Refusal
 from postroom.core.records.people import OPEN, Answer, Entry, ReceivedMessage, Workspace
 from postroom.core.records.work import Message, Thread
@@ -245,7 +246,7 @@ class ToolHandlers:
     def _message_json(self, message: Message) -> JsonObject:
         content: JsonObject = {name: getattr(message, name) for name in ("kind", "summary", "body")}
         if message.payload_json != "{}":
-            content["payload"] = jsontext.loads(message.payload_json)
+            content["payload"] = _parse_payload(message.payload_json)
         names = {"from": self._visible_name(message.from_agent), "to": self._visible_name(message.to_agent)}
         return {**names, **content, "at": message.created_at, "verified": message.verified, "eventId": message.event_id}
 
@@ -265,3 +266,11 @@ class ToolHandlers:
             key: own_names.sub("you", value) for key, value in error.items() if isinstance(value, str) and key not in ("code", "field")
         }
         return {"ok": False, "error": {**error, **texts}}
+
+
+def _parse_payload(payload_json: str) -> Any:
+    """Return the payload of a message, or its text if it is not JSON that every reader takes: an older version may have stored it."""
+    try:
+        return jsontext.loads(checks.json_object("payload", payload_json))
+    except InvalidInput:
+        return payload_json

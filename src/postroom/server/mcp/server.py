@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 from urllib.parse import unquote
 
@@ -19,7 +20,8 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from postroom import __version__
-from postroom.core.errors import Forbidden, Refusal
+from postroom.core import checks, limits
+from postroom.core.errors import Forbidden, InvalidInput, Refusal
 from postroom.core.records.people import Workspace
 from postroom.people import workspaces
 from postroom.server.http.auth import Caller
@@ -81,8 +83,25 @@ def _convert_whole_numbers(arguments: dict[str, Any], properties: dict[str, Any]
 
 
 def _tool_result(answer: dict[str, Any], *, refusal: bool) -> types.CallToolResult:
-    text = types.TextContent(type="text", text=json.dumps(answer, ensure_ascii=False, default=str))
-    return types.CallToolResult(content=[text], structured_content=json.loads(text.text), is_error=refusal)
+    """Return the result of a tool. A value that cannot be sent is replaced: the agent must not lose an answer whose effect is stored."""
+    try:
+        text = checks.json_value("answer", answer, max_bytes=limits.MAX_EVENT_BYTES)
+    except InvalidInput:
+        text = json.dumps(_make_sendable(answer), ensure_ascii=False)
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=json.loads(text), is_error=refusal)
+
+
+def _make_sendable(value: Any, levels: int = limits.MAX_JSON_LEVELS) -> Any:
+    """Return a value without lone surrogates, infinite numbers, unknown types and too many levels. Text stands in their place."""
+    if isinstance(value, dict) and levels:
+        return {_make_sendable(str(key)): _make_sendable(inner, levels - 1) for key, inner in value.items()}
+    if isinstance(value, list | tuple) and levels:
+        return [_make_sendable(inner, levels - 1) for inner in value]
+    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
+        return value
+    if isinstance(value, dict | list | tuple):
+        return "[nested too deeply]"
+    return str(value).encode(errors="replace").decode()
 
 
 def make_session_manager(server: Server[Any]) -> StreamableHTTPSessionManager:

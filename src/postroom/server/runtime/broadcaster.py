@@ -9,12 +9,12 @@ from collections.abc import Callable
 from threading import Thread
 from typing import Any, Self
 
-import orjson
-
 from postroom._fastpath import json_text as jsontext
 from postroom.core.errors import Refusal, TooMany
+from postroom.core.limits import MAX_EVENT_SUMMARY_CHARS
 from postroom.core.records.work import Event
 from postroom.server.http.auth import Caller
+from postroom.server.http.responses import encode_json
 from postroom.server.runtime.writer import wait_for_thread
 from postroom.store.interface import Store
 
@@ -32,9 +32,9 @@ class BroadcastEvent:
     def __init__(self, event: Event) -> None:
         self.event = event
         self.facts = _parse_payload(event.payload_json)
-        data = {**event.to_json(), "payload": self.facts}
+        data = {**event.to_json(), "payload": self.facts, "summary": event.summary[:MAX_EVENT_SUMMARY_CHARS]}
         del data["payload_json"]
-        self.frame = b"id: %d\nevent: %b\ndata: %b\n\n" % (event.event_id, event.event_type.encode(), orjson.dumps(data))
+        self.frame = b"id: %d\nevent: %b\ndata: %b\n\n" % (event.event_id, event.event_type.encode(), encode_json(data))
 
 
 def _parse_payload(text: str) -> dict[str, Any]:

@@ -1,0 +1,39 @@
+"""The bounds of everything that callers may send and receive, by library, command line and network alike.
+
+SECURITY.md shows them as one table, and a test compares it with this module. Values that are stored already and exceed a bound stay
+readable. `_BYTES` counts UTF-8.
+"""
+
+from __future__ import annotations
+
+KIB, MIB = 1024, 1024 * 1024
+
+# Text
+MAX_NAME_CHARS = 200  # names of agents, threads, sessions and the like
+MAX_PATH_CHARS = 4096
+MAX_LINE_BYTES = 4 * KIB  # subject, summary, run, task
+MAX_REASON_CHARS = 10_000  # reasons of a nack, a failed or a cancelled task
+MAX_BODY_BYTES = MIB  # bodies of messages, and every text without a bound of its own
+MAX_QUESTION_BYTES = 16 * KIB
+MAX_COMMENT_BYTES = 256 * KIB  # comments and replies of entries
+MAX_MAIL_PAYLOAD_BYTES = 10 * MIB
+MAX_EVENT_BYTES = 64 * MIB  # the content of an event in a queue
+MAX_BATCH_FILE_BYTES = 256 * MIB  # a file or standard input with many events, which a command reads
+
+# JSON
+MAX_JSON_LEVELS = 100
+MAX_PAYLOAD_JSON_BYTES = MIB
+MAX_METADATA_JSON_BYTES = 64 * KIB  # metadata of an artifact, unknown fields of a mail
+
+# Numbers of things
+MAX_ITEMS = 10_000  # in one page of a list
+MAX_BATCH_ITEMS = 1000  # messages of one batch, skills of an agent
+MAX_BATCH_BYTES = 32 * MIB  # payloads of one batch
+MAX_ARTIFACTS = 100  # of one message
+MAX_DOCUMENTS = 50  # of one push
+MAX_DOCUMENT_BYTES = 64 * MIB  # a larger document is not hashed
+MAX_PUSH_BYTES = 128 * MIB  # documents of one push that are hashed; the others count as changed only if their size differs
+
+# Answers
+MAX_ANSWER_BYTES = 4 * MIB  # an answer is cut before it, with `more`; a single larger item is an answer by itself
+MAX_EVENT_SUMMARY_CHARS = 500  # of a summary in the stream of events
