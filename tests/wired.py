@@ -20,6 +20,7 @@ class StoreOverWire:
     """A store as rooms see it from afar. Whatever is no verb is the store itself, for tests that look."""
 
     is_remote = True
+    replacements = 0
 
     def __init__(self, here: Store, there: RemoteStore, relay: ServerInThread) -> None:
         self.location = here.location

@@ -31,6 +31,10 @@ class BlockingStore:
             return self.store.call(verb, args, named)
 
     @property
+    def replacements(self) -> int:
+        return self.store.replacements
+
+    @property
     def data_folder(self) -> str | None:
         return self.store.data_folder
 

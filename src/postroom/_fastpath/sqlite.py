@@ -37,7 +37,8 @@ else:
         import sqlite3 as driver
 
 Connection = driver.Connection
+Cursor = driver.Cursor
 Error = driver.Error
 connect = driver.connect
 
-__all__ = ["Connection", "Error", "connect", "driver"]
+__all__ = ["Connection", "Cursor", "Error", "connect", "driver"]

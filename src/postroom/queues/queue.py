@@ -189,7 +189,7 @@ def wait_for_events(
         return events or None
 
     try:
-        return wait_until(queue.file, read_new_events, timeout_seconds, topics=EVENT_TOPICS) or ()
+        return wait_until(queue.file, read_new_events, timeout_seconds, topics=EVENT_TOPICS, uses_cursor=True) or ()
     except OSError as error:  # the folder of the wake files is missing
         raise NoStore(f"the queue at {queue.path} is gone: {error.strerror}", hint="Look where it went, or init it anew.") from None
 

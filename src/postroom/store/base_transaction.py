@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postroom.store.forks import forked_inside_transaction
 from postroom.store.tables import Query
 
 TYPE_CHECKING = False
@@ -15,6 +16,7 @@ class BaseTransaction:
     """A transaction that holds the store's mutex from its begin to its end, so that threads which share a store take turns."""
 
     _mutex: Any
+    store: Any
 
     def __enter__(self) -> Self:
         self._mutex.acquire()
@@ -27,6 +29,7 @@ class BaseTransaction:
 
     def __exit__(self, *exc: object) -> None:
         try:
+            self._check_same_process()
             self._end_transaction(commit=exc[0] is None)
         finally:
             self._mutex.release()
@@ -58,6 +61,11 @@ class BaseTransaction:
                 return rows
             make = statement.make
             return [make(*row) for row in rows]
+
+    def _check_same_process(self) -> None:
+        """Refuse a transaction that began before a fork. A child replaces the mutex of each store."""
+        if self._mutex is not self.store.mutex:
+            raise forked_inside_transaction()
 
     def _begin_transaction(self) -> None:
         """BEGIN. Each engine implements it."""

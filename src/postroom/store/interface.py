@@ -298,11 +298,15 @@ class Watch(Protocol):
 
 
 class Store(Protocol):
-    """An open store. Threads may share one. A forked child must open its own."""
+    """An open store. Threads may share one. A forked child may use it too, but not a transaction that began before the fork."""
 
     location: str
     is_remote: bool
     """Whether it is behind a server. Verbs then run on the server, and `read` and `write` refuse."""
+
+    @property
+    def replacements(self) -> int:
+        """How often another database was found at the location since the store was opened. Cursors of events end with each."""
 
     @property
     def data_folder(self) -> str | None:

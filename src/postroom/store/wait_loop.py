@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from time import monotonic
 
-from postroom.core.errors import StoreBusy, StoreUnreachable
+from postroom.core.errors import StorageFailure, StoreBusy, StoreUnreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,12 +38,15 @@ def wait_until(
     *,
     topics: Iterable[str],
     periodic: PeriodicTask | None = None,
+    uses_cursor: bool = False,
 ) -> T | None:
     """Call `find_result` until it returns a result, and return that. Return None after `timeout_seconds` (0: no limit).
 
     The watch starts before the first look, so that no notification is missed. A waiter survives a restart of its server. If the store
-    was unreachable at the last look, raise the error: do not report a timeout.
+    was unreachable at the last look, raise the error: do not report a timeout. `uses_cursor` declares that `find_result` reads after an
+    event id. Such a wait ends with `StorageFailure` if another database replaces the store, because the id means nothing there.
     """
+    replacements = store.replacements
     deadline = monotonic() + timeout_seconds if timeout_seconds else None
     with store.watch(*topics) as watch:
         while True:
@@ -55,6 +58,10 @@ def wait_until(
                     pause_seconds = periodic.seconds_until_due()
             except (StoreUnreachable, StoreBusy) as error:
                 pause_seconds, store_error = RETRY_WHEN_UNREACHABLE_SECONDS, error
+            if uses_cursor and store.replacements != replacements:
+                raise StorageFailure(
+                    f"{store.location} was replaced by another store during the wait", hint="Start again, without an event id from before."
+                )
             if result is not None:
                 return result
             left = None if deadline is None else deadline - monotonic()

@@ -57,7 +57,7 @@ def wait_reply(
     keeper = _LeaseKeeper(store, None if thread.status in TERMINAL_STATUSES else lease, agent)
     if lease_token is not None and thread.status not in TERMINAL_STATUSES and not keeper.has_token(lease_token):
         raise leases.lease_lost_error(thread_id)
-    kinds_json = jsontext.dumps(list(wanted))
+    kinds_json, topics = jsontext.dumps(list(wanted)), (messages.thread_topic(thread_id),)
 
     def find_reply() -> Message | None:
         with store.read() as tx:
@@ -71,7 +71,7 @@ def wait_reply(
         return None
 
     try:
-        reply = wait_until(store, find_reply, timeout_seconds, topics=(messages.thread_topic(thread_id),), periodic=keeper)
+        reply = wait_until(store, find_reply, timeout_seconds, topics=topics, periodic=keeper, uses_cursor=True)
     except Interrupted as stop:
         stop.facts["next_event_id"] = after
         raise
@@ -120,9 +120,8 @@ def watch(
                 return matching
 
     try:
-        events = wait_until(
-            store, find_events, timeout_seconds, topics=_watched_topics(agent, run_id, wanted), periodic=lapses.LapseWatch(store)
-        )
+        topics, lapse_watch = _watched_topics(agent, run_id, wanted), lapses.LapseWatch(store)
+        events = wait_until(store, find_events, timeout_seconds, topics=topics, periodic=lapse_watch, uses_cursor=True)
     except Interrupted as stop:
         stop.facts["next_event_id"] = cursor
         raise

@@ -153,13 +153,25 @@ class EventBroadcaster:
             for subscription in self._subscriptions:
                 subscription.offer_event(event)
 
+    def _end_streams(self, latest: int) -> None:
+        """End every stream, because another database replaced the store: its clients read the new one from the start."""
+        self.latest = latest
+        for subscription in self._subscriptions:
+            subscription.overrun = True
+            subscription.received.clear()
+            subscription.wake()
+
     def _follow_log(self, cursor: int) -> None:
         """Read the events after `cursor` whenever the store reports a commit. Runs in the thread."""
+        replacements = self._store.replacements
         with self._store.watch() as watch:
             while not self.stopping:
                 pause: float | None = None
                 try:
                     with self._store.read() as tx:
+                        if self._store.replacements != replacements:
+                            replacements, cursor = self._store.replacements, tx.fetch_one(tx.sql.event_latest) or 0
+                            self._loop.call_soon_threadsafe(self._end_streams, cursor)
                         events = tx.fetch_all(tx.sql.events_after, after=cursor, limit=PAGE_EVENTS)
                 except Refusal:  # the store is unreachable or busy: the events are read later
                     events, pause = [], RETRY_SECONDS

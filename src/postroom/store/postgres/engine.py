@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from postroom.core import ids
 from postroom.core.errors import NoStore, StoreUnreachable, WrongVersion
+from postroom.store import forks
 from postroom.store.base_transaction import BaseTransaction
 from postroom.store.postgres import statements
 from postroom.store.postgres.connection_url import parse_url
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from postroom.core.errors import Refusal
     from postroom.store.interface import Catalogue, Row
+    from postroom.store.postgres.connection_url import ConnectionUrl
     from postroom.store.postgres.listener import PostgresWatch
 
 CHANNEL_COUNT = 1009
@@ -38,10 +40,51 @@ def to_driver_binds(statement: str) -> str:
     return _translated_statements[statement]
 
 
+class PostgresSession:
+    """The connection of a store, which all its copies share. A forked child forgets it and connects anew."""
+
+    def __init__(self, address: ConnectionUrl) -> None:
+        self.address = address
+        self.mutex = RLock()
+        self.connection = open_connection(address)
+        self._inherited: list[Connection] = []
+        self._forgotten = False
+        forks.track(self)
+
+    def ensure_open(self) -> None:
+        """Connect if the connection was closed, or belongs to the parent process."""
+        if self._forgotten or self.connection.closed:
+            self.reconnect()
+
+    def reconnect(self) -> None:
+        self.close()
+        self.connection = open_connection(self.address)
+        self._forgotten = False
+
+    def close(self) -> None:
+        if not self._forgotten:
+            self.connection.close()
+
+    def before_fork(self) -> None:
+        """Do nothing: the parent keeps its connection."""
+
+    def after_fork_in_parent(self) -> None:
+        """Do nothing: the parent keeps its connection."""
+
+    def after_fork_in_child(self) -> None:
+        """Forget the connection. To close it would end the session of the parent, so only the copy of its descriptor is closed."""
+        self.mutex = RLock()  # a thread of the parent may hold the other one
+        self._inherited.append(self.connection)
+        if not self._forgotten and not self.connection.closed:
+            os.close(self.connection.fileno())
+        self._forgotten = True
+
+
 class PostgresStore:
     """An open store on a database server. Threads may share it: their transactions take turns. It reconnects when needed."""
 
     is_remote = False
+    replacements = 0
     committed_topics: set[str] | None = None  # in a batch: receives the topics of committed events
 
     def __init__(self, location: str, *, door: str = "library", now: Callable[[], int] | None = None) -> None:
@@ -49,17 +92,20 @@ class PostgresStore:
         self.location = location
         self.door = door
         self.clock = now
-        self.mutex = RLock()
-        self._shared_connection = {"connection": open_connection(self.address)}  # a dict, because `with_door` copies share it
+        self._session = PostgresSession(self.address)
         self._check_version()
 
     @property
+    def mutex(self) -> Any:
+        return self._session.mutex
+
+    @property
     def connection(self) -> Connection:
-        return self._shared_connection["connection"]
+        return self._session.connection
 
     @connection.setter
-    def connection(self, new_connection: Connection) -> None:
-        self._shared_connection["connection"] = new_connection
+    def connection(self, connection: Connection) -> None:
+        self._session.connection = connection
 
     @property
     def data_folder(self) -> str | None:
@@ -92,12 +138,14 @@ class PostgresStore:
         number = "all" if topic is None else str(int.from_bytes(topic.encode(), "big") % CHANNEL_COUNT)
         return f"{self.address.schema}_{number}"
 
+    def ensure_open(self) -> None:
+        self._session.ensure_open()
+
     def reconnect(self) -> None:
-        self.connection.close()
-        self.connection = open_connection(self.address)
+        self._session.reconnect()
 
     def close(self) -> None:
-        self.connection.close()
+        self._session.close()
 
     def __enter__(self) -> Self:
         return self
@@ -174,6 +222,7 @@ class PostgresTransaction(BaseTransaction):
         return int(event_id)
 
     def _send_statement(self, statement: str, binds: dict[str, object]) -> Any:
+        self._check_same_process()
         try:
             return self.store.connection.execute(to_driver_binds(statement), binds)
         except Error as error:
@@ -198,8 +247,7 @@ class PostgresTransaction(BaseTransaction):
 
     def _begin_transaction(self) -> None:
         """Send BEGIN. Reconnects if the idle connection was lost."""
-        if self.store.connection.closed:
-            self.store.reconnect()
+        self.store.ensure_open()
         try:
             self._send_begin()
         except StoreUnreachable:

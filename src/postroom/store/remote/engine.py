@@ -6,6 +6,7 @@ A blocking verb is a series of requests until its time is over, and survives res
 from __future__ import annotations
 
 import os
+import sys
 from time import monotonic, sleep
 
 from postroom import __version__
@@ -14,6 +15,7 @@ from postroom.core import errors
 from postroom.core.errors import InvalidInput, InvalidState, Refusal, StoreTrouble, StoreUnreachable, TooMany, WrongVersion
 from postroom.core.rpc import wire
 from postroom.core.rpc.waits import is_blocking, is_timeout, is_wait_time, next_cursor_args
+from postroom.store import forks
 from postroom.store.remote.transport import HttpAnswer, HttpTransport, RetryingTransport, ServerAddress
 from postroom.store.remote.versions import is_old_refusal, server_is_older
 
@@ -36,6 +38,7 @@ class RemoteStore:
     """
 
     is_remote = True
+    replacements = 0
     data_folder = None
 
     def __init__(self, location: str, *, token: str | None = None) -> None:
@@ -47,6 +50,8 @@ class RemoteStore:
             raise InvalidInput(message, field="token", hint="Check INBOX_TOKEN: it is one word.")
         self._was_reached = False  # whether a server ever answered
         self._idle_transports: list[RetryingTransport] = []
+        self._inherited: list[RetryingTransport] = []
+        forks.track(self)
 
     def call(self, verb: str, args: tuple[object, ...], named: dict[str, object]) -> Any:
         """Run a verb on the server, and return its result or raise its refusal."""
@@ -188,8 +193,21 @@ class RemoteStore:
         while self._idle_transports:
             self._idle_transports.pop().close()
 
+    def before_fork(self) -> None:
+        """Do nothing: the parent keeps its connections."""
+
+    def after_fork_in_parent(self) -> None:
+        """Do nothing: the parent keeps its connections."""
+
+    def after_fork_in_child(self) -> None:
+        """Forget the connections. To close a WebSocket would end it for the parent too."""
+        self._inherited += self._idle_transports
+        self._idle_transports = []
+
     def __del__(self) -> None:
         """Close the connections of a store that was not closed: the thread of a WebSocket would keep it open."""
+        if sys.is_finalizing():
+            return  # that thread no longer runs, and to wait for it would take for ever
         for transport in getattr(self, "_idle_transports", ()):
             transport.close()
 

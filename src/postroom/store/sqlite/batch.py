@@ -24,6 +24,7 @@ class BatchStore:
     """A store whose transactions are parts of one outer transaction. Nothing is committed before the batch ends."""
 
     is_remote = False
+    replacements = 0
     data_folder = None  # the files beside the store mirror committed rows, and a batch has none yet
 
     def __init__(self, store: SqliteStore, *, use_savepoints: bool, committed_topics: set[str] | None = None) -> None:
@@ -83,6 +84,7 @@ class NestedTransaction(SqliteTransaction):
         self._changes = 0
 
     def _begin_transaction(self) -> None:
+        self._connection = self._outer._connection
         if self._spoiled is None:
             self._connection.execute("SAVEPOINT verb")
         self._changes = self._connection.total_changes

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 
-from postroom._fastpath import RLock
-from postroom._fastpath.sqlite import Connection, Error, connect
+from postroom._fastpath.sqlite import Connection, Error
 from postroom.core import clock, ids
-from postroom.core.errors import NoStore, NotAStore, StoreReadOnly, WrongVersion
+from postroom.core.errors import NoStore, NotAStore, Refusal, StoreReadOnly, WrongVersion
 from postroom.core.text import shell_quote
 from postroom.store.base_transaction import BaseTransaction
 from postroom.store.sqlite import statements
-from postroom.store.sqlite.writer_queue import WriterQueue
+from postroom.store.sqlite.open_database import BUSY_TIMEOUT_SECONDS, MAX_WAL_PAGES, OpenDatabase, map_error
 from postroom.store.tables import SCHEMA_VERSION
 
 TYPE_CHECKING = False
@@ -19,40 +18,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Self
 
-    from postroom.core.errors import Refusal
+    from postroom._fastpath import RLock
+    from postroom._fastpath.sqlite import Cursor
     from postroom.store.interface import Catalogue, Row
     from postroom.store.sqlite.batch import BatchStore
-    from postroom.store.sqlite.file_watcher import FileWatcher, SqliteWatch
+    from postroom.store.sqlite.file_watcher import SqliteWatch
 
 APPLICATION_ID = 0x506F7374  # "Post", in the header of each store
-BUSY_TIMEOUT_SECONDS = 10.0
-MAX_WAL_PAGES = 250  # small, so that recovery after a process that did not close the file is quick
 MAX_WAL_BYTES = MAX_WAL_PAGES * 4120  # the same as the size of a file: a page of 4096 bytes has a header of 24
 BELL_FILE_COUNT = 1009  # prime, so that ids with the same ending do not share a file
 
 
-def map_error(error: Error, location: str) -> Refusal:
-    """Return the refusal for an error of the driver. The mapping is imported only when there is an error."""
-    from postroom.store.sqlite import errors
-
-    return errors.map_error(error, location)
-
-
-def open_connection(path: str) -> Connection:
-    """Return a connection with our settings: durable commits, foreign keys, and a small log."""
-    try:
-        connection = connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
-        # FULL: a commit is on the disk before COMMIT returns.
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("PRAGMA foreign_keys=ON")
-        connection.execute(f"PRAGMA wal_autocheckpoint={MAX_WAL_PAGES}")
-    except Error as error:
-        raise map_error(error, path) from None
-    return connection
-
-
 class SqliteStore:
-    """An open store in a file. Threads may share it: their transactions take turns. Do not use it after a fork."""
+    """An open store in a file. Threads may share it: their transactions take turns. After a fork it opens the file again."""
 
     is_remote = False
 
@@ -62,11 +40,19 @@ class SqliteStore:
         self.owns_process = owns_process
         self.clock = now
         self._check_location(path)
-        self.writer_queue = WriterQueue(self.location)
-        self.idle_watchers: list[FileWatcher] = []  # kept from earlier waits, for the next one
-        self.mutex = RLock()  # reentrant, so that a nested transaction fails instead of blocking for ever
-        self.connection = open_connection(self.location)
-        self._check_version()
+        self.file = OpenDatabase(self.location, self.check_schema)
+
+    @property
+    def mutex(self) -> RLock:
+        return self.file.mutex
+
+    @property
+    def connection(self) -> Connection:
+        return self.file.connect()
+
+    @connection.setter
+    def connection(self, connection: Connection) -> None:
+        self.file.connection = connection
 
     @property
     def data_folder(self) -> str | None:
@@ -93,14 +79,18 @@ class SqliteStore:
 
         return SqliteWatch(self, [self.bell_path(topic) for topic in topics] or [self.location + ".bell"])
 
-    def data_version(self) -> int:
-        """Return a number that changes when another connection commits."""
+    @property
+    def replacements(self) -> int:
+        return self.file.replacements
+
+    def data_version(self) -> tuple[tuple[int, int] | None, int]:
+        """Return a value that changes when another connection commits, and when another file replaces that of the store."""
         try:
             with self.mutex:
                 version: int = self.connection.execute("PRAGMA data_version").fetchone()[0]
         except Error as error:
             raise map_error(error, self.location) from error
-        return version
+        return self.file.opened_id, version
 
     def bell_path(self, topic: str) -> str:
         """Return the path of the wake file of a topic. Some topics share a file: a waiter that wakes for another topic waits again."""
@@ -124,19 +114,17 @@ class SqliteStore:
         try:
             if os.stat(self.location + "-wal").st_size <= MAX_WAL_BYTES:
                 return
-            self.connection.execute("PRAGMA busy_timeout=0")
+            connection = self.connection
+            connection.execute("PRAGMA busy_timeout=0")
             try:
-                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             finally:
-                self.connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_SECONDS * 1000:.0f}")
-        except (OSError, Error):
+                connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_SECONDS * 1000:.0f}")
+        except (OSError, Error, Refusal):
             pass  # the next command tries again
 
     def close(self) -> None:
-        self.connection.close()
-        self.writer_queue.close()
-        while self.idle_watchers:
-            self.idle_watchers.pop().close()
+        self.file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -147,20 +135,22 @@ class SqliteStore:
     def _check_location(self, named: str) -> None:
         check_exists(self.location, named)
 
-    def _check_version(self) -> None:
+    @staticmethod
+    def check_schema(connection: Connection, location: str) -> None:
+        """Refuse a file that is not a store of this version."""
         try:
-            version = self.connection.execute("PRAGMA user_version").fetchone()[0]
-            application = self.connection.execute("PRAGMA application_id").fetchone()[0]
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            application = connection.execute("PRAGMA application_id").fetchone()[0]
         except Error as error:
-            raise map_error(error, self.location) from None
+            raise map_error(error, location) from None
         if application != APPLICATION_ID:
-            raise NotAStore(f"{self.location} is not a Postroom store", hint="Pass the path of a store made with `inbox init`.")
+            raise NotAStore(f"{location} is not a Postroom store", hint="Pass the path of a store made with `inbox init`.")
         if version > SCHEMA_VERSION:
-            raise WrongVersion(f"{self.location} has schema {version}; this program knows {SCHEMA_VERSION}", hint="Upgrade postroom.")
+            raise WrongVersion(f"{location} has schema {version}; this program knows {SCHEMA_VERSION}", hint="Upgrade postroom.")
         if version < SCHEMA_VERSION:
             raise WrongVersion(
-                f"{self.location} has schema {version}; this program needs {SCHEMA_VERSION}",
-                hint=f"Upgrade it with `inbox init --db {shell_quote(self.location)}`.",
+                f"{location} has schema {version}; this program needs {SCHEMA_VERSION}",
+                hint=f"Upgrade it with `inbox init --db {shell_quote(location)}`.",
             )
 
 
@@ -170,12 +160,12 @@ class SqliteTransaction(BaseTransaction):
     begin = "BEGIN"
     sql: Catalogue = statements
     candidate_limit = 1
+    _connection: Connection
 
     def __init__(self, store: SqliteStore) -> None:
         self.store = store
         self.door = store.door
         self._mutex = store.mutex
-        self._connection = store.connection
         self._now: int | None = None
         self._topics: set[str] = set()
 
@@ -192,51 +182,49 @@ class SqliteTransaction(BaseTransaction):
 
     def _fetch_one(self, statement: str, binds: dict[str, object]) -> Row | None:
         try:
-            row: Row | None = self._connection.execute(statement, binds).fetchone()
+            row: Row | None = self._run_statement(statement, binds).fetchone()
         except Error as error:
             raise map_error(error, self.store.location) from error
         return row
 
     def _fetch_all(self, statement: str, binds: dict[str, object]) -> list[Row]:
         try:
-            return self._connection.execute(statement, binds).fetchall()
+            return self._run_statement(statement, binds).fetchall()
         except Error as error:
             raise map_error(error, self.store.location) from error
 
     def execute(self, statement: str, **binds: object) -> None:
-        try:
-            self._connection.execute(statement, binds)
-        except Error as error:
-            raise map_error(error, self.store.location) from error
+        self._run_statement(statement, binds)
 
     def insert_queue_events(self, statement: str, topics: Iterable[str], rows: list[tuple[object, ...]]) -> int:
         """Insert many rows and return the id of the first. Their ids are consecutive, because a write transaction is alone."""
         self._topics.update(topics)
         try:
             self._connection.executemany(statement, rows)
-            last: int = self._connection.execute("SELECT last_insert_rowid()").fetchone()[0]
+            last: int = self._run_statement("SELECT last_insert_rowid()", {}).fetchone()[0]
         except Error as error:
             raise map_error(error, self.store.location) from error
         return last - len(rows) + 1
 
     def execute_exactly_one(self, otherwise: Refusal, statement: str, **binds: object) -> None:
-        try:
-            changed = self._connection.execute(statement, binds).rowcount
-        except Error as error:
-            raise map_error(error, self.store.location) from error
-        if changed != 1:
+        if self._run_statement(statement, binds).rowcount != 1:
             raise otherwise
 
     def insert_event(self, statement: str, topics: Iterable[str], **binds: object) -> int:
         self._topics.update(topics)
-        try:
-            event_id = self._connection.execute(statement, binds).lastrowid
-        except Error as error:
-            raise map_error(error, self.store.location) from error
+        event_id = self._run_statement(statement, binds).lastrowid
         assert event_id is not None
         return event_id
 
+    def _run_statement(self, statement: str, binds: dict[str, object]) -> Cursor:
+        self._check_same_process()
+        try:
+            return self._connection.execute(statement, binds)
+        except Error as error:
+            raise map_error(error, self.store.location) from error
+
     def _begin_transaction(self) -> None:
+        self._connection = self.store.file.connect()
         self._run_or_roll_back(self.begin)
 
     def _end_transaction(self, *, commit: bool) -> None:
@@ -267,23 +255,32 @@ class SqliteWriteTransaction(SqliteTransaction):
     begin = "BEGIN IMMEDIATE"
 
     def _begin_transaction(self) -> None:
-        self.store.writer_queue.enter()
+        self.store.file.writer_queue.enter()
         try:
             super()._begin_transaction()
         except BaseException:
-            self.store.writer_queue.leave()
+            self.store.file.writer_queue.leave()
             raise
 
     def _end_transaction(self, *, commit: bool) -> None:
         try:
+            if commit:
+                self._roll_back_if_replaced()
             super()._end_transaction(commit=commit)
         finally:
-            self.store.writer_queue.leave()
+            self.store.file.writer_queue.leave()
         # After the COMMIT, never before: a waiter that wakes too early finds nothing.
         if commit and self._topics:
             self.store.notify(self._topics)
         if commit and self.store.door == "cli":
             self.store.truncate_wal()
+
+    def _roll_back_if_replaced(self) -> None:
+        try:
+            self.store.file.check_not_replaced()
+        except BaseException:
+            self._roll_back()
+            raise
 
 
 def resolve_path(path: str) -> str:

@@ -15,6 +15,7 @@ import signal
 import sys
 from time import monotonic
 
+from postroom.core.errors import StoreUnreachable
 from postroom.store.sqlite.engine import create_file
 
 TYPE_CHECKING = False
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
         name: str
 
-        def watch(self, bell_paths: list[str]) -> None:
-            """Watch these wake files from now on."""
+        def watch(self, bell_paths: list[str], store_path: str) -> None:
+            """Watch these wake files from now on, and the file of the store for its removal."""
 
         def arm_for_wal(self, wal_path: str) -> bool:
             """Let `wait` return once when the log is next written. Return False if this watcher cannot do that."""
@@ -56,14 +57,21 @@ class SqliteWatch:
 
     def __init__(self, store: SqliteStore, bell_paths: list[str]) -> None:
         self._store = store
-        if os.path.exists(store.location):  # do not create files for a store that was deleted
-            for bell_path in bell_paths:
-                create_file(bell_path, store.location)
-        self._watcher = _reuse_or_open_watcher(store.idle_watchers, bell_paths, store.owns_process)
-        self._seen_data_version = store.data_version()
+        self._bell_paths = bell_paths
+        self._create_bells()
+        self._watcher = _reuse_or_open_watcher(store, bell_paths)
+        self._seen_version = store.data_version()
         self._polls_left = POLLS_AFTER_WAL_WRITE
 
+    def _create_bells(self) -> None:
+        if os.path.exists(self._store.location):  # do not create files for a store that was deleted
+            for bell_path in self._bell_paths:
+                create_file(bell_path, self._store.location)
+
     def wait(self, seconds: float | None, wake: int | None = None) -> None:
+        if self._seen_version[0] != self._store.file.opened_id:
+            self._watch_new_file()
+            return
         deadline = None if seconds is None else monotonic() + seconds
         while True:
             pause_seconds = POLL_SECONDS if self._polls_left else IDLE_POLL_SECONDS
@@ -80,40 +88,51 @@ class SqliteWatch:
         """Return whether a writer committed without touching a wake file."""
         is_armed = self._watcher.arm_for_wal(self._store.location + "-wal")  # before the read, so that no write is missed in between
         self._polls_left = max(self._polls_left - 1, 0) if is_armed else POLLS_AFTER_WAL_WRITE
-        version = self._store.data_version()
-        changed, self._seen_data_version = version != self._seen_data_version, version
+        try:
+            version = self._store.data_version()
+        except StoreUnreachable:
+            return True  # the caller reads the store, and decides what that means
+        changed, self._seen_version = version != self._seen_version, version
         return changed
+
+    def _watch_new_file(self) -> None:
+        """Watch the files of a store that replaced the one before. The caller reads the store now, so that it misses nothing."""
+        self._create_bells()
+        self._watcher.close()
+        self._watcher = open_watcher(self._bell_paths, self._store.location, self._store.owns_process)
+        self._seen_version = self._store.data_version()
+        self._polls_left = POLLS_AFTER_WAL_WRITE
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
         # Keep the watcher for the next wait: closing an inotify instance takes milliseconds, which would delay the caller.
-        self._store.idle_watchers.append(self._watcher)
+        self._store.file.idle_watchers.append(self._watcher)
 
 
-def _reuse_or_open_watcher(idle: list[FileWatcher], bell_paths: list[str], owns_process: bool) -> FileWatcher:
+def _reuse_or_open_watcher(store: SqliteStore, bell_paths: list[str]) -> FileWatcher:
     """Return an idle watcher of the store, or open a new one."""
     try:
-        watcher = idle.pop()
+        watcher = store.file.idle_watchers.pop()
     except IndexError:
-        return open_watcher(bell_paths, owns_process)
+        return open_watcher(bell_paths, store.location, store.owns_process)
     try:
-        watcher.watch(bell_paths)
+        watcher.watch(bell_paths, store.location)
     except OSError:
         watcher.close()
-        return open_watcher(bell_paths, owns_process)
+        return open_watcher(bell_paths, store.location, store.owns_process)
     return watcher
 
 
-def open_watcher(bell_paths: list[str], owns_process: bool = False) -> FileWatcher:
+def open_watcher(bell_paths: list[str], store_path: str, owns_process: bool = False) -> FileWatcher:
     """Return the best watcher that is available on this system now."""
     for watcher_class in (DnotifyWatcher, InotifyWatcher, KqueueWatcher) if owns_process else (InotifyWatcher, KqueueWatcher):
         try:
-            return watcher_class(bell_paths)
+            return watcher_class(bell_paths, store_path)
         except (OSError, AttributeError):
             continue
-    return PollingWatcher(bell_paths)
+    return PollingWatcher(bell_paths, store_path)
 
 
 class DnotifyWatcher:
@@ -126,17 +145,18 @@ class DnotifyWatcher:
     name = "dnotify"
     _BELL_SIGNAL, _WAL_SIGNAL = signal.SIGIO, signal.SIGUSR2
 
-    def __init__(self, bell_paths: list[str]) -> None:
+    def __init__(self, bell_paths: list[str], store_path: str) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, (self._BELL_SIGNAL, self._WAL_SIGNAL))
         self._folders: list[int] = []
         self._wal_watch: int | None = None
-        self.watch(bell_paths)
+        self.watch(bell_paths, store_path)
 
-    def watch(self, bell_paths: list[str]) -> None:
+    def watch(self, bell_paths: list[str], store_path: str) -> None:
         self.close()
-        for bell_path in bell_paths:
-            self._folders.append(os.open(os.path.dirname(bell_path), os.O_RDONLY | os.O_CLOEXEC))
-            fcntl.fcntl(self._folders[-1], fcntl.F_NOTIFY, fcntl.DN_ATTRIB | fcntl.DN_MULTISHOT)
+        removal = fcntl.DN_DELETE | fcntl.DN_RENAME
+        for path, changes in [*((bell_path, fcntl.DN_ATTRIB | fcntl.DN_DELETE) for bell_path in bell_paths), (store_path, removal)]:
+            self._folders.append(os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC))
+            fcntl.fcntl(self._folders[-1], fcntl.F_NOTIFY, changes | fcntl.DN_MULTISHOT)
 
     def arm_for_wal(self, wal_path: str) -> bool:
         """Watch the folder of the log once. It reports a write to any file there, which costs a few needless polls."""
@@ -166,7 +186,7 @@ class InotifyWatcher:
     _MODIFY, _ATTRIB, _ONCE = 0x2, 0x4, 0x80000000
     _RECORD_BYTES = 16  # of an event about a file: the watch, the mask, and two more numbers
 
-    def __init__(self, bell_paths: list[str]) -> None:
+    def __init__(self, bell_paths: list[str], store_path: str) -> None:
         import ctypes
 
         libc = ctypes.CDLL(None, use_errno=True)
@@ -178,15 +198,15 @@ class InotifyWatcher:
         self._add_watch = libc.inotify_add_watch
         self._wal_watch = -1
         try:
-            self.watch(bell_paths)
+            self.watch(bell_paths, store_path)
         except OSError:
             self.close()
             raise
 
-    def watch(self, bell_paths: list[str]) -> None:
+    def watch(self, bell_paths: list[str], store_path: str) -> None:
         """Watch these wake files too. Those of earlier waits stay watched: a needless wake-up only makes the caller read the store."""
-        for bell_path in bell_paths:
-            if self._add_watch(self._inotify_fd, os.fsencode(bell_path), self._ATTRIB) < 0:
+        for path in (*bell_paths, store_path):  # a file that is removed or replaced changes its count of links, which is an attribute
+            if self._add_watch(self._inotify_fd, os.fsencode(path), self._ATTRIB) < 0:
                 raise OSError("cannot watch the wake file")
 
     def arm_for_wal(self, wal_path: str) -> bool:
@@ -215,18 +235,21 @@ class KqueueWatcher:
 
     name = "kqueue"
 
-    def __init__(self, bell_paths: list[str]) -> None:
+    def __init__(self, bell_paths: list[str], store_path: str) -> None:
         self._queue: Any = _kernel.kqueue()
         self._files: list[int] = []
-        self.watch(bell_paths)
+        self.watch(bell_paths, store_path)
 
-    def watch(self, bell_paths: list[str]) -> None:
+    def watch(self, bell_paths: list[str], store_path: str) -> None:
         for file in self._files:
             os.close(file)
         self._files = [os.open(bell_path, os.O_RDONLY | os.O_CLOEXEC) for bell_path in bell_paths]
         flags = _kernel.KQ_EV_ADD | _kernel.KQ_EV_CLEAR
         changes = _kernel.KQ_NOTE_ATTRIB | _kernel.KQ_NOTE_WRITE
-        self._queue.control([_kernel.kevent(file, _kernel.KQ_FILTER_VNODE, flags, changes) for file in self._files], 0)
+        events = [_kernel.kevent(file, _kernel.KQ_FILTER_VNODE, flags, changes) for file in self._files]
+        self._files.append(os.open(store_path, os.O_RDONLY | os.O_CLOEXEC))
+        removal = _kernel.KQ_NOTE_DELETE | _kernel.KQ_NOTE_RENAME
+        self._queue.control([*events, _kernel.kevent(self._files[-1], _kernel.KQ_FILTER_VNODE, flags, removal)], 0)
 
     def arm_for_wal(self, wal_path: str) -> bool:
         return False
@@ -247,11 +270,11 @@ class PollingWatcher:
     name = "polling"
     _MIN_POLL_SECONDS, _MAX_POLL_SECONDS = 0.005, 0.25
 
-    def __init__(self, bell_paths: list[str]) -> None:
+    def __init__(self, bell_paths: list[str], store_path: str) -> None:
         self._poll = select.poll()
-        self.watch(bell_paths)
+        self.watch(bell_paths, store_path)
 
-    def watch(self, bell_paths: list[str]) -> None:
+    def watch(self, bell_paths: list[str], store_path: str) -> None:
         self._bell_paths = bell_paths
         self._known_times = self._read_times()
         self._poll_seconds = self._MIN_POLL_SECONDS

@@ -14,7 +14,7 @@ from postroom._fastpath.sqlite import Connection, Error, connect, driver
 from postroom.core.errors import FilterFailed, InvalidInput
 from postroom.core.records.queues import QueueEvent
 from postroom.core.text import short_repr
-from postroom.store.sqlite.engine import BUSY_TIMEOUT_SECONDS, map_error
+from postroom.store.sqlite.open_database import BUSY_TIMEOUT_SECONDS, map_error
 from postroom.store.sqlite.queue_statements import EVENT_COLUMNS
 
 TYPE_CHECKING = False

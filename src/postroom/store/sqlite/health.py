@@ -6,7 +6,7 @@ import os
 
 from postroom._fastpath.sqlite import Error
 from postroom.store.sqlite import file_watcher, schema
-from postroom.store.sqlite.engine import open_connection
+from postroom.store.sqlite.open_database import open_connection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _examine_folder(location: str) -> Iterator[Finding]:
 
 def _examine_waking(location: str) -> Finding:
     try:
-        watcher = file_watcher.open_watcher([location + ".bell"])
+        watcher = file_watcher.open_watcher([location + ".bell"], location)
     except OSError as error:
         return ("waking", "warn", f"the wake file cannot be watched: {error.strerror}; waiters look once a second")
     watcher.close()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 
-from postroom._fastpath.sqlite import Error
+from postroom._fastpath.sqlite import Connection, Error
 from postroom.core import checks, clock
 from postroom.core.errors import Conflict, InvalidInput, NoStore, NotAStore, StoreReadOnly, WrongVersion
 from postroom.core.text import shell_quote
 from postroom.store.database_files import DatabaseFiles
 from postroom.store.private_files import PRIVATE_FILE_MODE, create_draft, make_private_folder, open_beside
-from postroom.store.sqlite.engine import SqliteStore, check_exists, open_connection, resolve_path
+from postroom.store.sqlite.engine import SqliteStore, check_exists, resolve_path
+from postroom.store.sqlite.open_database import open_connection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,16 +35,17 @@ class QueueDatabase(SqliteStore):
             hint = f"Create it with `thread init {shell_quote(self.folder)}`."
             raise NoStore(f"there is no queue at {self.folder}", hint=hint, path=self.folder) from None
 
-    def _check_version(self) -> None:
+    @staticmethod
+    def check_schema(connection: Connection, location: str) -> None:
         try:
-            version = self.connection.execute("PRAGMA user_version").fetchone()[0]
-            tables = self.connection.execute(_COUNT_QUEUE_TABLES).fetchone()[0]
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            tables = connection.execute(_COUNT_QUEUE_TABLES).fetchone()[0]
         except Error:
-            raise NotAStore(f"{self.location} is not a database", hint="Restore it from a backup, or init another folder.") from None
+            raise NotAStore(f"{location} is not a database", hint="Restore it from a backup, or init another folder.") from None
         if tables != 3:
-            raise NotAStore(f"{self.location} is not the database of a queue", hint="Restore it from a backup, or init another folder.")
+            raise NotAStore(f"{location} is not the database of a queue", hint="Restore it from a backup, or init another folder.")
         if version > SCHEMA_VERSION:
-            raise WrongVersion(f"{self.location} has schema {version}; this program knows {SCHEMA_VERSION}", hint="Upgrade postroom.")
+            raise WrongVersion(f"{location} has schema {version}; this program knows {SCHEMA_VERSION}", hint="Upgrade postroom.")
 
 
 class NotifierDatabase(SqliteStore):
@@ -57,13 +59,14 @@ class NotifierDatabase(SqliteStore):
             _create_database(location, "notifier", mode=PRIVATE_FILE_MODE)
         super().__init__(location, door=door, now=now)
 
-    def _check_version(self) -> None:
+    @staticmethod
+    def check_schema(connection: Connection, location: str) -> None:
         try:
-            version = self.connection.execute("PRAGMA user_version").fetchone()[0]
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
         except Error:
             version = 0
         if version != SCHEMA_VERSION:
-            raise NotAStore(f"{self.location} is not a notifier's database of this version", hint="Name another folder with NOTIFIER_HOME.")
+            raise NotAStore(f"{location} is not a notifier's database of this version", hint="Name another folder with NOTIFIER_HOME.")
 
 
 def init_queue(path: str, *, shared: str | None = None) -> str:

@@ -8,8 +8,9 @@ from postroom._fastpath.sqlite import Connection, Error
 from postroom.core.errors import InvalidInput, NotAStore, UnsafePlace, WrongVersion
 from postroom.store.database_files import DatabaseFiles, data_companions
 from postroom.store.migrations import read_scripts
-from postroom.store.sqlite.engine import APPLICATION_ID, create_file, open_connection, resolve_path
+from postroom.store.sqlite.engine import APPLICATION_ID, create_file, resolve_path
 from postroom.store.sqlite.errors import map_error
+from postroom.store.sqlite.open_database import open_connection
 from postroom.store.sqlite.writer_queue import WriterQueue
 from postroom.store.tables import SCHEMA_VERSION
 
