@@ -39,7 +39,7 @@ class Served:
             self._process.kill()
             self._process.wait()
             raise
-        self.token: str = told.get("token", "")
+        self.token: str = Path(told["token_file"]).read_text(encoding="ascii").strip() if "token_file" in told else ""
         self.port = urlsplit(told["url"]).port or 0
 
     def get(self, path: str) -> bytes:

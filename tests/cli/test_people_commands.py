@@ -376,3 +376,14 @@ def test_a_store_elsewhere_is_named_with_db(bare: Inbox) -> None:
     identity = bare.ok("push", "--agent", AGENT, "--comments", "x", "--db", str(place))["entry"]["id"]
     assert [entry["id"] for entry in bare.ok("entries", INBOX_DB=str(place))["entries"]] == [identity]
     assert (bare.folder / "elsewhere" / "data" / "inbox" / "entries.jsonl").exists()
+
+
+def test_a_workspace_that_contains_the_store_or_the_persons_token_is_added_with_a_warning(inbox: Inbox) -> None:
+    below = inbox.folder / "below"
+    below.mkdir()
+    assert "warnings" not in inbox.ok("workspace", "add", "below", "--label", "Below")
+    [store, token] = inbox.ok("workspace", "add", ".", "--label", "Around", "--agent", "around")["warnings"]
+    assert "contains the store." in store
+    assert "contains your token for scripts." in token
+    said = inbox.says("workspace", "add", ".agents", "--label", "Inside", "--agent", "inside")
+    assert said.count("Warning: This folder contains the store.") == said.count("Warning:") == 1

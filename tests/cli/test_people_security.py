@@ -260,13 +260,14 @@ def _ready(waiter: Waiter) -> Any:
     return json.loads(waiter.process.stdout.readline())
 
 
-def test_a_server_prints_its_tokens_once_keeps_its_files_private_and_stops_cleanly(desk: PeopleWorkspace) -> None:
+def test_a_server_prints_no_token_keeps_its_files_private_and_stops_cleanly(desk: PeopleWorkspace) -> None:
     waiter = desk.inbox.start("serve", "--port", "0", "--data", "kept", "--json")
     try:
         ready = _ready(waiter)
-        assert set(ready) == {"ok", "schema_version", "command", "url", "token", "sign_in_url"}
+        assert set(ready) == {"ok", "schema_version", "command", "url", "token_file", "sign_in_url"}
         assert ready["sign_in_url"].startswith(f"{ready['url']}/sign-in?token=")
-        assert TOKEN.fullmatch(ready["token"])
+        assert TOKEN.fullmatch(Path(ready["token_file"]).read_text().strip())
+        assert _loose(Path(ready["token_file"]).parent) == []
     finally:
         waiter.process.send_signal(signal.SIGTERM)
         stdout, stderr = waiter.process.communicate(timeout=LIMIT)

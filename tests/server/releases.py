@@ -41,7 +41,7 @@ class Served:
     def __init__(self, ready: dict[str, str], place: Path) -> None:
         self.ready = ready
         self.place = place
-        self.token = ready["token"]
+        self.token = ready.get("token") or Path(ready["token_file"]).read_text().strip()
 
     def url(self, wire: str) -> str:
         return f"unix:{self.ready['uds']}" if wire == "unix" else self.ready["url"].replace("http", wire, 1)

@@ -105,6 +105,7 @@ class RunningServer:
         assert self.alive(), self.log.read_text() + self.out.read_text()
         if words:
             self.ready = json.loads(self.out.read_text())
+            self.ready["token"] = Path(self.ready["token_file"]).read_text().strip()
         return self
 
     def _is_ready(self, words: tuple[str, ...]) -> bool:

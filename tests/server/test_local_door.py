@@ -42,7 +42,7 @@ def test_the_ready_line_names_the_socket_beside_the_address(server: RunningServe
 
 def test_without_tcp_there_is_nothing_else(found: Found, place: str) -> None:
     server = found("--uds", place, "--no-tcp").open()
-    assert set(server.ready) == {"ok", "schema_version", "command", "token", "uds"}
+    assert set(server.ready) == {"ok", "schema_version", "command", "token", "token_file", "uds"}
     assert server.local().get("/health").json() == {"ok": True}
     sockets = {f"socket:[{line.split()[9]}]" for name in ("tcp", "tcp6") for line in _listening(name)}
     files = Path(f"/proc/{server.process.pid}/fd")

@@ -30,7 +30,8 @@ def test_the_ready_line_says_where_and_with_what(server: RunningServer) -> None:
     assert (url.scheme, url.hostname, bool(url.port)) == ("http", "127.0.0.1", True)
     assert ready["sign_in_url"].startswith(server.url + "/sign-in?token=")
     assert httpx.get(server.url + "/health", trust_env=False).json()["ok"] is True
-    assert server.client(ready["token"]).get("/api/inbox/history").status_code == 200
+    assert "token" not in ready
+    assert server.person.get("/api/inbox/history").status_code == 200
 
 
 def test_a_person_sees_a_screen_with_the_link_to_open(found: Found) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable
@@ -14,7 +13,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from postroom.core.errors import InvalidInput, NotFound, Taken
+from postroom.core.errors import InvalidInput, Taken
 from postroom.core.records import Record
 from postroom.core.rpc.wire import MAX_FRAME_BYTES
 from postroom.people import passes
@@ -25,9 +24,9 @@ from postroom.server.http.protocols import LimitedHttpProtocol, make_config, max
 from postroom.server.http.security import allowed_hosts_and_origins
 from postroom.server.http.state import AppState
 from postroom.server.http.unix_socket import UnixSocketListener
+from postroom.server.kept_files import load_or_issue_token, remove_url_note, write_url_note
 from postroom.server.runtime.store_access import StoreAccess
 from postroom.store.interface import Store
-from postroom.store.private_files import write_private_file
 
 BACKLOG_CONNECTIONS = 1024
 GRACE_SECONDS = 5  # for open connections to end when the server stops
@@ -40,11 +39,9 @@ class Ready(Record):
 
     url: str | None
     token: str
+    token_file: str
     sign_in_url: str | None
     uds: str | None
-
-    def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in self.items() if value is not None}
 
 
 def serve(settings: Settings, store: Store, ready: Callable[[Ready], None]) -> None:
@@ -53,13 +50,13 @@ def serve(settings: Settings, store: Store, ready: Callable[[Ready], None]) -> N
     with ExitStack() as ending:
         bound = ending.enter_context(bind_socket(settings)) if settings.tcp else None
         listener = None if settings.uds is None else ending.enter_context(closing(UnixSocketListener(settings.uds)))
-        token = load_or_issue_token(store, settings)
+        token, token_file = load_or_issue_token(store, settings)
         url = sign_in_url = None
         if bound is not None:
             url = base_url(settings, bound)
             sign_in_url = f"{url}/sign-in?token={passes.issue_link(store, person=settings.person)}"
-            ending.callback(_remove_url_note, write_url_note(settings, store, url), url)
-        addresses = Ready(url, token, sign_in_url, None if listener is None else listener.path)
+            ending.callback(remove_url_note, write_url_note(settings, store, url), url)
+        addresses = Ready(url, token, token_file, sign_in_url, None if listener is None else listener.path)
         with asyncio.Runner(loop_factory=_find_loop_factory()) as runner:
             runner.run(_run_server(settings, bound, listener, lambda: ready(addresses)))
 
@@ -249,46 +246,3 @@ class StartupNotifier:
                 self._on_startup()
 
         return self._app(scope, receive, send_and_notify if scope["type"] == "lifespan" else send)
-
-
-# Files that are kept between runs, readable for their owner only
-
-
-def load_or_issue_token(store: Store, settings: Settings) -> str:
-    """Return the person's token for scripts: the token of the last run if it is still valid, else a new one."""
-    folder = settings.data or store.data_folder
-    path = None if folder is None else os.path.join(folder, "token")
-    try:
-        if path is not None:
-            with open(path, encoding="ascii") as file:
-                token = file.read().strip()
-            if passes.person_of(store, token) == settings.person:
-                return token
-    except (OSError, ValueError, NotFound):
-        pass  # there is no token yet, or it was revoked
-    token = passes.issue_bearer(store, person=settings.person)
-    if path is not None:
-        write_private_file(path, token + "\n")
-    return token
-
-
-def write_url_note(settings: Settings, store: Store, url: str) -> str | None:
-    """Write the address of the server to a file, for the commands that print links. Return its path, or None without a data folder."""
-    folder = store.data_folder or settings.data  # beside the store, where commands look
-    if folder is None:
-        return None
-    path = os.path.join(folder, "server")
-    write_private_file(path, url + "\n")
-    return path
-
-
-def _remove_url_note(path: str | None, url: str) -> None:
-    """Remove the file with the address, unless another server has replaced it since."""
-    try:
-        if path is not None:
-            with open(path, encoding="utf-8") as file:
-                is_ours = file.read().strip() == url
-            if is_ours:
-                os.unlink(path)
-    except OSError:
-        pass

@@ -51,6 +51,15 @@ def shown_location(location: str) -> str:
     return f"{scheme}://{user.partition(':')[0]}{at}{host}{mark if kept else ''}{kept}"
 
 
+def state_folder(location: str) -> str:
+    """Return the folder for the secrets of a store: below $XDG_STATE_HOME or ~/.local/state, and never beside the store."""
+    from hashlib import sha256
+
+    home = os.environ.get("XDG_STATE_HOME", "")
+    root = home if os.path.isabs(home) else os.path.expanduser("~/.local/state")
+    return os.path.join(root, "postroom", sha256(shown_location(location).encode(errors="surrogateescape")).hexdigest()[:16])
+
+
 def _is_secret(parameter: str) -> bool:
     """Return whether a parameter of a URL may hold a password, also if its name is quoted."""
     return "%" in parameter or parameter.lower().endswith("password")

@@ -30,7 +30,8 @@ def handle_workspace_add(args: Arguments) -> Outcome:
         raise InvalidInput("'label' is missing", field="label", hint="Say what people should call it, with --label.")
     # Only an --agent on the command line names the agent of the workspace. INBOX_AGENT names the caller.
     url = server_url(store, args.url)
-    return _registration_outcome(add_workspace(store, args.words[0], label=args.label, agent=args.values["agent"]), url)
+    registered = add_workspace(store, args.words[0], label=args.label, agent=args.values["agent"])
+    return _registration_outcome(registered, url, warnings=_exposure_warnings(store.location, registered.workspace.path))
 
 
 def handle_workspace_token(args: Arguments) -> Outcome:
@@ -41,12 +42,21 @@ def handle_workspace_token(args: Arguments) -> Outcome:
     return _registration_outcome(rotate_token(store, args.words[0]), url)
 
 
-def _registration_outcome(registered: WorkspaceRegistration, server: str) -> Outcome:
+def _exposure_warnings(location: str, folder: str) -> list[str]:
+    """Return what to tell a person whose workspace contains the store, or the folder with the person's token."""
+    from postroom.store.location import shown_location, state_folder
+
+    exposed = {"the store": shown_location(location), "your token for scripts": os.path.realpath(state_folder(location))}
+    advice = "An agent that can write there can act as you. Choose a folder below it, or keep the store elsewhere (--db)."
+    return [f"This folder contains {what}. {advice}" for what, path in exposed.items() if path.startswith(folder + os.sep)]
+
+
+def _registration_outcome(registered: WorkspaceRegistration, server: str, warnings: list[str] | None = None) -> Outcome:
     url = f"{server}/mcp/{registered.workspace.workspace_id}"
     header = {"Authorization": "Bearer ${INBOX_TOKEN}"}
     connection = {"mcpServers": {"inbox": {"type": "http", "url": url, "headers": header}}}
     data = {"workspace": _workspace_json(registered.workspace), "token": registered.token, "mcp_url": url, "mcp_json": connection}
-    return Outcome(data, view="people registered")
+    return Outcome({**data, "warnings": warnings} if warnings else data, view="people registered")
 
 
 def server_url(store: Store, url: str | None) -> str:

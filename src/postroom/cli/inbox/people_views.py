@@ -24,6 +24,7 @@ def _render_registered(data: Data) -> str:
         f"  {one_line(workspace['path'])}, agent {one_line(workspace['agent'])}\n\n"
         f"Its token, shown this once:\n  export INBOX_TOKEN={data['token']}\n\n"
         f"Write this as .mcp.json into the workspace:\n{json.dumps(data['mcp_json'], indent=2)}\n"
+        + "".join(f"\n{colour_text('pending', 'Warning:')} {one_line(warning)}\n" for warning in data.get("warnings", ()))
     )
 
 

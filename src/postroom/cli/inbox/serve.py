@@ -37,10 +37,13 @@ def handle_serve(args: Arguments) -> Outcome:
     from postroom.server.main import serve
 
     def announce_ready(ready: Ready) -> None:
+        show_token = os.isatty(1)  # otherwise it would stay in a log
         if args.json:
-            write_all(1, success_json("serve", ready.to_json()))
+            hidden = () if show_token else ("token",)
+            write_all(1, success_json("serve", {name: value for name, value in ready.items() if value is not None and name not in hidden}))
         else:
-            write_all(1, _ready_text(ready, shown_location(store.location), demo=team is not None))
+            token = ready.token if show_token else f"$(cat {shell_quote(ready.token_file)})"
+            write_all(1, _ready_text(ready, token, shown_location(store.location), demo=team is not None))
         if team is not None:
             team.start()
 
@@ -80,8 +83,8 @@ def _require_positive(field: str, value: float) -> None:
         raise InvalidInput(f"{field} must be more than 0, not {value:g}", field=field)
 
 
-def _ready_text(ready: Ready, location: str, *, demo: bool) -> str:
-    """Return the text for people: where the server listens, and how to sign in and connect."""
+def _ready_text(ready: Ready, token: str, location: str, *, demo: bool) -> str:
+    """Return the text for people: where the server listens, and how to sign in and connect. `token` is a shell's word for the token."""
     from postroom.cli.framework.terminal import colour_text
 
     end = "A team is at work on a store of its own. Ctrl-C ends it and deletes the store." if demo else "Ctrl-C ends it. Nothing is lost."
@@ -93,7 +96,7 @@ def _ready_text(ready: Ready, location: str, *, demo: bool) -> str:
         f"\n  {colour_text('bold', 'Postroom')} is open at {ready.url}\n\n"
         f"  Open your inbox:      {ready.sign_in_url}\n"
         f"                        (works once; `inbox sign-in --db {shell_quote(location)}` makes another)\n"
-        f"  For scripts:          curl -H 'Authorization: Bearer {ready.token}' {ready.url}/api/inbox/history\n"
+        f'  For scripts:          curl -H "Authorization: Bearer {token}" {ready.url}/api/inbox/history\n'
         f"{local}"
         f"  Connect an agent:     inbox workspace add PATH --label TEXT --db {shell_quote(location)}\n"
         f"  Look around:          inbox entries --db {shell_quote(location)}\n\n"

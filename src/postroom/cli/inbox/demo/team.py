@@ -21,6 +21,7 @@ from postroom.core.records.work import Event
 from postroom.core.text import shell_quote
 from postroom.processes.interpreter import NEUTRAL_FOLDER, isolated_command, short_environment
 from postroom.processes.process_group import spawn_group
+from postroom.store.location import state_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ class Team:
         for process, leash in self._actors:
             os.close(leash)  # closed without a line written to it: the watchdog kills the whole process group
             os.waitpid(process, 0)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        for folder in (self.folder, state_folder(self.location)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def run_analyst(store: Store) -> None:
