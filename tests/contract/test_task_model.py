@@ -19,7 +19,7 @@ from postroom.core import clock as time
 from postroom.core.errors import Conflict, InvalidInput
 from postroom.store.interface import Store
 from postroom.tasks import Conductor
-from postroom.tasks.conductor import TaskState
+from postroom.tasks.checkpoints import TaskState
 from tests.conftest import ENGINES, Clock
 from tests.contract import machines
 from tests.contract.task_data import ids

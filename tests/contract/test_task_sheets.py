@@ -12,7 +12,7 @@ import pytest
 from postroom.core.errors import Conflict, InvalidInput, LeaseLost, NotFound, Refusal
 from postroom.store.interface import Store
 from postroom.tasks import Conductor
-from postroom.tasks.conductor import TaskState
+from postroom.tasks.checkpoints import TaskState
 from tests.conftest import Clock, open_with
 from tests.contract.task_data import (
     ANN,

@@ -277,6 +277,6 @@ def test_what_waits_for_another_is_not_claimed_over_the_network(
 ) -> None:
     thread = _send(server, other)
     with at(workspace) as agent:
-        assert agent.refused("work_claim", threadId=thread)["code"] == "forbidden"
+        assert agent.refused("work_claim", threadId=thread)["code"] == "not_found"
     with at(other) as agent:
         assert agent.ok("work_claim", threadId=thread)["thread"]["status"] == "claimed"

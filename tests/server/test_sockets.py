@@ -22,7 +22,7 @@ from tests.cli.process import eventually
 from tests.server.conftest import own_server
 from tests.server.mailbox_data import STRANGE, opened, part
 from tests.server.running_server import RunningServer, WorkspaceClient, refusal
-from tests.server.wires import PROTOCOL, described, unwelcome, wired, wired_locally
+from tests.server.wires import PROTOCOL, described, error_of, unwelcome, wired, wired_locally
 
 Found = Callable[..., RunningServer]
 server = own_server  # others use mailboxes of the same names
@@ -338,7 +338,8 @@ def test_a_frame_after_its_token_was_revoked_is_not_carried_out(found: Found) ->
         assert wire.ok("ping") == {}
         server.inbox.ok("agent", "token", "loses", "--revoke")
         wire.say("enqueue", message={"to": "victim", "payload": "Too late"})
-        assert wire.last() == ([], 1008)
+        [refused], code = wire.last()
+        assert (error_of(refused)["code"], code) == ("unauthenticated", 1008)
     assert _states(server, "victim") == []
     assert server.close() == 0
 

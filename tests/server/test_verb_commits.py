@@ -29,7 +29,7 @@ NUMBERS = count(1)
 
 def _call(verb: str, **named: Any) -> dispatch.Call:
     key = f"key {next(NUMBERS)}"
-    return dispatch.Call(Caller("user", "http"), lambda: None, verb, {"named": named}, key, b"", asyncio.Event().wait, "")
+    return dispatch.Call(Caller("user", "http"), verb, {"named": named}, key, b"", asyncio.Event().wait, "")
 
 
 def _together(place: str, calls: list[dispatch.Call]) -> tuple[list[Any], int]:

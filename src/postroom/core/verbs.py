@@ -1,8 +1,8 @@
 """The declaration of a verb: a function of a room whose first argument is a store.
 
-`@verb(caller=…, mode=…)` is the only place that defines which callers may use a verb over the network and how the server runs it. The
-server derives its routing table, permission check, write path, OpenAPI operations and reference page from it. A verb that receives a
-remote store sends the call to the server, and returns its result or raises its refusal.
+`@verb(caller=…, access=…, mode=…)` is the only place that defines which callers may use a verb over the network, what an agent may touch
+with it, and how the server runs it. The server derives its routing table, permission check, write path, OpenAPI operations and reference
+page from it. A verb that receives a remote store sends the call to the server, and returns its result or raises its refusal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,31 @@ if TYPE_CHECKING:
 MESSAGE_SENDER = "sender of each message"  # the field `from` of `message`, or of each of `messages`
 ANY_AGENT = "any agent"  # the verb only reads, and has no argument for the caller
 PEOPLE = "people only"
+LEADERS = "people and leaders"  # the verb only reads. A leader is an agent whose token has the scope `all`
 SERVER_MACHINE = "server machine only"  # the verb uses files or tokens of the server's machine, and is refused over the network
+
+# `access` is what an agent may touch with a verb, in the words of docs/permissions.md. `server.rpc.permissions` applies each rule. A verb
+# for people, leaders or the server's machine needs none: `caller` says all.
+OWN_NAME = "acts in its own name"
+OWN_VIEW = "reads what belongs to its own name"  # a leader: to any name
+DIRECTORY = "reads the names and cards of all agents"
+THREAD_SEEN = "reads a thread that it sees"  # `thread_id`
+THREAD_PART = "acts in a thread in which it takes part"
+THREAD_SPEAK = "speaks in a thread in which it takes part, or opens one"
+THREAD_TAKE = "claims a thread that is pending for it, or lapsed"
+THREAD_CONTROL = "controls a thread that it created or holds"  # a leader: any thread
+THREADS_SEEN = "lists the threads that it sees"  # the server sets `visible_to`
+TASK_PARTY = "reads a task that it gave or got"  # `task_id`
+TASK_RECEIVER = "acts on a task that it got"
+TASK_GIVER = "acts on a task that it gave"
+TASK_SUBMIT = "gives a task in its own name, below a task that it gave or got"  # `parent`
+TASKS_SEEN = "lists the tasks that it gave or got"  # the server sets `visible_to`
+MESSAGE_PARTY = "reads a message that it sent or received"  # `msg_id`
+OWN_ENTRIES = "reads its own entries"
+ACCESS_RULES = (
+    *(OWN_NAME, OWN_VIEW, DIRECTORY, THREAD_SEEN, THREAD_PART, THREAD_SPEAK, THREAD_TAKE, THREAD_CONTROL, THREADS_SEEN),
+    *(TASK_PARTY, TASK_RECEIVER, TASK_GIVER, TASK_SUBMIT, TASKS_SEEN, MESSAGE_PARTY, OWN_ENTRIES),
+)
 
 # `mode` is how the server runs a verb.
 READ = "read"  # writes nothing
@@ -33,20 +57,26 @@ MODES = (READ, WRITE, STEPS, WAIT)
 class Verb:
     """One declared verb. `function` runs it on a local store. The signature of `function` gives the arguments and the result."""
 
-    __slots__ = ("caller", "function", "mode", "name")
+    __slots__ = ("access", "caller", "function", "mode", "name")
 
-    def __init__(self, name: str, function: Callable[..., Any], caller: str, mode: str) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], *, caller: str, access: str | None, mode: str) -> None:
+        if (access is None) != (caller in (PEOPLE, LEADERS, SERVER_MACHINE)) or (access is not None and access not in ACCESS_RULES):
+            raise TypeError(f"{name} must declare what an agent may touch, or that it is not for agents: access={access!r}")
         self.name = name
         self.function = function
         self.caller = caller
+        self.access = access
         self.mode = mode
 
 
 VERBS: dict[str, Verb] = {}  # the verbs of all loaded modules, by `room.name`
 
 
-def verb(*, caller: str, mode: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a decorator that declares a function as a verb of its room. Both arguments are required, so nothing is allowed by default."""
+def verb(*, caller: str, mode: str, access: str | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator that declares a function as a verb of its room. Nothing is allowed by default.
+
+    `access` may be left out only if `caller` excludes agents. Otherwise a declaration without it raises `TypeError` at import.
+    """
 
     def declare_verb(function: Callable[P, T]) -> Callable[P, T]:
         name = f"{function.__module__.split('.')[1]}.{function.__name__}"
@@ -65,7 +95,7 @@ def verb(*, caller: str, mode: str) -> Callable[[Callable[P, T]], Callable[P, T]
         call_verb.__doc__ = function.__doc__
         call_verb.__module__ = function.__module__
         call_verb.__wrapped__ = function  # type: ignore[attr-defined]
-        VERBS[name] = Verb(name, function, caller, mode)
+        call_verb.verb = VERBS[name] = Verb(name, function, caller=caller, access=access, mode=mode)  # type: ignore[attr-defined]
         return call_verb  # type: ignore[return-value]
 
     return declare_verb

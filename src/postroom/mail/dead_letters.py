@@ -5,7 +5,7 @@ from __future__ import annotations
 from postroom.core import checks, clock
 from postroom.core.errors import TooLarge
 from postroom.core.records.mail import DEAD_LETTER, PENDING, PURGED, DeadLetterEntry
-from postroom.core.verbs import PEOPLE, STEPS, verb
+from postroom.core.verbs import OWN_VIEW, PEOPLE, STEPS, verb
 from postroom.mail import mailbox, sweeping, transitions
 from postroom.mail.drafts import Draft
 from postroom.store.retries import retry_on_contention
@@ -25,7 +25,7 @@ _LETTERS_PER_BATCH = 100  # a small batch: each is read with its payload of up t
 MAX_PEEK_CHARS = 64 * 1024 * 1024  # of payloads
 
 
-@verb(caller="session", mode=STEPS)
+@verb(caller="session", access=OWN_VIEW, mode=STEPS)
 def peek_dead_letter(store: Store, session: str, *, limit: int = 100) -> tuple[DeadLetterEntry, ...]:
     """List the dead letters of a mailbox, the oldest first. Refuses with `TooLarge` more than `MAX_PEEK_CHARS` of payloads."""
     checks.name("session", session)

@@ -19,7 +19,7 @@ from postroom.core.records.mail import (
     NackResult,
 )
 from postroom.core.text import shell_quote
-from postroom.core.verbs import MESSAGE_SENDER, WRITE, verb
+from postroom.core.verbs import MESSAGE_SENDER, OWN_NAME, WRITE, verb
 from postroom.mail import drafts, transitions
 from postroom.store.retries import retry_on_contention
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from postroom.store.interface import Store, Transaction
 
 
-@verb(caller=MESSAGE_SENDER, mode=WRITE)
+@verb(caller=MESSAGE_SENDER, access=OWN_NAME, mode=WRITE)
 @retry_on_contention
 def enqueue(store: Store, message: Mapping[str, Any]) -> EnqueueAck:
     """Store a message for its receiver.
@@ -47,7 +47,7 @@ def enqueue(store: Store, message: Mapping[str, Any]) -> EnqueueAck:
         return store_drafts(tx, [draft])[0]
 
 
-@verb(caller=MESSAGE_SENDER, mode=WRITE)
+@verb(caller=MESSAGE_SENDER, access=OWN_NAME, mode=WRITE)
 def enqueue_all(store: Store, messages: Iterable[Mapping[str, Any]]) -> tuple[EnqueueAck, ...]:
     """Store up to 1,000 messages in one transaction: all of them, or none if one is refused."""
     # Parse outside of the retried function: an iterator is empty on the second attempt.
@@ -143,7 +143,7 @@ def _free_nanosecond(tx: Transaction, sender: str, nanosecond: int) -> int:
     return nanosecond
 
 
-@verb(caller="session", mode=WRITE)
+@verb(caller="session", access=OWN_NAME, mode=WRITE)
 def dequeue(store: Store, session: str, *, receiver: str | None = None) -> Delivery | None:
     """Take the next message of a mailbox. It is in flight from now on. Returns None if there is no message to take.
 
@@ -219,7 +219,7 @@ def _receiver_name(named: str | None) -> str:
     return f"{os.uname().nodename}:{os.getpid()}" if named is None else checks.name("receiver", named)
 
 
-@verb(caller="session", mode=WRITE)
+@verb(caller="session", access=OWN_NAME, mode=WRITE)
 @retry_on_contention
 def ack(store: Store, session: str, msg_id: str, *, delivery_token: str | None = None) -> AckResult:
     """Acknowledge a message. A second ack changes nothing. Refuses with `DeliveryLost` if the token is not the current one."""
@@ -230,7 +230,7 @@ def ack(store: Store, session: str, msg_id: str, *, delivery_token: str | None =
         return acked
 
 
-@verb(caller="session", mode=WRITE)
+@verb(caller="session", access=OWN_NAME, mode=WRITE)
 @retry_on_contention
 def ack_and_dequeue(
     store: Store, session: str, msg_id: str, *, delivery_token: str | None = None, receiver: str | None = None
@@ -253,7 +253,7 @@ def _ack_delivery(tx: Transaction, locked: LockedMailbox, row: DeliveryRow) -> A
     return AckResult(row.msg_id, ACKED, True)
 
 
-@verb(caller="session", mode=WRITE)
+@verb(caller="session", access=OWN_NAME, mode=WRITE)
 @retry_on_contention
 def nack(store: Store, session: str, msg_id: str, reason: str = "", *, delivery_token: str | None = None) -> NackResult:
     """Reject a message. It is delivered again after its backoff, or becomes a dead letter after the last retry.
@@ -272,7 +272,7 @@ def nack(store: Store, session: str, msg_id: str, reason: str = "", *, delivery_
         return NackResult(msg_id, nacked.state, True, None if nacked.move_at is None else clock.format_stamp(nacked.move_at))
 
 
-@verb(caller="session", mode=WRITE)
+@verb(caller="session", access=OWN_NAME, mode=WRITE)
 @retry_on_contention
 def extend(store: Store, session: str, msg_id: str, *, seconds: float | None = None, delivery_token: str | None = None) -> ExtendResult:
     """Restart the in-flight time of a message, with `seconds` or else the policy's timeout. It never exceeds the TTL."""

@@ -6,7 +6,7 @@ from postroom._fastpath import json_text as jsontext
 from postroom.core import checks
 from postroom.core.errors import NotFound
 from postroom.core.records.mail import FORGOTTEN, PURGED, MailboxCounts, MailReceipt, MailReceiptStep, PeekResult
-from postroom.core.verbs import ANY_AGENT, PEOPLE, READ, STEPS, verb
+from postroom.core.verbs import ANY_AGENT, LEADERS, MESSAGE_PARTY, OWN_NAME, OWN_VIEW, READ, STEPS, verb
 from postroom.mail import drafts, sweeping
 from postroom.mail.mailbox import build_message
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _RECEIPT_FIELDS = ("session", "from", "state", "at", "door")
 
 
-@verb(caller="session", mode=STEPS)
+@verb(caller="session", access=OWN_VIEW, mode=STEPS)
 def peek(store: Store, session: str, *, limit: int = 100) -> PeekResult:
     """List the unfinished messages of a mailbox in the order of delivery, without taking any."""
     checks.name("session", session)
@@ -30,7 +30,7 @@ def peek(store: Store, session: str, *, limit: int = 100) -> PeekResult:
     return PeekResult(summaries, mailbox_row.unfinished_count if mailbox_row else 0)
 
 
-@verb(caller=PEOPLE, mode=STEPS)
+@verb(caller=LEADERS, mode=STEPS)
 def sessions(store: Store, *, limit: int = 1000) -> tuple[MailboxCounts, ...]:
     """Count the messages of each mailbox by state."""
     checks.limit("limit", limit)
@@ -40,7 +40,7 @@ def sessions(store: Store, *, limit: int = 1000) -> tuple[MailboxCounts, ...]:
     return tuple(MailboxCounts(*(getattr(row, name) for name in MailboxCounts.__fields__)) for row in rows)
 
 
-@verb(caller=ANY_AGENT, mode=STEPS)
+@verb(caller=ANY_AGENT, access=MESSAGE_PARTY, mode=STEPS)
 def show(store: Store, msg_id: str) -> MailReceipt:
     """Return a message, its state and all its steps with their times. A purged or forgotten message has only its steps.
 
@@ -63,7 +63,7 @@ def show(store: Store, msg_id: str) -> MailReceipt:
     return MailReceipt(None, PURGED if used_id.state == PURGED else FORGOTTEN, steps)
 
 
-@verb(caller="session", mode=READ)
+@verb(caller="session", access=OWN_NAME, mode=READ)
 def delivery_state(store: Store, session: str, msg_id: str, *, delivery_token: str) -> str | None:
     """Return the state of a message if the token is of its current delivery. Returns None if not, or if it was deleted."""
     checks.name("session", session)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, NotFound
 from postroom.core.records.mail import MailboxAlias, MailboxPolicy
-from postroom.core.verbs import PEOPLE, READ, WRITE, verb
+from postroom.core.verbs import OWN_VIEW, PEOPLE, READ, WRITE, verb
 from postroom.mail import transitions
 from postroom.store.retries import retry_on_contention
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_RETRIES = 1000
 
 
-@verb(caller="session", mode=READ)
+@verb(caller="session", access=OWN_VIEW, mode=READ)
 def policy(store: Store, session: str) -> MailboxPolicy:
     """Return the retry policy of a mailbox, with defaults for a mailbox that does not exist yet."""
     checks.name("session", session)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.core import checks, clock
-from postroom.core.verbs import READ, WAIT, verb
+from postroom.core.verbs import OWN_NAME, OWN_VIEW, READ, WAIT, verb
 from postroom.mail import transitions
 from postroom.mail.mailbox import dequeue
 from postroom.store.wait_loop import wait_until
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from postroom.store.interface import Store, Transaction
 
 
-@verb(caller="session", mode=WAIT)
+@verb(caller="session", access=OWN_NAME, mode=WAIT)
 def wait(store: Store, session: str, *, timeout_seconds: float = 0, receiver: str | None = None) -> Delivery | None:
     """Take the next message. If there is none, wait until one is stored or due again.
 
@@ -30,7 +30,7 @@ def wait(store: Store, session: str, *, timeout_seconds: float = 0, receiver: st
     return wait_until(store, take_next, timeout_seconds, topics=(transitions.mailbox_topic(session),), periodic=due_wake)
 
 
-@verb(caller="session", mode=READ)
+@verb(caller="session", access=OWN_VIEW, mode=READ)
 def next_available(store: Store, session: str) -> tuple[bool, float | None]:
     """Return whether there may be a message to take, and the seconds until the next retry, timeout or expiry, if any."""
     due_wake = DueMailWake(store, checks.name("session", session))

@@ -6,7 +6,7 @@ from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock, limits
 from postroom.core.errors import InvalidInput, StoreBusy
 from postroom.core.records.people import DEFAULT, ESCALATE, ON_SILENCE, OPEN, QUESTION, WAIT, Answer, Entry, Workspace
-from postroom.core.verbs import STEPS, verb
+from postroom.core.verbs import OWN_ENTRIES, OWN_NAME, STEPS, verb
 from postroom.core.verbs import WAIT as WAIT_MODE
 from postroom.people import documents, repository, workspaces
 from postroom.store.retries import retry_on_contention
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MAX_CHOICES = 20
 
 
-@verb(caller="agent", mode=STEPS)
+@verb(caller="agent", access=OWN_NAME, mode=STEPS)
 def ask(
     store: Store,
     *,
@@ -129,7 +129,7 @@ def close_question(
     return entry.replace(is_open=0, ask=entry.ask.replace(due_at=None, **outcome))
 
 
-@verb(caller="agent", mode=WAIT_MODE)
+@verb(caller="agent", access=OWN_ENTRIES, mode=WAIT_MODE)
 def wait_answer(store: Store, entry_id: str, *, timeout_seconds: float = 0, agent: str | None = None) -> Answer:
     """Wait until a question is answered or its deadline decides it, for at most `timeout_seconds` (0: without limit).
 
@@ -148,7 +148,7 @@ def wait_answer(store: Store, entry_id: str, *, timeout_seconds: float = 0, agen
     return answer_of(store, entry_id, agent=agent) if final is None else mark_collected(store, entry_id, final)
 
 
-@verb(caller="agent", mode=STEPS)
+@verb(caller="agent", access=OWN_ENTRIES, mode=STEPS)
 def answer_of(store: Store, entry_id: str, *, agent: str | None = None) -> Answer:
     """Return the current answer of a question. With `agent`, refuses with `NotFound` if the question is another agent's."""
     from postroom.people import question_sync

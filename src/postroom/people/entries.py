@@ -5,7 +5,7 @@ from __future__ import annotations
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, InvalidState
 from postroom.core.records.people import INBOX, NOTICE, NOTICES, PUSH, QUESTION, SECTIONS, Entry, EntryCounts, EntryPage, Workspace
-from postroom.core.verbs import PEOPLE, READ, SERVER_MACHINE, STEPS, WRITE, verb
+from postroom.core.verbs import OWN_ENTRIES, OWN_NAME, PEOPLE, READ, SERVER_MACHINE, STEPS, WRITE, verb
 from postroom.people import documents, entries_mirror, question_sync, repository, workspaces
 from postroom.store.retries import retry_on_contention
 
@@ -24,7 +24,7 @@ MAX_COUNTED_ENTRIES = 1000
 PAST_NEWEST = 2**62  # a time and a sequence number after every entry
 
 
-@verb(caller="workspace_id", mode=STEPS)
+@verb(caller="workspace_id", access=OWN_NAME, mode=STEPS)
 def push(store: Store, workspace_id: str, *, docs: Docs = (), comments: str | None = None) -> Entry:
     """Show a person documents of a workspace, a comment, or both. Return the entry.
 
@@ -52,7 +52,7 @@ def store_entry(store: Store, workspace: Workspace, described: Described, commen
         return repository.insert_entry(tx, kind=PUSH, workspace=workspace, docs=described.docs, texts=described.texts, comments=text)
 
 
-@verb(caller="sender", mode=WRITE)
+@verb(caller="sender", access=OWN_NAME, mode=WRITE)
 @retry_on_contention
 def notify(store: Store, *, sender: str, text: str) -> Entry:
     """Show a person a message from automation that has no workspace. It is listed under notices. Replies go to the sender's mailbox."""
@@ -155,7 +155,7 @@ def count_waiting(tx: Transaction) -> EntryCounts:
     return EntryCounts(unread, questions, notices, had_entries)
 
 
-@verb(caller="agent", mode=STEPS)
+@verb(caller="agent", access=OWN_ENTRIES, mode=STEPS)
 def own_entries(store: Store, *, agent: str, limit: int = 20) -> tuple[Entry, ...]:
     """Return the entries that an agent pushed and asked, newest first."""
     checks.name("agent", agent)
@@ -172,7 +172,7 @@ def page_of_agent(tx: Transaction, agent: str, limit: int) -> tuple[Entry, ...]:
     ).entries
 
 
-@verb(caller="agent", mode=READ)
+@verb(caller="agent", access=OWN_ENTRIES, mode=READ)
 def find_entry(store: Store, entry_id: str, *, agent: str | None = None) -> Entry:
     """Return an entry without its replies. With `agent`, refuses with `NotFound` if the entry is another agent's."""
     with store.read() as tx:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LINK, SESSION, BEARER, AGENT = "link", "session", "bearer", "agent"
 PERSON_KINDS = (SESSION, BEARER)
+OWN_SCOPE, ALL_SCOPE = SCOPES = ("own", "all")  # a token with the scope `all` makes its agent a leader
 LINK_SECONDS = 3600.0
 SESSION_SECONDS = 30 * 86_400.0
 BEARER_SECONDS = 90 * 86_400.0  # from the last use
@@ -53,9 +54,13 @@ def issue_bearer(store: Store, *, person: str) -> str:
 
 @verb(caller=SERVER_MACHINE, mode=WRITE)
 @retry_on_contention
-def issue_agent_token(store: Store, *, name: str) -> str:
-    """Return a token that authenticates an agent by its name. Its previous token is void at once."""
+def issue_agent_token(store: Store, *, name: str, scope: str = OWN_SCOPE) -> str:
+    """Return a token that authenticates an agent by its name. Its previous token is void at once.
+
+    With the scope `all`, the agent is a leader: it sees every thread, task and mailbox, and may end any thread.
+    """
     checks.name("name", name)
+    checks.choice("scope", scope, SCOPES)
     with store.write() as tx:
         known = tx.fetch_one(tx.sql.agent_lock, name=name)
         if known is None:
@@ -64,7 +69,7 @@ def issue_agent_token(store: Store, *, name: str) -> str:
         if known is None or known.is_person:
             raise InvalidInput(f"{name} is a person", field="name", hint="People sign in: `inbox sign-in` makes a link.")
         _delete_passes(tx, name, AGENT)
-        return _insert_pass(tx, AGENT, name, None)[0]
+        return _insert_pass(tx, AGENT, name, None, scope)[0]
 
 
 @verb(caller=SERVER_MACHINE, mode=WRITE)
@@ -185,11 +190,11 @@ def _issue_to_person(tx: Transaction, kind: str, person: str, seconds: float | N
     return _insert_pass(tx, kind, repository.require_person(tx, "person", person), seconds)
 
 
-def _insert_pass(tx: Transaction, kind: str, name: str, seconds: float | None) -> tuple[str, str | None]:
+def _insert_pass(tx: Transaction, kind: str, name: str, seconds: float | None, scope: str = OWN_SCOPE) -> tuple[str, str | None]:
     tx.execute(tx.sql.pass_expire, now=clock.format_stamp(tx.now()))
     token = tokens.new_token(_PREFIXES[kind])
     expires_at = None if seconds is None else clock.format_stamp(tx.now() + _microseconds(seconds))
-    issued = Pass(tokens.hash_token(token), kind, name, clock.format_stamp(tx.now()), expires_at)
+    issued = Pass(tokens.hash_token(token), kind, name, clock.format_stamp(tx.now()), expires_at, scope=scope)
     tx.execute(tx.sql.pass_insert, **dict(issued.items()))
     return token, expires_at
 

@@ -6,7 +6,7 @@ from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock
 from postroom.core.records.people import ReceivedMessage
 from postroom.core.states import UNVERIFIED_DOORS
-from postroom.core.verbs import READ, WRITE, verb
+from postroom.core.verbs import OWN_NAME, READ, WRITE, verb
 from postroom.mail import mailbox
 from postroom.mail.mailbox import build_message
 from postroom.people import asking, question_sync, repository
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from postroom.store.interface import Store, Transaction
 
 
-@verb(caller="agent", mode=WRITE)
+@verb(caller="agent", access=OWN_NAME, mode=WRITE)
 def read_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[ReceivedMessage, ...]:
     """Take the messages to an agent, oldest first: its mail, and the answers to questions that it did not wait for."""
     checks.name("agent", agent)
@@ -59,7 +59,7 @@ def has_messages(tx: Transaction, *, agent: str) -> bool:
     return bool(tx.fetch_all(tx.sql.asks_uncollected, agent=agent, limit=1)) or is_message_ready(tx, agent)
 
 
-@verb(caller="agent", mode=READ)
+@verb(caller="agent", access=OWN_NAME, mode=READ)
 def old_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[ReceivedMessage, ...]:
     """Return the messages that an agent received before, newest first, for an agent that lost a response. Changes nothing."""
     checks.name("agent", agent)

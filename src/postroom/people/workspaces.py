@@ -7,7 +7,7 @@ import os
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, NotFound, Taken
 from postroom.core.records.people import Workspace, WorkspaceRegistration
-from postroom.core.verbs import PEOPLE, READ, SERVER_MACHINE, STEPS, WRITE, verb
+from postroom.core.verbs import OWN_NAME, PEOPLE, READ, SERVER_MACHINE, STEPS, WRITE, verb
 from postroom.people import tokens
 from postroom.store.retries import retry_on_contention
 
@@ -66,7 +66,7 @@ def list_workspaces(store: Store) -> tuple[Workspace, ...]:
     return tuple(sorted(workspaces, key=lambda workspace: (workspace.label.casefold(), workspace.workspace_id)))
 
 
-@verb(caller="agent", mode=READ)
+@verb(caller="agent", access=OWN_NAME, mode=READ)
 def workspace_for(store: Store, *, agent: str) -> Workspace:
     """Return the workspace of an agent. Refuses with `NotFound` if it has none."""
     with store.read() as tx:

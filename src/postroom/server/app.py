@@ -102,7 +102,7 @@ def build_app(
 
     routes = [
         # First, because routes are compared one after another and most requests are verbs.
-        Route("/api/verbs/{verb}", Endpoint(dispatch.handle_request, agents=True), methods=["POST"]),
+        Route("/api/verbs/{verb}", Endpoint(dispatch.handle_request, agents=True, verifies=True), methods=["POST"]),
         *(Route(path, Endpoint(handler, agents=True), methods=[method]) for method, path, handler in SHARED_ROUTES),
         *(Route(path, Endpoint(handler), methods=[method]) for method, path, handler in PERSON_ROUTES),
         Route("/mcp/{workspace_id}", _Mcp(), methods=["POST"]),

@@ -55,6 +55,7 @@ class Catalogue(Protocol):
     threads_of_run: Query[HeldThread]
     threads_of_run_chosen: Query[Thread]
     threads_unread: Query[Thread]
+    threads_visited: Query[Thread]
 
     # messages and artifacts
     message_insert: str
@@ -95,6 +96,7 @@ class Catalogue(Protocol):
     agent_find: Query[Agent]
     agents_all: Query[Agent]
     read_owed: str
+    read_guest: str
     read_upto: str
     reads_unread_count: Query[int]
 
@@ -148,6 +150,7 @@ class Catalogue(Protocol):
     tasks_of_agent: Query[TaskRow]
     tasks_of_status: Query[TaskRow]
     tasks_of_agent_status: Query[TaskRow]
+    tasks_given: Query[TaskRow]
     tasks_answered: Query[TaskRow]
     job_insert: str
     job_find: Query[JobRow]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from postroom._fastpath import json_text as jsontext
 from postroom.core import clock
@@ -13,9 +13,18 @@ from postroom.tasks.repository import ACCEPTED, COMPLETED, FAILED, PENDING
 
 if TYPE_CHECKING:
     from postroom.core.records.tasks import JobRow, TaskRow
-    from postroom.store.interface import Transaction
+    from postroom.store.interface import Store, Transaction
+    from postroom.tasks.a2a_inbox import A2AInbox
 
 LEASE_SECONDS = 900.0
+
+
+class TaskState:
+    """A job's data and inbox inside `checkpoint`. Both may be changed, and are saved together."""
+
+    def __init__(self, data: dict[str, Any], inbox: A2AInbox) -> None:
+        self.data = data
+        self.inbox = inbox
 
 
 def store_added_task(tx: Transaction, task: A2ATask, job: JobRow) -> None:
@@ -41,3 +50,18 @@ def store_changed_task(tx: Transaction, row: TaskRow, task: A2ATask) -> None:
         repository.finish_task(tx, row, COMPLETED, artifacts_json=artifacts_json, refusal=conflict)
     else:
         repository.finish_task(tx, row, FAILED, reason=task.reason, code=task.reason_code or "failed", refusal=conflict)
+
+
+def save_checkpoint(store: Store, job: JobRow, rows: dict[str, TaskRow], state: TaskState) -> None:
+    """Save the data and the inbox of a job together. Refuses with `Conflict` if the job or a task is not as it was read."""
+    state_json = jobs.serialize_state(state.data)
+    with store.write() as tx:
+        jobs.save_job(tx, job, Conflict(f"job {job.job_id} was saved by somebody else", hint="Load it again."), state_json=state_json)
+        for task_id, seen in rows.items():
+            if repository.find_task(tx, task_id) != seen:
+                raise Conflict(f"task {task_id} was changed by somebody else", hint="Load the job again.", task_id=task_id)
+        for task in state.inbox.tasks.values():
+            if task.task_id not in rows:
+                store_added_task(tx, task, job)
+            elif task.status.value != rows[task.task_id].status:
+                store_changed_task(tx, rows[task.task_id], task)

@@ -8,12 +8,28 @@ from uuid import uuid4
 
 from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock
-from postroom.core.errors import Conflict, InvalidInput, LeaseHeld, LeaseLost
-from postroom.core.verbs import ANY_AGENT, PEOPLE, READ, STEPS, WAIT, WRITE
+from postroom.core.errors import InvalidInput, LeaseHeld, LeaseLost
+from postroom.core.verbs import (
+    ANY_AGENT,
+    DIRECTORY,
+    LEADERS,
+    OWN_NAME,
+    OWN_VIEW,
+    PEOPLE,
+    READ,
+    STEPS,
+    TASK_GIVER,
+    TASK_PARTY,
+    TASK_RECEIVER,
+    TASK_SUBMIT,
+    TASKS_SEEN,
+    WAIT,
+    WRITE,
+)
 from postroom.store.retries import retry_on_contention
 from postroom.tasks import checkpoints, jobs, lookups, repository
 from postroom.tasks.a2a_inbox import A2AInbox, check_description, freeze_artifacts, freeze_context
-from postroom.tasks.checkpoints import LEASE_SECONDS
+from postroom.tasks.checkpoints import LEASE_SECONDS, TaskState
 from postroom.tasks.models import PRIORITIES, RESULT, TASK, A2ATask, Accepted, Card, Job, Sheet
 from postroom.tasks.remote_methods import remote_method, remote_methods
 from postroom.tasks.rendering import DEFAULT_BUDGET_CHARS, Rendered, render_tasks
@@ -22,19 +38,10 @@ from postroom.tasks.repository import ACCEPTED, CANCELLED, COMPLETED, FAILED, PE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from postroom.core.records.tasks import JobRow, TaskRow
     from postroom.store.interface import Store
 
 MAX_DELEGATION_DEPTH = 8
 _STATUSES = (PENDING, ACCEPTED, COMPLETED, FAILED)
-
-
-class TaskState:
-    """A job's data and inbox inside `checkpoint`. Both may be changed, and are saved together."""
-
-    def __init__(self, data: dict[str, Any], inbox: A2AInbox) -> None:
-        self.data = data
-        self.inbox = inbox
 
 
 @remote_methods
@@ -46,7 +53,7 @@ class Conductor:
 
     # Agents
 
-    @remote_method(caller="name", mode=WRITE)
+    @remote_method(caller="name", access=OWN_NAME, mode=WRITE)
     @retry_on_contention
     def register(self, name: str, *, description: str = "", skills: Iterable[str] = ()) -> Card:
         """Register an agent, or replace its card. Returns the card."""
@@ -62,13 +69,13 @@ class Conductor:
                 tx.execute(tx.sql.skill_insert, skill=skill, agent=name)
         return card
 
-    @remote_method(caller=ANY_AGENT, mode=READ)
+    @remote_method(caller=ANY_AGENT, access=DIRECTORY, mode=READ)
     def card(self, name: str) -> Card:
         """Return an agent's card. Refuses with `NotFound` if the agent is not registered."""
         with self._store.read() as tx:
             return jobs.read_card(tx, checks.name("name", name))
 
-    @remote_method(caller=ANY_AGENT, mode=READ)
+    @remote_method(caller=ANY_AGENT, access=DIRECTORY, mode=READ)
     def find(self, skill: str, *, limit: int = 100) -> tuple[Card, ...]:
         """Return the cards of the agents that have a skill, ordered by name."""
         checks.limit("limit", limit)
@@ -78,7 +85,7 @@ class Conductor:
 
     # Jobs
 
-    @remote_method(caller="agent", mode=WRITE)
+    @remote_method(caller="agent", access=OWN_NAME, mode=WRITE)
     @retry_on_contention
     def start_job(self, agent: str, *, job_id: str | None = None, state: dict[str, Any] | None = None) -> Job:
         """Start a job of an agent. Tasks that waited for the agent move into its inbox."""
@@ -109,7 +116,7 @@ class Conductor:
                 repository.route_waiting(tx, row.agent, other_job)
         return jobs.job_from_row(row)
 
-    @remote_method(caller=PEOPLE, mode=READ)
+    @remote_method(caller=LEADERS, mode=READ)
     def jobs(self, agent: str | None = None, *, limit: int = 100) -> tuple[Job, ...]:
         """Return jobs, newest first."""
         checks.limit("limit", limit)
@@ -122,7 +129,7 @@ class Conductor:
 
     # Submitting and reading tasks
 
-    @remote_method(caller="source_agent", mode=WRITE)
+    @remote_method(caller="source_agent", access=TASK_SUBMIT, mode=WRITE)
     def submit(
         self,
         source_agent: str,
@@ -176,14 +183,14 @@ class Conductor:
             }
             return task_from_row(repository.store_new_task(tx, repository.row_from_task(task.model_copy(update=changes))))
 
-    @remote_method(caller=ANY_AGENT, mode=STEPS)
+    @remote_method(caller=ANY_AGENT, access=TASK_PARTY, mode=STEPS)
     def get(self, task_id: str) -> A2ATask:
         """Return one task or result. Refuses with `NotFound`."""
         repository.settle_tasks(self._store)
         with self._store.read() as tx:
             return task_from_row(repository.find_task(tx, task_id))
 
-    @remote_method(caller=PEOPLE, mode=STEPS)
+    @remote_method(caller=LEADERS, mode=STEPS)
     def pending(self, job_id: str) -> tuple[A2ATask, ...]:
         """Return the pending tasks and results in a job's inbox, most urgent first."""
         repository.settle_tasks(self._store)
@@ -191,7 +198,7 @@ class Conductor:
             jobs.find_job(tx, job_id)
             return tuple(task_from_row(row) for row in jobs.open_tasks(tx, job_id) if row.status == PENDING)
 
-    @remote_method(caller="agent", mode=STEPS)
+    @remote_method(caller="agent", access=OWN_VIEW, mode=STEPS)
     def waiting(self, agent: str, *, limit: int = 1000) -> tuple[A2ATask, ...]:
         """Return the pending tasks and results of an agent, in any job or in none."""
         checks.limit("limit", limit)
@@ -199,26 +206,28 @@ class Conductor:
         with self._store.read() as tx:
             return tuple(map(task_from_row, tx.fetch_all(tx.sql.tasks_waiting, agent=agent, limit=limit)))
 
-    @remote_method(caller=ANY_AGENT, mode=STEPS)
-    def tasks(self, agent: str | None = None, status: str | None = None, *, limit: int = 100) -> tuple[A2ATask, ...]:
-        """Return tasks and results, newest first."""
+    @remote_method(caller=ANY_AGENT, access=TASKS_SEEN, mode=STEPS)
+    def tasks(
+        self, agent: str | None = None, status: str | None = None, *, limit: int = 100, visible_to: str | None = None
+    ) -> tuple[A2ATask, ...]:
+        """Return tasks and results, newest first. `agent` selects those that it got.
+
+        `visible_to` selects those that an agent gave or got. A server sets it for agents.
+        """
         checks.limit("limit", limit)
         if status is not None:
             checks.choice("status", status, _STATUSES)
         repository.settle_tasks(self._store)
         with self._store.read() as tx:
-            criteria = {key: value for key, value in (("agent", agent), ("status", status)) if value is not None}
-            statement = {
-                (): tx.sql.tasks_any,
-                ("agent",): tx.sql.tasks_of_agent,
-                ("status",): tx.sql.tasks_of_status,
-                ("agent", "status"): tx.sql.tasks_of_agent_status,
-            }[tuple(criteria)]
-            return tuple(map(task_from_row, tx.fetch_all(statement, limit=limit, **criteria)))
+            if visible_to is None:
+                rows = lookups.list_tasks(tx, agent, status, limit)
+            else:
+                rows = lookups.list_tasks_of_party(tx, checks.name("visible_to", visible_to), agent, status, limit)
+            return tuple(map(task_from_row, rows))
 
     # Accepting and ending tasks
 
-    @remote_method(caller="agent", mode=WRITE)
+    @remote_method(caller="agent", access=TASK_RECEIVER, mode=WRITE)
     def accept(self, task_id: str, *, agent: str, lease_seconds: float = LEASE_SECONDS) -> Accepted:
         """Accept a pending task. The caller holds it until the lease expires.
 
@@ -228,7 +237,7 @@ class Conductor:
         repository.settle_tasks(self._store)
         return self._accept_task(task_id, agent, lease_seconds)
 
-    @remote_method(caller="agent", mode=WRITE)
+    @remote_method(caller="agent", access=OWN_NAME, mode=WRITE)
     @retry_on_contention
     def accept_next(self, agent: str, *, lease_seconds: float = LEASE_SECONDS) -> Accepted | None:
         """Accept the most urgent pending task of an agent. Returns None if there is none."""
@@ -254,7 +263,7 @@ class Conductor:
             accepted = repository.accept_task(tx, row, token, lease_seconds)
         return Accepted(task=task_from_row(accepted), lease_token=token)
 
-    @remote_method(caller="agent", mode=WRITE)
+    @remote_method(caller="agent", access=TASK_RECEIVER, mode=WRITE)
     def complete(self, task_id: str, *, agent: str, artifacts: dict[str, Any] | None = None, lease_token: str | None = None) -> A2ATask:
         """Complete a task, with its artifacts. The source agent receives the result.
 
@@ -264,7 +273,7 @@ class Conductor:
         repository.settle_tasks(self._store)
         return self._finish_task(task_id, agent, COMPLETED, lease_token, artifacts_json=artifacts_json)
 
-    @remote_method(caller="agent", mode=WRITE)
+    @remote_method(caller="agent", access=TASK_RECEIVER, mode=WRITE)
     def fail(self, task_id: str, reason: str, *, agent: str, lease_token: str | None = None, reason_code: str = "failed") -> A2ATask:
         """Fail a task, with a reason. The source agent receives the result.
 
@@ -283,7 +292,7 @@ class Conductor:
                 raise LeaseLost(f"task {task_id} has been accepted again since", hint="Leave it to its new holder.", task_id=task_id)
             return task_from_row(repository.finish_task(tx, row, status, **outcome))
 
-    @remote_method(caller="agent", mode=WRITE)
+    @remote_method(caller="agent", access=TASK_GIVER, mode=WRITE)
     def cancel(self, task_id: str, *, agent: str, reason: str = "") -> A2ATask:
         """Cancel a task that `agent` gave. An agent that works on it is refused when it answers."""
         checks.reason("reason", reason)
@@ -301,7 +310,7 @@ class Conductor:
             repository.check_open(row)
             return task_from_row(repository.finish_task(tx, row, FAILED, reason=reason or f"cancelled by {agent}", code=CANCELLED))
 
-    @remote_method(caller="agent", mode=WRITE)
+    @remote_method(caller="agent", access=TASK_RECEIVER, mode=WRITE)
     @retry_on_contention
     def acknowledge(self, task_id: str, *, agent: str) -> A2ATask:
         """Mark a result as read. A result cannot be answered."""
@@ -351,7 +360,7 @@ class Conductor:
                         repository.return_task(tx, row)
         return jobs.job_from_row(job)
 
-    @remote_method(caller="agent", mode=STEPS)
+    @remote_method(caller="agent", access=OWN_VIEW, mode=STEPS)
     def render(self, agent: str, *, budget: int = DEFAULT_BUDGET_CHARS) -> Rendered:
         """Render the pending tasks of an agent as a sheet would. Accepts nothing."""
         lookups.check_budget(budget)
@@ -372,24 +381,11 @@ class Conductor:
             inbox.put_task(task_from_row(row))
         state = TaskState(jsontext.loads(job.state_json), inbox)
         yield state
-        self._save_checkpoint(job, rows, state)
-
-    def _save_checkpoint(self, job: JobRow, rows: dict[str, TaskRow], state: TaskState) -> None:
-        data = jobs.serialize_state(state.data)
-        with self._store.write() as tx:
-            jobs.save_job(tx, job, Conflict(f"job {job.job_id} was saved by somebody else", hint="Load it again."), state_json=data)
-            for task_id, seen in rows.items():
-                if repository.find_task(tx, task_id) != seen:
-                    raise Conflict(f"task {task_id} was changed by somebody else", hint="Load the job again.", task_id=task_id)
-            for task in state.inbox.tasks.values():
-                if task.task_id not in rows:
-                    checkpoints.store_added_task(tx, task, job)
-                elif task.status.value != rows[task.task_id].status:
-                    checkpoints.store_changed_task(tx, rows[task.task_id], task)
+        checkpoints.save_checkpoint(self._store, job, rows, state)
 
     # Waiting, and threads of work
 
-    @remote_method(caller=ANY_AGENT, mode=WAIT)
+    @remote_method(caller=ANY_AGENT, access=TASK_PARTY, mode=WAIT)
     def wait(self, task_id: str, *, timeout_seconds: float = 0) -> A2ATask | None:
         """Wait until a task has ended, and return it. Returns None after `timeout_seconds`. 0 waits for ever."""
         from postroom.store.wait_loop import wait_until
@@ -410,7 +406,7 @@ class Conductor:
         """Apply passed deadlines, expired leases and ended threads to their tasks."""
         repository.settle_tasks(self._store)
 
-    @remote_method(caller="agent", mode=STEPS)
+    @remote_method(caller="agent", access=TASK_RECEIVER, mode=STEPS)
     def open_thread(self, task_id: str, *, agent: str) -> str:
         """Open a thread of work that answers a task, and return its id. When the thread ends, the task ends.
 

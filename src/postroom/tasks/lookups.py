@@ -1,4 +1,4 @@
-"""Checks and lookups that the verbs of the conductor share: a budget, a skill, a task's parent, an open task of an agent."""
+"""Checks and lookups that the verbs of the conductor share: a budget, a skill, a parent, an open task, and lists of tasks."""
 
 from __future__ import annotations
 
@@ -47,3 +47,23 @@ def find_open_task_of(tx: Transaction, task_id: str, agent: str, verb: str) -> T
         raise InvalidInput(f"{task_id} is a result: no agent can {verb} it", field="task_id", hint="Acknowledge it: inbox task ack")
     repository.check_open(row)
     return row
+
+
+def list_tasks(tx: Transaction, agent: str | None, status: str | None, limit: int) -> list[TaskRow]:
+    """Return the newest tasks and results, optionally those that one agent got or those of one status."""
+    criteria = {key: value for key, value in (("agent", agent), ("status", status)) if value is not None}
+    statement = {
+        (): tx.sql.tasks_any,
+        ("agent",): tx.sql.tasks_of_agent,
+        ("status",): tx.sql.tasks_of_status,
+        ("agent", "status"): tx.sql.tasks_of_agent_status,
+    }[tuple(criteria)]
+    return tx.fetch_all(statement, limit=limit, **criteria)
+
+
+def list_tasks_of_party(tx: Transaction, party: str, agent: str | None, status: str | None, limit: int) -> list[TaskRow]:
+    """Return the same as `list_tasks`, of those tasks and results that `party` gave or got."""
+    rows = tx.fetch_all(tx.sql.tasks_given, source=party, target=agent or "", status=status or "", limit=limit)
+    if agent in (None, party):
+        rows += list_tasks(tx, party, status, limit)
+    return sorted({row.task_id: row for row in rows}.values(), key=lambda row: row.event_id, reverse=True)[:limit]

@@ -1,6 +1,6 @@
 """Register the conductor's methods as RPC verbs, and the models of this package as wire types. Used by `conductor`.
 
-`@remote_method(caller=…, mode=…)` is `@verb` for a method: with a remote store, the method runs on the server.
+`@remote_method(caller=…, access=…, mode=…)` is `@verb` for a method: with a remote store, the method runs on the server.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ for _kind in MODELS:
 wire.register_type(Rendered, Rendered._asdict, _build_rendered)
 
 
-def remote_method(*, caller: str, mode: str) -> Callable[[F], F]:
+def remote_method(*, caller: str, mode: str, access: str | None = None) -> Callable[[F], F]:
     """Declare a method as a verb. `remote_methods` registers it when the class is complete."""
 
     def declare(function: F) -> F:
-        function.__verb__ = (caller, mode)  # type: ignore[attr-defined]
+        function.__verb__ = {"caller": caller, "access": access, "mode": mode}  # type: ignore[attr-defined]
         return function
 
     return declare
@@ -52,12 +52,11 @@ def remote_methods(conductor: C) -> C:
     """Register every public method of a class as a verb. A method without a declaration raises `AttributeError` here, at import."""
     for name, function in list(vars(conductor).items()):
         if callable(function) and not name.startswith("_") and name not in UNDECLARED:
-            caller, mode = function.__verb__
-            setattr(conductor, name, _make_verb(conductor, function, caller, mode))
+            setattr(conductor, name, _make_verb(conductor, function, function.__verb__))
     return conductor
 
 
-def _make_verb(conductor: type, function: Callable[..., Any], caller: str, mode: str) -> Callable[..., Any]:
+def _make_verb(conductor: type, function: Callable[..., Any], declaration: dict[str, Any]) -> Callable[..., Any]:
     name = f"tasks.{function.__name__}"
 
     def call(self: Any, *args: Any, **named: Any) -> Any:
@@ -70,5 +69,5 @@ def _make_verb(conductor: type, function: Callable[..., Any], caller: str, mode:
 
     update_wrapper(call, function)
     update_wrapper(run, function)
-    VERBS[name] = Verb(name, run, caller, mode)
+    VERBS[name] = Verb(name, run, **declaration)
     return call

@@ -40,8 +40,13 @@ def find_task(tx: Transaction, task_id: str) -> TaskRow:
     """Return a task's row. Refuses with `NotFound` if there is none."""
     row = tx.fetch_one(tx.sql.task_find, task_id=task_id)
     if row is None:
-        raise NotFound(f"there is no task {short_repr(task_id)}", hint="See `inbox task list`.", task_id=task_id)
+        raise task_not_found_error(task_id)
     return row
+
+
+def task_not_found_error(task_id: str) -> NotFound:
+    """Return the refusal of a task that does not exist, and of one that the caller may not see. It must not tell which."""
+    return NotFound(f"there is no task {short_repr(task_id)}", hint="See `inbox task list`.", task_id=task_id)
 
 
 def row_from_task(task: A2ATask) -> TaskRow:

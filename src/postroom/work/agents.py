@@ -7,7 +7,7 @@ from postroom.core.errors import InvalidState, NotFound
 from postroom.core.records.work import Agent, AgentPresence
 from postroom.core.states import AGENT_KINDS
 from postroom.core.text import shell_quote
-from postroom.core.verbs import ANY_AGENT, PEOPLE, READ, WRITE, verb
+from postroom.core.verbs import ANY_AGENT, DIRECTORY, LEADERS, OWN_VIEW, PEOPLE, READ, WRITE, verb
 from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ def add_agent(store: Store, name: str, *, kind: str = "agent") -> Agent:
         return _get_agent(tx, name)
 
 
-@verb(caller=ANY_AGENT, mode=READ)
+@verb(caller=ANY_AGENT, access=DIRECTORY, mode=READ)
 def list_agents(store: Store, *, limit: int = 1000) -> tuple[Agent, ...]:
     """List all agents, sorted by name."""
     checks.limit("limit", limit)
@@ -46,7 +46,7 @@ def list_agents(store: Store, *, limit: int = 1000) -> tuple[Agent, ...]:
         return tuple(tx.fetch_all(tx.sql.agents_all, limit=limit))
 
 
-@verb(caller=ANY_AGENT, mode=READ)
+@verb(caller="name", access=OWN_VIEW, mode=READ)
 def show_agent(store: Store, name: str) -> AgentPresence:
     """Return an agent, the leases that it holds, and the number of its unread threads. Refuses with `NotFound`."""
     checks.name("name", name)
@@ -54,7 +54,7 @@ def show_agent(store: Store, name: str) -> AgentPresence:
         return _read_presence(tx, _get_agent(tx, name))
 
 
-@verb(caller=PEOPLE, mode=READ)
+@verb(caller=LEADERS, mode=READ)
 def list_presences(store: Store, *, limit: int = 1000) -> tuple[AgentPresence, ...]:
     """List the presence of all agents, sorted by name, from one snapshot of the store."""
     checks.limit("limit", limit)

@@ -6,15 +6,16 @@ from postroom.core import checks, clock
 from postroom.core.errors import StoreBusy
 from postroom.core.records.work import Candidate
 from postroom.core.states import HELD_STATUSES, PENDING, PRIORITIES, STATUSES
-from postroom.core.verbs import READ, WRITE, verb
+from postroom.core.verbs import OWN_NAME, OWN_VIEW, READ, WRITE, verb
 from postroom.store.retries import retry_on_contention
 from postroom.work import leases, messages
+from postroom.work.participation import is_takeable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from postroom.core.records.work import Claim, Lease, OfferedThread, Thread
+    from postroom.core.records.work import Claim, OfferedThread, Thread
     from postroom.store.interface import Store, Transaction
 
 MAX_TAKE_ATTEMPTS = 100
@@ -22,7 +23,7 @@ RECHECK_SECONDS = 0.01
 MAX_LAPSED_PER_PRIORITY = 32  # how many lapsed threads `take` compares: those that lapsed first
 
 
-@verb(caller="agent", mode=READ)
+@verb(caller="agent", access=OWN_VIEW, mode=READ)
 def fetch(
     store: Store, *, agent: str, statuses: Iterable[str] | None = None, limit: int = 20, unread: bool = False
 ) -> tuple[Candidate, ...]:
@@ -42,7 +43,7 @@ def fetch(
     return tuple(sorted(by_id.values(), key=lambda candidate: _urgency_key(candidate.thread))[:limit])
 
 
-@verb(caller="agent", mode=WRITE)
+@verb(caller="agent", access=OWN_NAME, mode=WRITE)
 @retry_on_contention
 def take(store: Store, *, agent: str, lease_seconds: float = leases.DEFAULT_LEASE_SECONDS) -> Claim | None:
     """Claim the most urgent candidate, by priority, then age, in one transaction. Returns None if there is none.
@@ -68,20 +69,13 @@ def take_next(tx: Transaction, *, agent: str, lease_seconds: float) -> Claim | N
         for thread_id in offered:
             if tx.lock_thread(thread_id, wait=False):
                 thread, lease = messages.get_thread(tx, thread_id)
-                if _is_still_takeable(thread, lease, agent, clock.format_stamp(tx.now())):
+                if is_takeable(thread, lease, agent, clock.format_stamp(tx.now())):
                     return leases.grant_lease(tx, thread, lease, agent=agent, lease_seconds=lease_seconds)
         tx.lock_thread(offered[0])  # all are locked by others: wait for the first one, then look again
     raise StoreBusy("others took every thread that was offered", hint="Try again.")
 
 
-def _is_still_takeable(thread: Thread, lease: Lease | None, agent: str, now: str) -> bool:
-    """Check again, under the lock, that an offered thread may be taken."""
-    if thread.status == PENDING:
-        return thread.assigned_to == agent
-    return thread.status in HELD_STATUSES and lease is not None and lease.is_held and not lease.is_live(now)
-
-
-@verb(caller="agent", mode=READ)
+@verb(caller="agent", access=OWN_VIEW, mode=READ)
 def next_available(store: Store, *, agent: str) -> tuple[bool, float | None]:
     """Return whether an agent has a thread to take. If not, also the seconds until the next lease of any agent runs out."""
     is_available, lapses_at = check_available(store, agent=checks.name("agent", agent))

@@ -10,7 +10,7 @@ from postroom.core.errors import InvalidInput, InvalidState, LeaseHeld, LeaseLos
 from postroom.core.records.work import Claim, Lease, PostedMessage, Thread
 from postroom.core.states import CLAIMED, PENDING, TERMINAL_STATUSES
 from postroom.core.text import shell_quote
-from postroom.core.verbs import PEOPLE, READ, WRITE, verb
+from postroom.core.verbs import PEOPLE, READ, THREAD_PART, THREAD_TAKE, WRITE, verb
 from postroom.store.retries import retry_on_contention
 from postroom.work import messages
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DEFAULT_LEASE_SECONDS = 900.0
 
 
-@verb(caller="agent", mode=WRITE)
+@verb(caller="agent", access=THREAD_TAKE, mode=WRITE)
 @retry_on_contention
 def claim(store: Store, thread_id: str, *, agent: str, lease_seconds: float = DEFAULT_LEASE_SECONDS, takeover: bool = False) -> Claim:
     """Take the one lease on a thread.
@@ -73,7 +73,7 @@ def grant_lease(tx: Transaction, thread: Thread, lease: Lease | None, *, agent: 
     return Claim(claimed, granted)
 
 
-@verb(caller="agent", mode=WRITE)
+@verb(caller="agent", access=THREAD_PART, mode=WRITE)
 @retry_on_contention
 def renew(store: Store, thread_id: str, *, agent: str, lease_seconds: float | None = None, lease_token: str | None = None) -> Claim:
     """Extend the caller's lease from now, by `lease_seconds` or else by its own length."""
@@ -85,7 +85,7 @@ def renew(store: Store, thread_id: str, *, agent: str, lease_seconds: float | No
         return Claim(thread, extend_lease(tx, lease, lease_seconds or lease.lease_seconds))
 
 
-@verb(caller="agent", mode=WRITE)
+@verb(caller="agent", access=THREAD_PART, mode=WRITE)
 @retry_on_contention
 def release(
     store: Store, thread_id: str, *, agent: str, reason: str = "", to: str | None = None, lease_token: str | None = None
@@ -140,7 +140,7 @@ def _check_is_person(tx: Transaction, person: str) -> None:
         raise InvalidInput(f"{person} is not a person that this store knows", field="person", hint=hint)
 
 
-@verb(caller="agent", mode=READ)
+@verb(caller="agent", access=THREAD_PART, mode=READ)
 def holds_lease(store: Store, thread_id: str, *, agent: str, lease_token: str) -> bool:
     """Return whether a lease token still owns its thread. Does not renew the lease."""
     checks.name("agent", agent)

@@ -59,8 +59,13 @@ def get_thread(tx: Transaction, thread_id: str) -> tuple[Thread, Lease | None]:
     """Return a thread and its lease, without a lock. Refuses with `NotFound`."""
     held_thread = tx.fetch_one(tx.sql.thread_find, thread_id=thread_id)
     if held_thread is None:
-        raise NotFound(f"there is no thread {thread_id}", hint="See `inbox list`.", thread_id=thread_id)
+        raise thread_not_found_error(thread_id)
     return held_thread.thread, held_thread.lease
+
+
+def thread_not_found_error(thread_id: str) -> NotFound:
+    """Return the refusal of a thread that does not exist, and of one that the caller may not see. It must not tell which."""
+    return NotFound(f"there is no thread {thread_id}", hint="See `inbox list`.", thread_id=thread_id)
 
 
 def load_artifacts(tx: Transaction, stored: Message) -> Message:
@@ -138,7 +143,9 @@ def post(
         message_id, thread.thread_id, sender, to, kind, content.summary, content.body, content.payload_json, now, event_id, tx.door
     )
     tx.execute(tx.sql.message_insert, **vars(stored))  # the statement does not use `artifacts`: it is not a column
-    tx.execute(tx.sql.read_owed, agent=to, thread_id=thread.thread_id, event_id=event_id)
+    tx.execute(tx.sql.read_owed, agent=to, thread_id=thread.thread_id, event_id=event_id, guest=int(_is_guest(after, to)))
+    if _is_guest(after, sender):
+        tx.execute(tx.sql.read_guest, agent=sender, thread_id=thread.thread_id, guest=1)
     if content.artifacts:
         stored = stored.replace(artifacts=tuple(_insert_artifact(tx, message_id, artifact, now) for artifact in content.artifacts))
     return PostedMessage(after, stored, event_id)
@@ -156,6 +163,14 @@ def write_thread_state(tx: Transaction, before: Thread, after: Thread) -> None:
         now=after.updated_at,
         seen=before.status,
     )
+    if after.assigned_to != before.assigned_to:  # the agent that was assigned before still takes part
+        for agent in (before.assigned_to, after.assigned_to):
+            tx.execute(tx.sql.read_guest, agent=agent, thread_id=after.thread_id, guest=int(_is_guest(after, agent)))
+
+
+def _is_guest(thread: Thread, agent: str) -> bool:
+    """Return whether an agent that takes part in a thread neither created it nor is assigned to it."""
+    return agent not in (thread.created_by, thread.assigned_to)
 
 
 def append_thread_event(

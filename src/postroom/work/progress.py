@@ -6,7 +6,7 @@ from postroom._fastpath import json_text as jsontext
 from postroom.core import checks
 from postroom.core.errors import InvalidInput
 from postroom.core.states import BLOCKED, CANCELLED, DONE, FAILED, IN_PROGRESS, TERMINAL_STATUSES
-from postroom.core.verbs import WRITE, verb
+from postroom.core.verbs import THREAD_CONTROL, THREAD_PART, WRITE, verb
 from postroom.store.retries import retry_on_contention
 from postroom.work import leases, messages
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from postroom.work.messages import Content
 
 
-@verb(caller="agent", mode=WRITE)
+@verb(caller="agent", access=THREAD_PART, mode=WRITE)
 @retry_on_contention
 def update(
     store: Store,
@@ -50,7 +50,7 @@ def update(
         return messages.post(tx, thread, content, kind=kind, sender=agent, to=addressee, event_type="thread.updated", status=status)
 
 
-@verb(caller="agent", mode=WRITE)
+@verb(caller="agent", access=THREAD_PART, mode=WRITE)
 @retry_on_contention
 def done(
     store: Store,
@@ -69,7 +69,7 @@ def done(
         return _finish_thread(tx, thread_id, content, agent=agent, status=DONE, lease_token=lease_token)
 
 
-@verb(caller="agent", mode=WRITE)
+@verb(caller="agent", access=THREAD_PART, mode=WRITE)
 @retry_on_contention
 def done_and_take(
     store: Store,
@@ -93,7 +93,7 @@ def done_and_take(
         return posted, take_next(tx, agent=agent, lease_seconds=lease_seconds)
 
 
-@verb(caller="agent", mode=WRITE)
+@verb(caller="agent", access=THREAD_PART, mode=WRITE)
 @retry_on_contention
 def fail(
     store: Store,
@@ -112,7 +112,7 @@ def fail(
         return _finish_thread(tx, thread_id, content, agent=agent, status=FAILED, lease_token=lease_token)
 
 
-@verb(caller="agent", mode=WRITE)
+@verb(caller="agent", access=THREAD_CONTROL, mode=WRITE)
 @retry_on_contention
 def cancel(
     store: Store,

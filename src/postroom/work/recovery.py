@@ -6,7 +6,7 @@ from postroom.core import checks, clock
 from postroom.core.errors import InvalidState
 from postroom.core.states import PENDING, RETRIED_STATUSES, TERMINAL_STATUSES
 from postroom.core.text import shell_quote
-from postroom.core.verbs import WRITE, verb
+from postroom.core.verbs import THREAD_CONTROL, WRITE, verb
 from postroom.store.retries import retry_on_contention
 from postroom.work import lapses, leases, messages
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from postroom.store.interface import Store
 
 
-@verb(caller="agent", mode=WRITE)
+@verb(caller="agent", access=THREAD_CONTROL, mode=WRITE)
 @retry_on_contention
 def reassign(store: Store, thread_id: str, *, agent: str, to: str, reason: str = "") -> PostedMessage:
     """Give a thread that is pending, or whose lease ran out, to another agent. It is pending for `to`.
@@ -41,7 +41,7 @@ def reassign(store: Store, thread_id: str, *, agent: str, to: str, reason: str =
         )
 
 
-@verb(caller="agent", mode=WRITE)
+@verb(caller="agent", access=THREAD_CONTROL, mode=WRITE)
 @retry_on_contention
 def retry_thread(store: Store, thread_id: str, *, agent: str, reason: str = "") -> PostedMessage:
     """Reopen a thread that failed or was cancelled, with its history. It is pending for the same agent.

@@ -11,7 +11,7 @@ from postroom.core.errors import InvalidInput, NotFound
 from postroom.core.records.runs import ActivityHistogram, RunEvent, RunHistory, RunSummary, ThreadWithLease
 from postroom.core.states import STATUSES
 from postroom.core.text import short_repr
-from postroom.core.verbs import PEOPLE, READ, verb
+from postroom.core.verbs import LEADERS, READ, verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _EVENTS_PER_PAGE = 50
 _AFTER_ALL_EVENTS = 2**62
 
 
-@verb(caller=PEOPLE, mode=READ)
+@verb(caller=LEADERS, mode=READ)
 def list_runs(store: Store, *, limit: int = 50) -> tuple[RunSummary, ...]:
     """List runs, newest activity first. Threads without a run form the run with an empty id.
 
@@ -59,7 +59,7 @@ def _summarize_run(run_id: str, threads: list[Thread]) -> RunSummary:
     )
 
 
-@verb(caller=PEOPLE, mode=READ)
+@verb(caller=LEADERS, mode=READ)
 def show_run(store: Store, run_id: str) -> RunHistory:
     """Return the latest threads of a run with their leases, and their latest events. Refuses with `NotFound` if it has no thread."""
     checks.line("run", run_id)
@@ -104,7 +104,7 @@ def _parse_payload(event: Event) -> dict[str, Any]:
     return payload if isinstance(payload, dict) else {}
 
 
-@verb(caller=PEOPLE, mode=READ)
+@verb(caller=LEADERS, mode=READ)
 def activity_histogram(store: Store, *, hours: int = 24) -> ActivityHistogram:
     """Count the events of each of the last hours, by agent and by mailbox. The current hour is the last one.
 

@@ -7,23 +7,24 @@ from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, InvalidState
 from postroom.core.records.work import Conversation, Message, PostedMessage, Thread, ThreadPage
 from postroom.core.states import KINDS, PENDING, PRIORITIES, REPLY_KINDS, STATUSES, TERMINAL_STATUSES
-from postroom.core.verbs import ANY_AGENT, READ, WRITE, verb
+from postroom.core.verbs import ANY_AGENT, READ, THREAD_SEEN, THREAD_SPEAK, THREADS_SEEN, WRITE, verb
 from postroom.store.retries import retry_on_contention
 from postroom.work import leases, messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from postroom.core.records.work import Attachment, HeldThread, Lease
     from postroom.store.interface import Store, Transaction
     from postroom.work.messages import Content
 
+    NamePair = tuple[str | None, str | None]  # the creator and the assignee of a thread. None matches any name
 
 ANSWER_KINDS_JSON = jsontext.dumps(["answer", "control"])
 
 
-@verb(caller="sender", mode=WRITE)
+@verb(caller="sender", access=THREAD_SPEAK, mode=WRITE)
 @retry_on_contention
 def send(
     store: Store,
@@ -67,7 +68,7 @@ def send(
         return post_in_thread(tx, thread, lease, content, sender=sender, to=to, kind=kind, event_type="thread.message")
 
 
-@verb(caller="sender", mode=WRITE)
+@verb(caller="sender", access=THREAD_SPEAK, mode=WRITE)
 @retry_on_contention
 def reply(
     store: Store,
@@ -117,7 +118,7 @@ def _repeated_reply(thread: Thread, message: Message, content: Content) -> Poste
     return PostedMessage(thread, message, message.event_id)
 
 
-@verb(caller=ANY_AGENT, mode=READ)
+@verb(caller=ANY_AGENT, access=THREAD_SEEN, mode=READ)
 def show(
     store: Store,
     thread_id: str,
@@ -165,7 +166,7 @@ def _check_cursors(before_event: int | None, after_event: int | None) -> None:
         raise InvalidInput("before-event and after-event exclude each other", field="before-event", hint="Leave one of them out.")
 
 
-@verb(caller=ANY_AGENT, mode=READ)
+@verb(caller=ANY_AGENT, access=THREAD_SEEN, mode=READ)
 def is_answered(store: Store, thread_id: str, *, after_event: int) -> bool:
     """Return whether a thread has an answer or a control message after an event."""
     checks.event_id("after-event", after_event)
@@ -174,7 +175,7 @@ def is_answered(store: Store, thread_id: str, *, after_event: int) -> bool:
         return tx.fetch_one(tx.sql.message_after, thread_id=thread_id, after=after_event, kinds=ANSWER_KINDS_JSON) is not None
 
 
-@verb(caller="agent", mode=WRITE)
+@verb(caller="agent", access=THREAD_SEEN, mode=WRITE)
 @retry_on_contention
 def mark_read(store: Store, thread_id: str, *, agent: str, event_id: int) -> None:
     """Record that an agent has read a thread up to an event. An earlier event than the recorded one changes nothing."""
@@ -190,7 +191,7 @@ def mark_read(store: Store, thread_id: str, *, agent: str, event_id: int) -> Non
         tx.execute(tx.sql.read_upto, agent=agent, thread_id=thread_id, event_id=event_id, now=now, door=tx.door)
 
 
-@verb(caller=ANY_AGENT, mode=READ)
+@verb(caller=ANY_AGENT, access=THREADS_SEEN, mode=READ)
 def list_threads(
     store: Store,
     *,
@@ -200,47 +201,66 @@ def list_threads(
     assigned_to: str | None = None,
     run_id: str | None = None,
     limit: int = 50,
+    visible_to: str | None = None,
 ) -> ThreadPage:
     """List threads, latest activity first.
 
     `agent` selects the threads that it created or that are assigned to it. An empty `run_id` selects the threads without a run.
+    `visible_to` selects the threads that an agent sees: it takes part in them, or may take them. A server sets it for agents.
     """
     wanted = STATUSES if statuses is None else checks.choices("status", statuses, STATUSES)
     checks.limit("limit", limit)
     for field, chosen in (("agent", agent), ("run", run_id)):
         if chosen is not None and (created_by is not None or assigned_to is not None):
             raise InvalidInput(f"{field} cannot be combined with created-by or assigned-to", field=field, hint="Leave one of them out.")
-    for field, name in (("agent", agent), ("created-by", created_by), ("assigned-to", assigned_to)):
+    for field, name in (("agent", agent), ("created-by", created_by), ("assigned-to", assigned_to), ("visible-to", visible_to)):
         if name is not None:
             checks.name(field, name)
     if run_id is not None:
         checks.line("run", run_id)
+    pairs: set[NamePair] = {(created_by, assigned_to)} if agent is None else {(agent, None), (None, agent)}
     by_id: dict[str, Thread] = {}
     with store.read() as tx:
         for status in wanted:
-            for thread in _list_with_status(tx, status, agent, created_by, assigned_to, run_id, limit + 1):
+            for thread in _list_with_status(tx, status, pairs, run_id, visible_to, limit + 1):
                 by_id[thread.thread_id] = thread
     newest = sorted(by_id.values(), key=lambda thread: (thread.updated_at, thread.thread_id), reverse=True)
     return ThreadPage(tuple(newest[:limit]), len(newest) > limit)
 
 
 def _list_with_status(
-    tx: Transaction, status: str, agent: str | None, created_by: str | None, assigned_to: str | None, run_id: str | None, limit: int
-) -> list[Thread]:
-    """List the threads of one status, ordered. An index serves each of these queries, so the cost does not grow with the table."""
-    if run_id is not None:
-        return tx.fetch_all(tx.sql.threads_of_run_chosen, status=status, run_id=run_id, agent=agent or "", limit=limit)
-    if agent is not None:
-        return tx.fetch_all(tx.sql.threads_created, status=status, created_by=agent, limit=limit) + tx.fetch_all(
-            tx.sql.threads_assigned, status=status, assigned_to=agent, limit=limit
-        )
-    if created_by and assigned_to:
-        return tx.fetch_all(tx.sql.threads_created_assigned, status=status, created_by=created_by, assigned_to=assigned_to, limit=limit)
-    if created_by:
-        return tx.fetch_all(tx.sql.threads_created, status=status, created_by=created_by, limit=limit)
-    if assigned_to:
-        return tx.fetch_all(tx.sql.threads_assigned, status=status, assigned_to=assigned_to, limit=limit)
-    return tx.fetch_all(tx.sql.threads_any, status=status, limit=limit)
+    tx: Transaction, status: str, pairs: set[NamePair], run_id: str | None, visible_to: str | None, limit: int
+) -> Iterator[Thread]:
+    """List the threads of one status that match one of the pairs. An index serves each query, so the cost does not grow with the table."""
+    if visible_to is not None:
+        for thread in tx.fetch_all(tx.sql.threads_visited, agent=visible_to, status=status):
+            if run_id in (None, thread.run_id) and any(_matches_pair(thread, pair) for pair in pairs):
+                yield thread
+        pairs = _narrow_pairs(pairs, visible_to)
+    for created_by, assigned_to in pairs:
+        names = {"created_by": created_by, "assigned_to": assigned_to}
+        given = {key: name for key, name in names.items() if name is not None}
+        if run_id is not None:
+            every = {key: name or "" for key, name in names.items()}
+            yield from tx.fetch_all(tx.sql.threads_of_run_chosen, status=status, run_id=run_id, limit=limit, **every)
+        else:
+            statement = {
+                (): tx.sql.threads_any,
+                ("created_by",): tx.sql.threads_created,
+                ("assigned_to",): tx.sql.threads_assigned,
+                ("created_by", "assigned_to"): tx.sql.threads_created_assigned,
+            }[tuple(given)]
+            yield from tx.fetch_all(statement, status=status, limit=limit, **given)
+
+
+def _narrow_pairs(pairs: set[NamePair], viewer: str) -> set[NamePair]:
+    """Return the pairs of creator and assignee that match only those threads that the viewer created or is assigned to."""
+    created = {(viewer, assigned_to) for created_by, assigned_to in pairs if created_by in (None, viewer)}
+    return created | {(created_by, viewer) for created_by, assigned_to in pairs if assigned_to in (None, viewer)}
+
+
+def _matches_pair(thread: Thread, pair: NamePair) -> bool:
+    return pair[0] in (None, thread.created_by) and pair[1] in (None, thread.assigned_to)
 
 
 def _lock_if_exists(tx: Transaction, thread_id: str) -> HeldThread | None:

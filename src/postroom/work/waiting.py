@@ -13,7 +13,7 @@ from postroom.core.errors import Interrupted, InvalidInput, NotFound, StoreBusy,
 from postroom.core.records.work import ReplyWaitResult, WatchResult
 from postroom.core.states import KINDS, LAPSED, TERMINAL_STATUSES, WAITED_KINDS, WATCHED_STATUSES
 from postroom.core.text import shell_quote
-from postroom.core.verbs import WAIT, verb
+from postroom.core.verbs import OWN_NAME, OWN_VIEW, THREAD_SEEN, WAIT, verb
 from postroom.store.wait_loop import wait_until
 from postroom.work import candidates, lapses, leases, messages
 from postroom.work.threads import mark_read
@@ -29,7 +29,7 @@ _EVENTS_PER_SCAN = 500
 RETRY_SECONDS = 1.0
 
 
-@verb(caller="agent", mode=WAIT)
+@verb(caller="agent", access=THREAD_SEEN, mode=WAIT)
 def wait_reply(
     store: Store,
     thread_id: str,
@@ -82,7 +82,7 @@ def wait_reply(
     return ReplyWaitResult(True, reply.event_id, reply)
 
 
-@verb(caller="agent", mode=WAIT)
+@verb(caller="agent", access=OWN_VIEW, mode=WAIT)
 def watch(
     store: Store,
     *,
@@ -128,7 +128,7 @@ def watch(
     return WatchResult(events is not None, cursor, events or ())
 
 
-@verb(caller="agent", mode=WAIT)
+@verb(caller="agent", access=OWN_NAME, mode=WAIT)
 def wait_take(store: Store, *, agent: str, lease_seconds: float = leases.DEFAULT_LEASE_SECONDS, timeout_seconds: float = 0) -> Claim | None:
     """Take the next thread. If there is none, wait until one is sent, given back or lapses. Returns None on a timeout."""
     checks.name("agent", agent)

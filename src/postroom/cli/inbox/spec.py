@@ -249,9 +249,13 @@ _COMMANDS = (
         "agent token",
         "Issue a token with which an agent connects over the network. The previous token is void at once.",
         "inbox.store:handle_agent_token",
-        (Flag("--revoke", "", "only revoke the current token"),),
+        (
+            Flag("--revoke", "", "only revoke the current token"),
+            Flag("--scope", "own|all", "default own. all: the agent is a leader, which sees every thread, task and mailbox"),
+        ),
         words=("NAME",),
-        details="The token is shown only once. It opens the mailbox of the agent's name. A workspace's agent uses the workspace's token.",
+        details="The token is shown only once. It opens the threads, tasks and mailbox of the agent's name."
+        " A workspace's agent uses the workspace's token.",
         example="inbox agent token analyst",
     ),
     Command(

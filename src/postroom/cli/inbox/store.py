@@ -43,7 +43,7 @@ def handle_agent_token(args: Arguments) -> Outcome:
     store, name = inputs.open_store_for(args), args.words[0]
     if args.revoke:
         return Outcome({"name": name, "revoked": revoke_agent_token(store, name=name)}, view="people token revoked")
-    return Outcome({"name": name, "token": issue_agent_token(store, name=name)}, view="people token")
+    return Outcome({"name": name, "token": issue_agent_token(store, name=name, **inputs.given_options(args, "scope"))}, view="people token")
 
 
 def handle_pass_list(args: Arguments) -> Outcome:

@@ -295,7 +295,10 @@ class ReceivedMessage(Record):
 
 
 class Pass(Record):
-    """A stored pass: a link, a session or a token. Only the hash of its secret is kept. `person` is the name that it identifies."""
+    """A stored pass: a link, a session or a token. Only the hash of its secret is kept. `person` is the name that it identifies.
+
+    `scope` is `own`, or `all` on the token of a leader.
+    """
 
     token_hash: str
     kind: str
@@ -303,6 +306,7 @@ class Pass(Record):
     created_at: str
     expires_at: str | None
     last_used_at: str | None = None
+    scope: str = "own"
 
     @property
     def pass_id(self) -> str:

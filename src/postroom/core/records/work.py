@@ -151,7 +151,10 @@ class OfferedThread(Record):
 
 
 class ReadMark(Record):
-    """How far an agent has read a thread, and the newest message in it that is addressed to the agent. Both are event ids."""
+    """How far an agent has read a thread, and the newest message in it that is addressed to the agent. Both are event ids.
+
+    `guest` is 1 if the agent takes part in the thread, and neither created it nor is assigned to it.
+    """
 
     agent_id: str
     thread_id: str
@@ -159,6 +162,7 @@ class ReadMark(Record):
     latest_event_id: int
     read_at: str | None
     read_door: str | None
+    guest: int = 0
 
 
 class Claim(Record):

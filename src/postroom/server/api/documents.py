@@ -22,13 +22,13 @@ from postroom.server.http.auth import Caller
 from postroom.server.http.endpoint import json_body, query_flag
 from postroom.server.http.responses import JsonResponse
 from postroom.server.http.state import AppState
+from postroom.server.rpc.calls import make_call
 from postroom.store.interface import Store
 
 
 async def list_workspaces(request: Request, state: AppState, caller: Caller) -> Response:
-    return JsonResponse(
-        {"workspaces": [workspace.to_json() for workspace in await state.store_access.read_verb(workspaces.list_workspaces)]}
-    )
+    listed = await state.store_access.read_verb(make_call(caller, workspaces.list_workspaces))
+    return JsonResponse({"workspaces": [workspace.to_json() for workspace in listed]})
 
 
 async def focus_workspace(request: Request, state: AppState, caller: Caller) -> Response:

@@ -18,6 +18,7 @@ from postroom.server.http.auth import Caller
 from postroom.server.http.endpoint import json_body, query_flag, query_integer
 from postroom.server.http.responses import JsonResponse
 from postroom.server.http.state import AppState
+from postroom.server.rpc.calls import make_call
 from postroom.server.runtime.pushing import push_entry
 from postroom.store.interface import Transaction
 
@@ -84,12 +85,14 @@ async def show_entry(request: Request, state: AppState, caller: Caller) -> Respo
 
 async def set_read_state(request: Request, state: AppState, caller: Caller) -> Response:
     verb = entries.mark_read if request.method == "PUT" else entries.mark_unread
-    entry = await state.store_access.write(lambda store: verb(store, request.path_params["id"], person=caller.name), caller.door)
+    call = make_call(caller, verb, entry_id=request.path_params["id"], person=caller.name)
+    entry = await state.store_access.write(call, call.door)
     return JsonResponse({"entry": entry.to_json()})
 
 
 async def delete_entry(request: Request, state: AppState, caller: Caller) -> Response:
-    await state.store_access.write(lambda store: entries.delete_entry(store, request.path_params["id"], person=caller.name), caller.door)
+    call = make_call(caller, entries.delete_entry, entry_id=request.path_params["id"], person=caller.name)
+    await state.store_access.write(call, call.door)
     await asyncio.to_thread(state.store_access.follower.catch_up)  # removed from the mirror file before we respond
     return Response(status_code=204)
 
@@ -99,7 +102,8 @@ async def reply_to_entry(request: Request, state: AppState, caller: Caller) -> R
     if "body" not in fields:
         raise InvalidInput("'body' is missing", field="body", hint="Write some text.")
     content = {"person": caller.name, "body": fields["body"], "key": request.headers.get("idempotency-key")}
-    replied = await state.store_access.write(lambda store: replying.reply(store, request.path_params["id"], **content), caller.door)
+    call = make_call(caller, replying.reply, entry_id=request.path_params["id"], **content)
+    replied = await state.store_access.write(call, call.door)
     return JsonResponse({"entry": replied.entry.to_json(), "reply": replied.reply.to_json()}, 201)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -19,6 +18,7 @@ from postroom.server.http.auth import Caller
 from postroom.server.http.endpoint import json_object, optional_json_body, query_integer, refuse_unknown_parameters
 from postroom.server.http.responses import JsonResponse
 from postroom.server.http.state import AppState
+from postroom.server.rpc.calls import make_call
 from postroom.server.runtime.store_access import MAX_WAIT_SECONDS
 from postroom.server.runtime.wait_pool import wait_for_disconnect
 
@@ -31,7 +31,7 @@ def _encode_answer(answer: dict[str, Any]) -> bytes:
 
 
 async def list_mailboxes(request: Request, state: AppState, caller: Caller) -> Response:
-    list_sessions = partial(reading.sessions, limit=query_integer(request, "limit", 1000))
+    list_sessions = make_call(caller, reading.sessions, limit=query_integer(request, "limit", 1000))
     return JsonResponse(
         await state.store_access.run_in_thread(
             lambda store: _encode_answer({"mailboxes": [counts.to_json() for counts in list_sessions(store)]})
@@ -51,9 +51,7 @@ async def dequeue_message(request: Request, state: AppState, caller: Caller) -> 
     """Take the next message, waiting for one if asked to. If the client disconnects while waiting, no message is taken."""
     session, wait = request.path_params["session"], _wait_seconds(request)
     await request.body()  # so that the next event can only be the disconnect
-    taking = asyncio.ensure_future(
-        mailbox_access.dequeue(state.store_access, caller, session, wait, partial(state.authenticate, request, skip_rate_limit=True))
-    )
+    taking = asyncio.ensure_future(mailbox_access.dequeue(state.store_access, caller, session, wait))
     leaving = asyncio.ensure_future(wait_for_disconnect(request.receive))
     try:
         await asyncio.wait((taking, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -94,15 +92,15 @@ async def _read_settlement(request: Request, *more: str) -> dict[str, Any]:
 
 async def peek_mailbox(request: Request, state: AppState, caller: Caller) -> Response:
     refuse_unknown_parameters(request, "limit")
-    session = mailbox_access.check_receiver(caller, request.path_params["session"])
-    peek_messages = partial(reading.peek, session=session, limit=query_integer(request, "limit", 100))
+    peek_messages = make_call(caller, reading.peek, session=request.path_params["session"], limit=query_integer(request, "limit", 100))
     return JsonResponse(await state.store_access.run_in_thread(lambda store: _encode_answer(peek_messages(store).to_json()), caller.door))
 
 
 async def list_dead_letters(request: Request, state: AppState, caller: Caller) -> Response:
     refuse_unknown_parameters(request, "limit")
-    session = mailbox_access.check_receiver(caller, request.path_params["session"])
-    peek_dead = partial(dead_letters.peek_dead_letter, session=session, limit=query_integer(request, "limit", 100))
+    peek_dead = make_call(
+        caller, dead_letters.peek_dead_letter, session=request.path_params["session"], limit=query_integer(request, "limit", 100)
+    )
     encoded = await state.store_access.run_in_thread(
         lambda store: _encode_answer({"entries": [entry.to_json() for entry in peek_dead(store)]}), caller.door
     )
@@ -114,19 +112,23 @@ async def list_dead_letters(request: Request, state: AppState, caller: Caller) -
 
 async def purge_mailbox(request: Request, state: AppState, caller: Caller) -> Response:
     refuse_unknown_parameters(request)
-    purged = await state.store_access.run_in_thread(partial(sweeping.purge, session=request.path_params["session"]), caller.door)
+    purged = await state.store_access.run_in_thread(make_call(caller, sweeping.purge, session=request.path_params["session"]), caller.door)
     return JsonResponse({"purged": purged})
 
 
 async def purge_dead_letters(request: Request, state: AppState, caller: Caller) -> Response:
     refuse_unknown_parameters(request, "msg_id")
     session, msg_id = request.path_params["session"], request.query_params.get("msg_id")
-    purged = await state.store_access.run_in_thread(partial(dead_letters.purge_dead_letter, session=session, msg_id=msg_id), caller.door)
+    purged = await state.store_access.run_in_thread(
+        make_call(caller, dead_letters.purge_dead_letter, session=session, msg_id=msg_id), caller.door
+    )
     return JsonResponse({"purged": purged})
 
 
 async def retry_dead_letters(request: Request, state: AppState, caller: Caller) -> Response:
     refuse_unknown_parameters(request)
     session, msg_id = request.path_params["session"], (await optional_json_body(request, msg_id=str)).get("msg_id")
-    retried = await state.store_access.run_in_thread(partial(dead_letters.retry_dead_letter, session=session, msg_id=msg_id), caller.door)
+    retried = await state.store_access.run_in_thread(
+        make_call(caller, dead_letters.retry_dead_letter, session=session, msg_id=msg_id), caller.door
+    )
     return JsonResponse({"retried": retried})

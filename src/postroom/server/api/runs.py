@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -15,7 +15,7 @@ from postroom.server.http.auth import Caller
 from postroom.server.http.endpoint import query_integer
 from postroom.server.http.responses import JsonResponse
 from postroom.server.http.state import AppState
-from postroom.store.interface import Store
+from postroom.server.rpc.calls import make_call
 from postroom.work import agents, runs
 
 UNNAMED_RUN = "~"  # the run with an empty id, which cannot be a path segment
@@ -23,7 +23,7 @@ ALIVE_SECONDS = 300
 
 
 async def list_runs(request: Request, state: AppState, caller: Caller) -> Response:
-    list_latest = partial(runs.list_runs, limit=query_integer(request, "limit", 50))
+    list_latest = make_call(caller, runs.list_runs, limit=query_integer(request, "limit", 50))
     return JsonResponse(
         await state.store_access.read_in_thread(lambda store: orjson.dumps({"runs": [run.to_json() for run in list_latest(store)]}))
     )
@@ -32,11 +32,14 @@ async def list_runs(request: Request, state: AppState, caller: Caller) -> Respon
 async def show_run(request: Request, state: AppState, caller: Caller) -> Response:
     segment = request.path_params["run"]
     run_id = "" if segment == UNNAMED_RUN else segment
-    return JsonResponse(await state.store_access.read_in_thread(lambda store: orjson.dumps(runs.show_run(store, run_id).to_json())))
+    read_run = make_call(caller, runs.show_run, run_id=run_id)
+    return JsonResponse(await state.store_access.read_in_thread(lambda store: orjson.dumps(read_run(store).to_json())))
 
 
 async def show_activity(request: Request, state: AppState, caller: Caller) -> Response:
-    histogram = await state.store_access.read_in_thread(partial(runs.activity_histogram, hours=query_integer(request, "hours", 24)))
+    histogram = await state.store_access.read_in_thread(
+        make_call(caller, runs.activity_histogram, hours=query_integer(request, "hours", 24))
+    )
     return JsonResponse(
         {
             "from": histogram.start,
@@ -51,11 +54,11 @@ async def show_activity(request: Request, state: AppState, caller: Caller) -> Re
 
 
 async def list_agents(request: Request, state: AppState, caller: Caller) -> Response:
-    return JsonResponse(await state.store_access.read_in_thread(_encode_agents))
+    list_presences = make_call(caller, agents.list_presences)
+    return JsonResponse(await state.store_access.read_in_thread(lambda store: _encode_agents(list_presences(store))))
 
 
-def _encode_agents(store: Store) -> bytes:
-    presences = agents.list_presences(store)
+def _encode_agents(presences: Iterable[AgentPresence]) -> bytes:
     now = clock.now()
     since = clock.format_stamp(now - ALIVE_SECONDS * clock.MICROSECONDS_PER_SECOND)
     return orjson.dumps({"agents": [_agent_json(presence, clock.format_stamp(now), since) for presence in presences]})

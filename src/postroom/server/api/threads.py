@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import Any
 
 import orjson
@@ -17,7 +16,7 @@ from postroom.server.http.auth import Caller
 from postroom.server.http.endpoint import json_body, query_flag, query_integer
 from postroom.server.http.responses import JsonResponse
 from postroom.server.http.state import AppState
-from postroom.store.interface import Store
+from postroom.server.rpc.calls import make_call
 from postroom.work import leases, messages, progress, threads
 
 MAX_RENDERED_CHARS = messages.MAX_PAGE_CHARS  # a longer message is shown as plain text
@@ -26,7 +25,8 @@ CURSOR_PARAMETERS = ("before_event", "after_event")
 
 async def list_threads(request: Request, state: AppState, caller: Caller) -> Response:
     statuses = request.query_params.get("status")
-    list_page = partial(
+    list_page = make_call(
+        caller,
         threads.list_threads,
         statuses=None if statuses is None else statuses.split(","),
         agent=request.query_params.get("agent"),
@@ -41,9 +41,7 @@ async def show_thread(request: Request, state: AppState, caller: Caller) -> Resp
     html, limit = query_flag(request, "html"), query_integer(request, "limit", messages.MAX_PAGE_MESSAGES)
     cursors: dict[str, Any] = {name: query_integer(request, name, 0) for name in CURSOR_PARAMETERS if name in request.query_params}
 
-    def read_page(store: Store) -> Conversation:
-        return threads.show(store, request.path_params["id"], limit=limit, **cursors)
-
+    read_page = make_call(caller, threads.show, thread_id=request.path_params["id"], limit=limit, **cursors)
     if not html:
         return JsonResponse(await state.store_access.read_in_thread(lambda store: orjson.dumps(read_page(store).to_json())))
     page = await state.store_access.read_in_thread(read_page)
@@ -62,22 +60,20 @@ async def reply_to_thread(request: Request, state: AppState, caller: Caller) -> 
     if not body.strip():
         raise InvalidInput("'body' is missing", field="body", hint="Write some text.")
     content = {"sender": caller.name, "summary": replying.summary_of(body), "body": body, "key": request.headers.get("idempotency-key")}
-    posted = await state.store_access.write(lambda store: threads.reply(store, request.path_params["id"], **content), caller.door)
+    call = make_call(caller, threads.reply, thread_id=request.path_params["id"], **content)
+    posted = await state.store_access.write(call, call.door)
     return JsonResponse({"thread": posted.thread.to_json(), "message": posted.message.to_json()}, 201)
 
 
 async def cancel_thread(request: Request, state: AppState, caller: Caller) -> Response:
     fields = await json_body(request, reason=str)
-    posted = await state.store_access.write(
-        lambda store: progress.cancel(store, request.path_params["id"], agent=caller.name, reason=fields.get("reason", "")), caller.door
-    )
+    call = make_call(caller, progress.cancel, thread_id=request.path_params["id"], agent=caller.name, reason=fields.get("reason", ""))
+    posted = await state.store_access.write(call, call.door)
     return JsonResponse({"thread": posted.thread.to_json(), "message": posted.message.to_json()})
 
 
 async def release_thread(request: Request, state: AppState, caller: Caller) -> Response:
     fields = await json_body(request, reason=str)
-    posted = await state.store_access.write(
-        lambda store: leases.revoke_lease(store, request.path_params["id"], person=caller.name, reason=fields.get("reason", "")),
-        caller.door,
-    )
+    call = make_call(caller, leases.revoke_lease, thread_id=request.path_params["id"], person=caller.name, reason=fields.get("reason", ""))
+    posted = await state.store_access.write(call, call.door)
     return JsonResponse({"thread": posted.thread.to_json(), "message": posted.message.to_json()})

@@ -11,6 +11,7 @@ from starlette.datastructures import Headers
 from postroom.core.errors import Forbidden, TooMany, Unauthenticated
 from postroom.core.records.people import Pass, Workspace
 from postroom.people import passes, tokens
+from postroom.server.http.unix_socket import DOOR as UNIX_DOOR
 from postroom.store.interface import Transaction
 
 SESSION_COOKIE = "postroom_session"
@@ -19,18 +20,36 @@ Token = tuple[str, str]  # the token, and the door (channel) that it came throug
 
 
 class Caller:
-    """The author of a request: a person, or an agent with or without a workspace. `used_pass` is None for a workspace's token."""
+    """The author of a request: a person, or an agent with or without a workspace. `token` is None if the connection itself is trusted.
 
-    __slots__ = ("agent", "door", "name", "used_pass", "workspace")
+    `used_pass` is None for a workspace's token. `is_leader`: an agent whose token has the scope `all`.
+    """
+
+    __slots__ = ("agent", "door", "is_leader", "name", "token", "used_pass", "workspace")
 
     def __init__(
-        self, name: str, door: str, workspace: Workspace | None = None, *, agent: bool = False, used_pass: Pass | None = None
+        self,
+        name: str,
+        door: str,
+        workspace: Workspace | None = None,
+        *,
+        agent: bool = False,
+        is_leader: bool = False,
+        token: str | None = None,
+        used_pass: Pass | None = None,
     ) -> None:
         self.name = name
         self.door = door
         self.workspace = workspace
         self.agent = agent or workspace is not None
         self.used_pass = used_pass
+        self.is_leader = is_leader
+        self.token = token
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the caller came over the Unix socket of the owner, without a token."""
+        return self.door == UNIX_DOOR and self.token is None
 
     def require_person(self) -> str:
         """Return the name of the person. Refuses an agent with `Forbidden`: it cannot act as a person."""
@@ -55,13 +74,22 @@ def identify_caller(tx: Transaction, token: str, door: str) -> Caller:
     """Return the owner of a token. Refuses with `Unauthenticated`. Not cached, so that a revocation has effect at once."""
     known = passes.find_pass(tx, token)
     if known is not None and known.kind in passes.PERSON_KINDS:
-        return Caller(known.person, door, used_pass=known)
+        return Caller(known.person, door, token=token, used_pass=known)
     if known is not None and known.kind == passes.AGENT and door != "web":
-        return Caller(known.person, door, agent=True, used_pass=known)
+        return Caller(known.person, door, agent=True, is_leader=known.scope == passes.ALL_SCOPE, token=token, used_pass=known)
     workspace = None if door == "web" else tx.fetch_one(tx.sql.workspace_of_token, token_hash=tokens.hash_token(token))
     if workspace is None:
         raise Unauthenticated("this token is not valid", hint="Sign in again, or ask for a new token.")
-    return Caller(workspace.agent, door, workspace)
+    return Caller(workspace.agent, door, workspace, token=token)
+
+
+def verify_token(tx: Transaction, caller: Caller) -> None:
+    """Refuse with `Unauthenticated` if the token of a caller was revoked, or belongs to another caller now."""
+    if caller.token is None:
+        return
+    now = identify_caller(tx, caller.token, caller.door)
+    if (now.name, now.agent, now.is_leader) != (caller.name, caller.agent, caller.is_leader):
+        raise Unauthenticated("this token belongs to another caller now", hint="Try again.")
 
 
 class RateLimiter:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Coroutine
 from functools import partial
 from time import monotonic
 from typing import Any
 
-from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
 from postroom.core import clock
@@ -40,6 +40,7 @@ class AppState:
         self.wait_pool = WaitPool()
         self.idempotency = IdempotencyCache()
         self.queue_reports = QueueReports()
+        self._last_callers: OrderedDict[Token, Caller] = OrderedDict()
         self._background_tasks: set[asyncio.Task[Any]] = set()
         self._noted_uses: dict[str, float] = {}  # when the use of a pass was last noted, by the hash of its token
 
@@ -64,41 +65,60 @@ class AppState:
 
         `skip_rate_limit`: the same request is checked once more, and does not count towards the rate limit.
         """
-        return await self._find_caller(
-            request.headers, self.client_address(request), local=is_unix_socket(request.scope), again=skip_rate_limit
-        )
+        caller = await self._find_caller(request, read_token(request.headers))
+        if caller.token is not None and not skip_rate_limit:
+            self.rate_limiter.check_rate(caller.name)
+        self.note_use(caller)
+        return caller
 
-    async def reauthenticate(self, caller: Caller, token: Token | None, frames: int = 1) -> Caller:
-        """Check the token of a socket again, for a number of frames. A caller over its rate limit is delayed, not refused."""
-        if token is None:
-            return caller
+    async def presume(self, request: HTTPConnection) -> Caller:
+        """Return the caller that the token of a request had last, without a look into the store. Otherwise as `authenticate`.
+
+        Only for verbs: a `VerbCall` verifies the token in the transaction of its verb. `forget` has to be called if that fails.
+        """
+        token = read_token(request.headers)
+        caller = None if token is None else self._last_callers.get(token)
+        if caller is None:
+            caller = await self._find_caller(request, token)
+            if token is not None:
+                self._last_callers[token] = caller
+                if len(self._last_callers) > MAX_TRACKED_CALLERS:
+                    self._last_callers.popitem(last=False)
+        if caller.token is not None:
+            self.rate_limiter.check_rate(caller.name)
+        self.note_use(caller)
+        return caller
+
+    def forget(self, request: HTTPConnection) -> None:
+        """Note that the token of a request is not valid any more. The failed attempt counts as one of a stranger."""
+        token = read_token(request.headers)
+        if token is not None and self._last_callers.pop(token, None) is not None:
+            self.anonymous_limiter.check_rate(self.client_address(request))
+
+    async def wait_for_rate(self, caller: Caller, frames: int = 1) -> None:
+        """Wait until a socket may execute a number of frames. A caller over its rate limit is delayed, not refused."""
+        if caller.token is None:
+            return
         for _ in range(frames):
             while pause := self.rate_limiter.seconds_until_allowed(caller.name):
                 await asyncio.sleep(pause)
-        again = await self.store_access.read(lambda tx: identify_caller(tx, *token))
-        self.note_use(again)
-        return again
+        self.note_use(caller)
 
-    async def _find_caller(self, headers: Headers, client: str, *, local: bool, again: bool) -> Caller:
-        token = read_token(headers)
+    async def _find_caller(self, request: HTTPConnection, token: Token | None) -> Caller:
         if token is None:
-            if local:
+            if is_unix_socket(request.scope):
                 return Caller(self.person, DOOR)
             if self.dev:
                 return Caller(self.person, "web")
-            self.anonymous_limiter.check_rate(client)
+            self.anonymous_limiter.check_rate(self.client_address(request))
             raise Unauthenticated(
                 "this needs a sign-in or a token", hint="`inbox sign-in` prints a link; scripts send `Authorization: Bearer …`."
             )
         try:
-            caller = await self.store_access.read(lambda tx: identify_caller(tx, *token))
+            return await self.store_access.read(lambda tx: identify_caller(tx, *token))
         except Unauthenticated:
-            self.anonymous_limiter.check_rate(client)
+            self.anonymous_limiter.check_rate(self.client_address(request))
             raise
-        if not again:
-            self.rate_limiter.check_rate(caller.name)
-        self.note_use(caller)
-        return caller
 
     def note_use(self, caller: Caller) -> None:
         """Record, in the background, that the caller used its pass. One write a day: most calls do nothing."""

@@ -9,16 +9,17 @@ from typing import Any
 
 from postroom._fastpath import json_text as jsontext
 from postroom.core import checks
-from postroom.core.errors import Forbidden, InvalidInput, Refusal
+from postroom.core.errors import InvalidInput, Refusal
 from postroom.core.records.people import OPEN, Answer, Entry, ReceivedMessage, Workspace
 from postroom.core.records.work import Message, Thread
-from postroom.core.states import PENDING, WAITED_KINDS
+from postroom.core.states import WAITED_KINDS
 from postroom.mail.waiting import DueMailWake
 from postroom.people import asking, documents, entries, receiving
+from postroom.server.http.auth import Caller
 from postroom.server.http.responses import refusal_json
+from postroom.server.rpc.calls import make_call
 from postroom.server.runtime.pushing import describe_documents, push_entry
 from postroom.server.runtime.store_access import MAX_WAIT_SECONDS, StoreAccess, agent_filter, entry_filter, thread_filter, work_filter
-from postroom.store.interface import Transaction
 from postroom.work import candidates, leases, messages, progress, threads
 
 DEFAULT_ASK_WAIT_SECONDS = 45.0
@@ -31,10 +32,11 @@ JsonObject = dict[str, Any]
 class ToolHandlers:
     """The tools of one workspace, for one call. Each public method but `call_tool` is a tool."""
 
-    def __init__(self, store_access: StoreAccess, workspace: Workspace) -> None:
+    def __init__(self, store_access: StoreAccess, workspace: Workspace, token: str | None = None) -> None:
         self._store_access = store_access
         self._workspace = workspace
         self._agent = workspace.agent
+        self._caller = Caller(workspace.agent, DOOR, workspace, token=token)
 
     async def call_tool(self, name: str, arguments: Arguments) -> tuple[JsonObject, bool]:
         """Run a tool. Return its result, and whether that is a refusal."""
@@ -51,7 +53,7 @@ class ToolHandlers:
     async def inbox_read(self, arguments: Arguments) -> JsonObject:
         limit = arguments.get("limit", 20)
         if arguments.get("old"):
-            received = await self._store_access.read_in_thread(partial(receiving.old_messages, agent=self._agent, limit=limit))
+            received = await self._run_read(receiving.old_messages, agent=self._agent, limit=limit)
         else:
             received = await self._receive_messages(limit, arguments.get("waitSeconds", 0))
         answer: JsonObject = {"messages": [message.to_json() for message in received], "more": len(received) == limit}
@@ -66,7 +68,7 @@ class ToolHandlers:
         async def take_messages() -> tuple[ReceivedMessage, ...] | None:
             if not await self._store_access.read_current(partial(receiving.has_messages, agent=self._agent)):
                 return None
-            return await self._run_write(partial(receiving.read_messages, agent=self._agent, limit=limit)) or None
+            return await self._run_write(receiving.read_messages, agent=self._agent, limit=limit) or None
 
         if not seconds:
             return await take_messages() or ()
@@ -97,7 +99,9 @@ class ToolHandlers:
         parameters = {"deadlineSeconds": "deadline_seconds", "onSilence": "on_silence", "escalateTo": "escalate_to"}
         question = {parameters.get(key, key): value for key, value in arguments.items() if key not in ("waitSeconds", "docs")}
         described = await describe_documents(self._workspace, documents.check_doc_paths(arguments.get("docs", ())))
-        entry: Entry = await self._run_write(partial(asking.ask_described, workspace=self._workspace, described=described, **question))
+        entry: Entry = await self._store_access.write(
+            partial(asking.ask_described, workspace=self._workspace, described=described, **question), DOOR
+        )
         return entry
 
     async def _wait_for_answer(self, entry_id: str, seconds: float) -> Answer:
@@ -111,17 +115,16 @@ class ToolHandlers:
             final = await find_final_answer()
         if final is None:
             return await self._store_access.read_current(lambda tx: asking.current_answer(tx, entry_id, agent=self._agent))
-        answer: Answer = await self._run_write(partial(asking.mark_collected, entry_id=entry_id, answer=final))
-        return answer
+        return await self._store_access.write(partial(asking.mark_collected, entry_id=entry_id, answer=final), DOOR)
 
     async def work_fetch(self, arguments: Arguments) -> JsonObject:
         if "threadId" in arguments:
-            return await self._read_thread(arguments["threadId"], arguments.get("beforeEvent"))
+            return await self._read_thread_page(arguments["threadId"], arguments.get("beforeEvent"))
         if "beforeEvent" in arguments:
             raise InvalidInput("beforeEvent needs the threadId of the thread to read", field="beforeEvent", hint="Give both.")
 
         async def list_candidates() -> list[JsonObject] | None:
-            rows = await self._store_access.read_in_thread(partial(candidates.fetch, agent=self._agent, limit=arguments.get("limit", 20)))
+            rows = await self._run_read(candidates.fetch, agent=self._agent, limit=arguments.get("limit", 20))
             return [{**self._thread_json(row.thread), "lapsed": row.lapsed} for row in rows] or None
 
         seconds = arguments.get("waitSeconds", 0)
@@ -130,20 +133,11 @@ class ToolHandlers:
         lapse = partial(candidates.seconds_until_takeable, agent=self._agent)
         return {"threads": await self._store_access.wait(list_candidates, work_filter(self._agent), seconds, lapse) or []}
 
-    async def _read_thread(self, thread_id: str, before_event: int | None) -> JsonObject:
-        """Return a page of a thread that the agent sent, holds, or is assigned to. Refuses another thread with `Forbidden`."""
-        thread, lease = await self._store_access.read(lambda tx: messages.get_thread(tx, thread_id))
-        holder = lease.agent_id if lease is not None and lease.is_held else None
-        if self._agent not in (thread.created_by, thread.assigned_to, holder):
-            raise Forbidden("that thread is for another agent", hint="work_fetch lists what you can claim.")
-        return {"thread": self._thread_json(thread), **await self._read_message_page(thread_id, before_event)}
-
-    async def _read_message_page(self, thread_id: str, before_event: int | None = None) -> JsonObject:
-        """Return a page of messages that fits into a prompt, oldest first, and how to read the page before it."""
-        page = await self._store_access.read_in_thread(
-            partial(threads.show, thread_id=thread_id, before_event=before_event, max_characters=MAX_PROMPT_CHARS)
-        )
-        result: JsonObject = {"messages": [self._message_json(message) for message in page.messages], "more": page.more}
+    async def _read_thread_page(self, thread_id: str, before_event: int | None = None) -> JsonObject:
+        """Return a thread, and a page of its messages that fits into a prompt, oldest first, and how to read the page before it."""
+        page = await self._run_read(threads.show, thread_id=thread_id, before_event=before_event, max_characters=MAX_PROMPT_CHARS)
+        result: JsonObject = {"thread": self._thread_json(page.thread)}
+        result |= {"messages": [self._message_json(message) for message in page.messages], "more": page.more}
         if page.first_message is not None:
             result["firstMessage"] = self._message_json(page.first_message)
         if page.next_before_event is not None:
@@ -154,13 +148,10 @@ class ToolHandlers:
     async def work_claim(self, arguments: Arguments) -> JsonObject:
         lease = {"lease_seconds": arguments.get("leaseSeconds", leases.DEFAULT_LEASE_SECONDS)}
         if "threadId" in arguments:
-            await self._store_access.read(lambda tx: self._check_claimable(tx, arguments["threadId"]))
             takeover = arguments.get("takeover", False)
-            claim = await self._run_write(
-                partial(leases.claim, thread_id=arguments["threadId"], agent=self._agent, takeover=takeover, **lease)
-            )
+            claim = await self._run_write(leases.claim, thread_id=arguments["threadId"], agent=self._agent, takeover=takeover, **lease)
         else:
-            taken = await self._run_write(partial(candidates.take, agent=self._agent, **lease))
+            taken = await self._run_write(candidates.take, agent=self._agent, **lease)
             if taken is None:
                 return {
                     "thread": None,
@@ -170,14 +161,8 @@ class ToolHandlers:
                     "next": "There is no work. work_fetch can wait for some.",
                 }
             claim = taken
-        page = await self._read_message_page(claim.thread.thread_id)
-        return {"thread": self._thread_json(claim.thread), **page, "leaseToken": claim.lease.lease_token}
-
-    def _check_claimable(self, tx: Transaction, thread_id: str) -> None:
-        """Refuse a pending thread that is assigned to another agent. A thread whose worker was lost can be claimed by any agent."""
-        thread, lease = messages.get_thread(tx, thread_id)
-        if thread.status == PENDING and thread.assigned_to != self._agent and (lease is None or not lease.is_held):
-            raise Forbidden("that thread is for another agent", hint="work_fetch lists what you can claim.")
+        page = await self._read_thread_page(claim.thread.thread_id)
+        return {**page, "thread": self._thread_json(claim.thread), "leaseToken": claim.lease.lease_token}
 
     async def work_update(self, arguments: Arguments) -> JsonObject:
         thread_id, after = arguments["threadId"], arguments.get("afterEvent")
@@ -185,9 +170,9 @@ class ToolHandlers:
         if after is None:
             payload = jsontext.dumps({"choices": arguments["choices"]}) if "choices" in arguments else "{}"
             content = {name: arguments[name] for name in ("status", "summary", "body", "to") if name in arguments}
-            after = (await self._run_write(partial(progress.update, payload_json=payload, **content, **lease))).next_event_id
+            after = (await self._run_write(progress.update, payload_json=payload, **content, **lease)).next_event_id
         else:  # an agent that waits is alive, so its lease is renewed
-            await self._run_write(partial(leases.renew, **lease))
+            await self._run_write(leases.renew, **lease)
         reply = await self._wait_for_reply(thread_id, after, arguments.get("waitSeconds", 0))
         thread, _ = await self._store_access.read(lambda tx: messages.get_thread(tx, thread_id))
         answer: JsonObject = {"thread": self._thread_json(thread), "next_event_id": after if reply is None else reply.event_id}
@@ -209,7 +194,7 @@ class ToolHandlers:
             return None
         reply = await self._store_access.wait(find_reply, thread_filter(thread_id), min(seconds, MAX_WAIT_SECONDS))
         if reply is not None:
-            await self._run_write(partial(threads.mark_read, thread_id=thread_id, agent=self._agent, event_id=reply.event_id))
+            await self._run_write(threads.mark_read, thread_id=thread_id, agent=self._agent, event_id=reply.event_id)
         return reply
 
     async def work_done(self, arguments: Arguments) -> JsonObject:
@@ -218,11 +203,14 @@ class ToolHandlers:
         verbs: dict[str, Callable[..., Any]] = {"done": progress.done, "failed": progress.fail, "released": leases.release}
         if arguments["outcome"] == "released":
             content = {"reason": content["summary"] or content["body"]}
-        posted = await self._run_write(partial(verbs[arguments["outcome"]], **lease, **content))
+        posted = await self._run_write(verbs[arguments["outcome"]], **lease, **content)
         return {"thread": self._thread_json(posted.thread)}
 
-    async def _run_write(self, verb: Callable[..., Any]) -> Any:
-        return await self._store_access.write(verb, DOOR)
+    async def _run_write(self, verb: Callable[..., Any], **arguments: Any) -> Any:
+        return await self._store_access.write(make_call(self._caller, verb, **arguments), DOOR)
+
+    async def _run_read(self, verb: Callable[..., Any], **arguments: Any) -> Any:
+        return await self._store_access.read_in_thread(make_call(self._caller, verb, **arguments))
 
     # The JSON that an agent receives
 

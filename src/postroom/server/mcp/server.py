@@ -38,8 +38,11 @@ _log = logging.getLogger("postroom.mcp")
 logging.getLogger("mcp").setLevel(logging.CRITICAL)  # the SDK logs each client that disconnects as an error
 
 
-def build_server(store_access: StoreAccess, workspace_of: Callable[[Context], Workspace]) -> Server[Any]:
-    """Return the SDK's server. It validates neither arguments nor tool names, so these handlers do."""
+def build_server(store_access: StoreAccess, workspace_of: Callable[[Context], tuple[Workspace, str | None]]) -> Server[Any]:
+    """Return the SDK's server. It validates neither arguments nor tool names, so these handlers do.
+
+    `workspace_of` returns the workspace of a request and its token, or None if it needs none.
+    """
 
     async def list_tools(context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         tools = [types.Tool(name=name, description=TOOLS[name][0], input_schema=SCHEMAS[name]) for name in TOOLS]
@@ -58,7 +61,7 @@ def build_server(store_access: StoreAccess, workspace_of: Callable[[Context], Wo
             error = {"code": "invalid_input", "message": message, "hint": "See the tool's schema.", "field": field}
             return _tool_result({"ok": False, "error": error}, refusal=True)
         try:
-            answer, refusal = await ToolHandlers(store_access, workspace_of(context)).call_tool(params.name, arguments)
+            answer, refusal = await ToolHandlers(store_access, *workspace_of(context)).call_tool(params.name, arguments)
         except Exception:
             _log.exception("a tool failed")  # the client gets no details
             raise MCPError(types.INTERNAL_ERROR, "The server failed. What was accepted before is safe.") from None
@@ -115,11 +118,11 @@ def make_session_manager(server: Server[Any]) -> StreamableHTTPSessionManager:
     )
 
 
-def get_workspace(context: Context) -> Workspace:
-    """Return the workspace that `WorkspaceEndpoint` stored for this request."""
+def get_workspace(context: Context) -> tuple[Workspace, str | None]:
+    """Return the workspace that `WorkspaceEndpoint` stored for this request, and its token."""
     assert context.request is not None
-    workspace: Workspace = context.request.scope["postroom.workspace"]
-    return workspace
+    scope = context.request.scope
+    return scope["postroom.workspace"], scope["postroom.token"]
 
 
 class WorkspaceEndpoint:
@@ -134,6 +137,7 @@ class WorkspaceEndpoint:
         try:
             caller = await state.authenticate(request)
             scope["postroom.workspace"] = await _find_workspace(state, caller, unquote(request.path_params["workspace_id"]))
+            scope["postroom.token"] = caller.token if caller.agent else None
             receive = await _read_whole_body(receive)
         except Refusal as refusal:
             await refusal_response(refusal)(scope, receive, send)

@@ -21,7 +21,7 @@ def serve_stdio(place: str, workspace_id: str) -> None:
     async def serve_until_end() -> None:
         store_access = StoreAccess(place)
         try:
-            server = build_server(store_access, lambda context: workspace)
+            server = build_server(store_access, lambda context: (workspace, None))
             async with stdio_server() as (reader, writer):
                 await server.run(reader, writer, server.create_initialization_options())
         finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import re
 from collections.abc import Awaitable, Callable
@@ -17,19 +16,18 @@ from starlette.responses import Response
 
 from postroom import __version__, mail, people, tasks, work
 from postroom._fastpath import json_text as jsontext
-from postroom.core.errors import InvalidInput, NotFound, Refusal, WrongVersion
+from postroom.core.errors import InvalidInput, NotFound, Refusal, Unauthenticated, WrongVersion
 from postroom.core.rpc import wire
 from postroom.core.rpc.waits import is_timeout, is_wait_time, next_cursor_args
 from postroom.core.text import short_repr
 from postroom.core.verbs import VERBS, WAIT, WRITE, Verb
-from postroom.server.http.auth import Caller, Token, identify_caller, read_token
+from postroom.server.http.auth import Caller, verify_token
 from postroom.server.http.endpoint import check_fields, parse_object
 from postroom.server.http.responses import refusal_response
 from postroom.server.http.state import AppState
-from postroom.server.rpc import permissions
+from postroom.server.rpc.calls import Signature, VerbCall, signature_of
 from postroom.server.runtime.idempotency import Listeners
 from postroom.server.runtime.wait_pool import CancellableStore, wait_for_disconnect
-from postroom.store.interface import Store
 
 _log = logging.getLogger("postroom.server")
 POLL_SECONDS = 0.01  # a wait up to this long is a single check, and needs no thread of the pool
@@ -47,22 +45,12 @@ class Call(NamedTuple):
     """A call of a verb by a client. `digest` is a hash of the arguments. `wait_for_disconnect` returns when the client has disconnected."""
 
     caller: Caller
-    token: Callable[[], Token | None]
     verb: str
     given: dict[str, Any]
     key: str | None
     digest: bytes
     wait_for_disconnect: Callable[[], Awaitable[object]]
     client_version: str
-
-
-class Signature(NamedTuple):
-    """The arguments of a verb, after the store."""
-
-    positional: tuple[str, ...]
-    names: frozenset[str]
-    required: frozenset[str]
-    optional: frozenset[str]  # their default is None
 
 
 class _Result(Response):
@@ -83,18 +71,6 @@ def routing_table() -> dict[str, Verb]:
     return dict(VERBS)
 
 
-@cache
-def signature_of(name: str) -> Signature:
-    """Return the arguments of a verb. Cached, because `inspect.signature` costs more than the verb."""
-    parameters = list(inspect.signature(routing_table()[name].function).parameters.values())[1:]
-    return Signature(
-        tuple(one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD),
-        frozenset(one.name for one in parameters),
-        frozenset(one.name for one in parameters if one.default is one.empty),
-        frozenset(one.name for one in parameters if one.default is None),
-    )
-
-
 async def handle_request(request: Request, state: AppState, caller: Caller) -> Response:
     """Run a verb that was called over HTTP. Every response carries the server's version, refusals too."""
     try:
@@ -104,7 +80,6 @@ async def handle_request(request: Request, state: AppState, caller: Caller) -> R
         given = check_fields(parse_object(body, jsontext.loads), args=list, named=dict)
         call = Call(
             caller,
-            lambda: read_token(request.headers),
             request.path_params["verb"],
             given,
             key.decode("latin-1") if (key := headers.get(b"idempotency-key")) is not None else None,
@@ -114,6 +89,8 @@ async def handle_request(request: Request, state: AppState, caller: Caller) -> R
         )
         return _Result(await execute_call(state, call))
     except Refusal as refusal:
+        if isinstance(refusal, Unauthenticated):
+            state.forget(request)
         answer = refusal_response(refusal)
         answer.headers.update(VERSION_HEADERS)
         return answer
@@ -155,14 +132,20 @@ async def execute_call(state: AppState, call: Call) -> bytes:
         raise NotFound(message, hint="Write {room}.{verb}, as in the library: work.send, mail.enqueue.")
     if call.key is not None and len(call.key) > MAX_KEY_CHARS:
         raise InvalidInput(f"a key has at most {MAX_KEY_CHARS} characters", field="key")
-    signature = signature_of(verb.name)
-    arguments = bind_arguments(signature, call)
-    permissions.fill_in_caller(verb, signature.optional, call.caller, arguments)
-    door = await permissions.check_allowed(state.store_access, call.caller, verb, arguments)
-    waits = verb.mode == WAIT and not _is_single_check(arguments)
-    run = partial(_run_verb, state, call, verb, arguments, door)
+    verb_call = VerbCall(call.caller, verb, bind_arguments(signature_of(verb), call))
+    waits = verb.mode == WAIT and not _is_single_check(verb_call.arguments)
+    has_run = False
+
+    async def run_verb(listeners: Listeners) -> bytes:
+        nonlocal has_run
+        has_run = True
+        return await _run_verb(state, verb_call, listeners)
+
     key = (call.caller.name, verb.name, call.key or token_hex(16), call.digest)
-    return await state.idempotency.run_once(key, run, call.wait_for_disconnect if waits else None)
+    result = await state.idempotency.run_once(key, run_verb, call.wait_for_disconnect if waits else None)
+    if not has_run:  # the result of an earlier request: its caller was checked then, and this one now
+        await state.store_access.read(partial(verify_token, caller=call.caller))
+    return result
 
 
 def bind_arguments(signature: Signature, call: Call) -> dict[str, Any]:
@@ -199,47 +182,41 @@ def _version_note(call: Call) -> str:
     return f" (server {__version__}, client {short_repr(call.client_version[:40])})"
 
 
-async def _run_verb(state: AppState, call: Call, verb: Verb, arguments: dict[str, Any], door: str, listeners: Listeners) -> bytes:
+async def _run_verb(state: AppState, call: VerbCall, listeners: Listeners) -> bytes:
+    verb = call.verb
     try:
         if verb.mode == WRITE:
-            return _encode_result(await state.store_access.write(partial(verb.function, **arguments), door))
-        if verb.mode == WAIT and not _is_single_check(arguments):
-            return await _run_wait(state, call, verb, arguments, door, listeners)
-        return await state.store_access.run_in_thread(lambda store: _run_in_thread(store, call, verb, arguments), door)
+            return _encode_result(await state.store_access.write(call, call.door))
+        if verb.mode == WAIT and not _is_single_check(call.arguments):
+            return await _run_wait(state, call, listeners)
+        return await state.store_access.run_in_thread(lambda store: _encode_result(call(store)), call.door)
     except (TypeError, ValueError, AttributeError, OverflowError) as error:  # verbs do not check the types of their arguments
         _log.warning("%s rejected its arguments: %s: %s", verb.name, type(error).__name__, error)
         raise InvalidInput(f"{verb.name} rejected its arguments: {error}", field="named", hint="Call it as in the library.") from None
 
 
-def _run_in_thread(store: Store, call: Call, verb: Verb, arguments: dict[str, Any]) -> bytes:
-    """Run a verb that does not block. A single check of a waiting verb may dequeue, so its token is checked again first."""
-    if verb.mode == WAIT:
-        _check_token(store, call.token())
-    result = verb.function(store, **arguments)
-    permissions.check_result(call.caller, result)
-    return _encode_result(result)
-
-
-async def _run_wait(state: AppState, call: Call, verb: Verb, arguments: dict[str, Any], door: str, listeners: Listeners) -> bytes:
-    store = state.store_access.blocking_store(door)
+async def _run_wait(state: AppState, call: VerbCall, listeners: Listeners) -> bytes:
+    store = state.store_access.blocking_store(call.door)
     is_over = partial(_is_over, state, listeners)
-    cancellable = CancellableStore(store, is_over, partial(_check_token, store, call.token()))
-    return await state.wait_pool.run_blocking(call.caller, partial(_wait_in_turns, cancellable, verb, arguments))
+    cancellable = CancellableStore(store, is_over, partial(call.check_store, store))
+    return await state.wait_pool.run_blocking(call.caller, partial(_wait_in_turns, cancellable, call))
 
 
-def _wait_in_turns(store: CancellableStore, verb: Verb, arguments: dict[str, Any]) -> bytes:
+def _wait_in_turns(store: CancellableStore, call: VerbCall) -> bytes:
     """Wait in short turns, so that a stopping server is not delayed, and nothing is dequeued after a disconnect or a revocation."""
+    verb, arguments = call.verb, call.arguments
+    store.check_allowed()
     given = arguments.get("timeout_seconds", 0)
     if not is_wait_time(given):
         return _encode_result(verb.function(store, **arguments))  # the verb refuses it
     deadline = monotonic() + min(given or MAX_WAIT_SECONDS, MAX_WAIT_SECONDS)
     while True:
-        store.check_allowed()
         left = deadline - monotonic()
         result = verb.function(store, **{**arguments, "timeout_seconds": max(min(left, TURN_SECONDS), 0.001)})
         if not is_timeout(result) or left <= TURN_SECONDS or store.is_over():
             return _encode_result(result)
         arguments = next_cursor_args(arguments, result)
+        store.check_allowed()
 
 
 def _encode_result(result: Any) -> bytes:
@@ -248,13 +225,6 @@ def _encode_result(result: Any) -> bytes:
 
 def _is_over(state: AppState, listeners: Listeners) -> bool:
     return state.store_access.broadcaster.stopping or listeners.is_empty
-
-
-def _check_token(store: Store, token: Token | None) -> None:
-    """Refuse with `Unauthenticated` if the token of the call was revoked."""
-    if token is not None:
-        with store.read() as tx:
-            identify_caller(tx, *token)
 
 
 def may_wait(name: str, given: dict[str, Any]) -> bool:

@@ -11,7 +11,6 @@ from starlette.types import Receive
 from postroom._fastpath import json_text as jsontext
 from postroom.core.errors import Refusal, TooMany, Unauthenticated
 from postroom.core.rpc.wire import VERSION_HEADER
-from postroom.server.http.auth import read_token
 from postroom.server.rpc import dispatch
 from postroom.server.ws import frames
 from postroom.server.ws.dispatcher import CLOSE_GOING_AWAY, CLOSE_POLICY_VIOLATION
@@ -39,7 +38,6 @@ class _Connection:
 
     def __init__(self, upgraded: SocketConnection) -> None:
         self._state, self._caller = upgraded.state, upgraded.caller
-        self._token = read_token(upgraded.headers)
         self._client_version = upgraded.headers.get(VERSION_HEADER, "")
         self._send = upgraded.send
         self._call_slots, self._write_lock = asyncio.Semaphore(MAX_CALLS), asyncio.Lock()
@@ -116,7 +114,7 @@ class _Connection:
                 if self._malformed_frames >= MAX_MALFORMED_FRAMES:
                     self._end_connection(CLOSE_POLICY_VIOLATION, f"{MAX_MALFORMED_FRAMES} frames were malformed")
                 raise frame.error
-            caller = await self._state.reauthenticate(self._caller, self._token)
+            await self._state.wait_for_rate(self._caller)
             if frame.op == "ping":
                 return frames.result_frame(frame.id, b"null")
             name, key = frame.fields.pop("verb"), frame.fields.pop("key", None)
@@ -124,7 +122,7 @@ class _Connection:
             waits = dispatch.may_wait(name, frame.fields)
             if waits and self._waiting_calls >= MAX_WAITS:
                 raise TooMany(f"{MAX_WAITS} verbs are waiting here already", hint="Wait on another connection.", retry_after=5)
-            call = dispatch.Call(caller, lambda: self._token, name, frame.fields, key, digest, self._client_left.wait, self._client_version)
+            call = dispatch.Call(self._caller, name, frame.fields, key, digest, self._client_left.wait, self._client_version)
             self._waiting_calls += waits
             try:
                 # Shielded: the client may disconnect and send the same key again on another connection.

@@ -13,7 +13,7 @@ from starlette.types import Receive
 from postroom.core.errors import InvalidInput, Refusal, Unauthenticated
 from postroom.core.records.mail import Delivery
 from postroom.server.api import mailbox_access
-from postroom.server.http.auth import Caller, read_token
+from postroom.server.http.auth import read_token
 from postroom.server.ws import frames
 from postroom.server.ws.dispatcher import CLOSE_GOING_AWAY, CLOSE_POLICY_VIOLATION, MailboxDispatcher
 from postroom.server.ws.endpoint import CLOSE_INTERNAL_ERROR, CLOSE_UNSUPPORTED_DATA, CLOSING_SECONDS, SocketConnection
@@ -140,36 +140,26 @@ class MailboxSocket:
 
     async def _execute_batch(self, batch: list[Frame]) -> list[str]:
         """Execute frames and return their answers in order. They are started in order and run together, so that many share one commit."""
-        try:
-            caller = await self._state.reauthenticate(self._caller, self.token, len(batch))
-        except Unauthenticated:
-            self.end_connection(CLOSE_POLICY_VIOLATION, "the token is not valid any more")
-            return []
-        except Refusal as refusal:
-            return [frames.refused_frame(frame.id, refusal) for frame in batch]
-        started: list[asyncio.Task[str]] = []
-        for frame in batch:
-            runs_alone = _names_other_sender(caller, frame)
-            if runs_alone and started:
-                await asyncio.wait(started)
-            started.append(asyncio.create_task(self._answer_frame(caller, frame)))
-            if runs_alone:
-                await asyncio.wait(started)
+        await self._state.wait_for_rate(self._caller, len(batch))
+        started = [asyncio.create_task(self._answer_frame(frame)) for frame in batch]
         return [await task for task in started]
 
-    async def _answer_frame(self, caller: Caller, frame: Frame) -> str:
+    async def _answer_frame(self, frame: Frame) -> str:
         try:
             if frame.error is not None:
                 raise frame.error
-            return frames.ok_frame(frame.id, await self._execute_frame(caller, frame))
+            return frames.ok_frame(frame.id, await self._execute_frame(frame))
+        except Unauthenticated as refusal:
+            self.end_connection(CLOSE_POLICY_VIOLATION, "the token is not valid any more")
+            return frames.refused_frame(frame.id, refusal)
         except InvalidInput as refusal:
             self._malformed_frames += 1
             return frames.refused_frame(frame.id, refusal)
         except Refusal as refusal:
             return frames.refused_frame(frame.id, refusal)
 
-    async def _execute_frame(self, caller: Caller, frame: Frame) -> dict[str, Any]:
-        store_access, fields = self._state.store_access, frame.fields
+    async def _execute_frame(self, frame: Frame) -> dict[str, Any]:
+        store_access, caller, fields = self._state.store_access, self._caller, frame.fields
         if frame.op == "enqueue":
             return await mailbox_access.enqueue(store_access, caller, fields["message"])
         if frame.op == "ack":
@@ -226,8 +216,3 @@ class MailboxSocket:
                     self._dispatcher.wake()
             else:
                 self._unsent_answer_bytes -= len(frame)
-
-
-def _names_other_sender(caller: Caller, frame: Frame) -> bool:
-    """Return whether a frame enqueues a message in another name: that name is looked up before the write."""
-    return frame.op == "enqueue" and frame.fields["message"].get("from") not in (None, caller.name)

@@ -43,6 +43,13 @@ tasks_of_status = Query(f"SELECT {TASKS.column_list} FROM tasks WHERE status = :
 tasks_of_agent_status = Query(
     f"SELECT {TASKS.column_list} FROM tasks WHERE target_agent = :agent AND status = :status ORDER BY event_id DESC LIMIT :limit", TaskRow
 )
+# The filters of a caller that sees only its own tasks. One name uses its index, and the rest is compared row by row.
+tasks_given = Query(
+    f"""
+    SELECT {TASKS.column_list} FROM tasks WHERE source_agent = :source
+      AND (:target = '' OR target_agent = :target) AND (:status = '' OR status = :status) ORDER BY event_id DESC LIMIT :limit""",
+    TaskRow,
+)
 tasks_answered = Query(
     f"""
     SELECT {TASKS.column_list_as("t")} FROM tasks t JOIN threads h ON h.thread_id = t.thread_id

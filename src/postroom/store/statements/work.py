@@ -120,7 +120,15 @@ threads_of_run = Query(
 threads_of_run_chosen = Query(
     f"""
     SELECT {THREAD_COLUMNS} FROM threads t WHERE t.run_id = :run_id AND t.status = :status
-      AND (:agent = '' OR t.created_by = :agent OR t.assigned_to = :agent) ORDER BY t.updated_at DESC LIMIT :limit""",
+      AND (:created_by = '' OR t.created_by = :created_by) AND (:assigned_to = '' OR t.assigned_to = :assigned_to)
+    ORDER BY t.updated_at DESC LIMIT :limit""",
+    Thread,
+)
+
+threads_visited = Query(
+    f"""
+    SELECT {THREAD_COLUMNS} FROM reads r JOIN threads t ON t.thread_id = r.thread_id
+    WHERE r.agent_id = :agent AND r.guest = 1 AND t.status = :status""",
     Thread,
 )
 
@@ -268,8 +276,12 @@ agents_of_skill = Query(
 )
 
 read_owed = """
-    INSERT INTO reads (agent_id, thread_id, read_event_id, latest_event_id) VALUES (:agent, :thread_id, 0, :event_id)
-    ON CONFLICT (agent_id, thread_id) DO UPDATE SET latest_event_id = excluded.latest_event_id"""
+    INSERT INTO reads (agent_id, thread_id, read_event_id, latest_event_id, guest) VALUES (:agent, :thread_id, 0, :event_id, :guest)
+    ON CONFLICT (agent_id, thread_id) DO UPDATE SET latest_event_id = excluded.latest_event_id, guest = excluded.guest"""
+
+read_guest = """
+    INSERT INTO reads (agent_id, thread_id, read_event_id, latest_event_id, guest) VALUES (:agent, :thread_id, 0, 0, :guest)
+    ON CONFLICT (agent_id, thread_id) DO UPDATE SET guest = excluded.guest WHERE reads.guest <> excluded.guest"""
 
 read_upto = """
     INSERT INTO reads (agent_id, thread_id, read_event_id, latest_event_id, read_at, read_door)

@@ -1,0 +1,119 @@
+"""Calls of verbs: the one way from every door to a verb. A call checks its caller inside the first transaction of the verb."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+from postroom.core.verbs import Verb
+from postroom.server.http.auth import Caller, verify_token
+from postroom.server.rpc import permissions
+from postroom.store.interface import Store, Transaction
+
+
+class Signature(NamedTuple):
+    """The arguments of a verb, after the store."""
+
+    positional: tuple[str, ...]
+    names: frozenset[str]
+    required: frozenset[str]
+    optional: frozenset[str]  # their default is None
+
+
+@cache
+def signature_of(verb: Verb) -> Signature:
+    """Return the arguments of a verb. Cached, because `inspect.signature` costs more than the verb."""
+    parameters = list(inspect.signature(verb.function).parameters.values())[1:]
+    return Signature(
+        tuple(one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD),
+        frozenset(one.name for one in parameters),
+        frozenset(one.name for one in parameters if one.default is one.empty),
+        frozenset(one.name for one in parameters if one.default is None),
+    )
+
+
+class VerbCall:
+    """One call of a verb by one caller. Called with a store, it runs the verb there and returns what the caller may see of the result.
+
+    A call that is not for this kind of caller is refused with `Forbidden` when it is made. The rest of the permission check, and that of
+    the caller's token, run in the verb's own transaction, so that nothing changes between the check and the write.
+    """
+
+    __slots__ = ("arguments", "caller", "door", "verb")
+
+    def __init__(self, caller: Caller, verb: Verb, arguments: dict[str, Any]) -> None:
+        permissions.complete_arguments(caller, verb, signature_of(verb).optional, arguments)
+        permissions.check_caller(caller, verb, arguments)
+        self.caller = caller
+        self.verb = verb
+        self.arguments = arguments
+        self.door = permissions.door_of(caller, verb, arguments)
+
+    def __call__(self, store: Store) -> Any:
+        guarded = GuardedStore(store, self.check)
+        result = self.verb.function(guarded, **self.arguments)
+        if not guarded.passed:  # the verb needed no transaction
+            self.check_store(store)
+        return permissions.restrict_result(self.caller, self.verb, self.arguments, result)
+
+    def check(self, tx: Transaction) -> None:
+        """Refuse the call if the caller's token is void, or if it may not touch what the arguments name."""
+        verify_token(tx, self.caller)
+        permissions.authorise(tx, self.caller, self.verb, self.arguments)
+
+    def check_store(self, store: Store) -> None:
+        """Run `check` in a transaction of its own. A wait does so before each turn."""
+        with store.read() as tx:
+            self.check(tx)
+
+
+def make_call(caller: Caller, verb: Callable[..., Any], **arguments: Any) -> VerbCall:
+    """Return the call of a verb that is given as a function of a room."""
+    return VerbCall(caller, verb.verb, arguments)  # type: ignore[attr-defined] # set by `core.verbs.verb`
+
+
+class GuardedStore:
+    """A store for one call, whose first transaction runs `check` before the verb does anything."""
+
+    def __init__(self, store: Store, check: Callable[[Transaction], None]) -> None:
+        self._store = store
+        self.check = check
+        self.passed = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def read(self) -> Any:
+        return self._store.read() if self.passed else _GuardedTransaction(self, self._store.read())
+
+    def write(self) -> Any:
+        return self._store.write() if self.passed else _GuardedTransaction(self, self._store.write())
+
+    def with_door(self, door: str) -> GuardedStore:
+        return GuardedStore(self._store.with_door(door), self.check)
+
+
+class _GuardedTransaction:
+    """A transaction that begins with the check of its store. If it fails, the next one is checked again."""
+
+    def __init__(self, guarded: GuardedStore, transaction: Any) -> None:
+        self._guarded = guarded
+        self._transaction = transaction
+
+    def __enter__(self) -> Any:
+        tx = self._transaction.__enter__()
+        try:
+            self._guarded.check(tx)
+        except BaseException:
+            self._transaction.__exit__(*sys.exc_info())
+            raise
+        self._guarded.passed = True
+        return tx
+
+    def __exit__(self, *exc: Any) -> Any:
+        if exc[0] is not None:
+            self._guarded.passed = False
+        return self._transaction.__exit__(*exc)
