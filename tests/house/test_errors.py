@@ -16,7 +16,8 @@ CODES = [
     "conflict", "contended", "delivery_lost", "denied", "filter_failed", "forbidden", "interrupted", "invalid",
     "invalid_input", "invalid_state", "lease_conflict",
     "lease_lost", "missing", "no_store", "not_a_store", "not_found", "storage_error", "storage_trouble", "store_away",
-    "store_busy", "store_full", "store_read_only", "taken", "too_large", "too_many", "unauthenticated", "unsafe_place", "wrong_version",
+    "store_busy", "store_full", "store_read_only", "taken", "too_large", "too_many", "unauthenticated", "unsafe_place",
+    "untrusted_store", "wrong_version",
 ]  # fmt: skip
 REFUSALS = [kind for kind in _tree(errors.Refusal) if kind is not errors.Refusal]
 

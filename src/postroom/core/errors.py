@@ -9,7 +9,8 @@
     ├── Invalid                  the request cannot be carried out as it is
     │   ├── InvalidInput         a value is malformed, missing or out of range
     │   ├── InvalidState         the state of the thread or message does not allow the request
-    │   └── FilterFailed         an accepted filter fails on an event, or takes too long
+    │   ├── FilterFailed         an accepted filter fails on an event, or takes too long
+    │   └── UntrustedStore       another user owns or can change the store or queue
     ├── Denied                   the server refuses to do this for the caller
     │   ├── Unauthenticated      the caller is not identified
     │   ├── Forbidden            the caller is identified and lacks the permission
@@ -101,6 +102,12 @@ class FilterFailed(Invalid):
     """An accepted filter fails on an event, or takes too long."""
 
     code = "filter_failed"
+
+
+class UntrustedStore(Invalid):
+    """Another user owns or can change the store that was found, or the queue whose handlers were to run."""
+
+    code = "untrusted_store"
 
 
 class Denied(Refusal):

@@ -10,6 +10,7 @@ from postroom.core.records.queues import DispatchStart
 from postroom.queues.locks import ConsumerLock
 from postroom.queues.subscriptions import read_subscription_state
 from postroom.queues.supervisor import backoff_end, exec_supervisor, format_spawned, one_line, quote_for_log
+from postroom.store.ownership import require_own_queue
 from postroom.store.sqlite import queue_statements as sql
 
 TYPE_CHECKING = False
@@ -28,7 +29,9 @@ def dispatch(queue: Queue, *, at_once: bool = False, adopt: Callable[[int], None
     A handler that made no progress waits until its backoff ends. `at_once` ignores the backoff.
     This function forks, so call it from a process with one thread. In any other process, call `schedule`.
     The supervisors are detached, unless `adopt` is given: it receives each process id, and the caller must wait for them.
+    Refuses with `UntrustedStore` if another user owns or can change the queue: its handlers are commands, which would run as this user.
     """
+    require_own_queue(queue.file.location)
     with queue.file.read() as tx:
         consumers = [subscription.consumer_id for subscription in tx.fetch_all(sql.SUBSCRIPTIONS)]
     starts = (_dispatch_consumer(queue, consumer, at_once, adopt) for consumer in consumers)

@@ -10,9 +10,10 @@ import os
 from postroom.core import checks, clock
 from postroom.core.errors import Conflict, InvalidInput, NotFound
 from postroom.core.records.notifier import NotifierStatus
-from postroom.core.records.queues import ALREADY_QUEUED, QUEUED
+from postroom.core.records.queues import ALREADY_QUEUED, LEFT_TO_OWNER, QUEUED
 from postroom.core.text import sha1_hex, shell_quote, short_repr
 from postroom.queues import runner_process
+from postroom.store.ownership import find_other_owner, require_own_queue
 from postroom.store.sqlite import notifier_statements as sql
 from postroom.store.sqlite.queue_databases import NotifierDatabase
 
@@ -179,10 +180,14 @@ def revive_runner(notifier: NotifierDatabase) -> None:
 
 
 def schedule(queue: Queue, *, author: str) -> str:
-    """Queue a dispatch of a queue, which starts its consumers' handlers. Returns `QUEUED` or `ALREADY_QUEUED`.
+    """Queue a dispatch of a queue, which starts its consumers' handlers. Returns `QUEUED`, `ALREADY_QUEUED` or `LEFT_TO_OWNER`.
 
-    With both results a dispatch starts after this call, so that it sees every event stored before.
+    With the first two, a dispatch starts after this call, so that it sees every event stored before. With the last, the queue belongs to
+    another user, and its handlers run when that user dispatches it. Refuses with `UntrustedStore` if other users can change the queue.
     """
+    if find_other_owner(queue.file.location):
+        return LEFT_TO_OWNER
+    require_own_queue(queue.file.location)
     external = os.environ.get("THREAD_NOTIFIER")
     if external:
         from postroom.queues.external_notifier import schedule_externally

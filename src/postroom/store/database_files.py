@@ -67,6 +67,12 @@ class DatabaseFiles:
         for path in self._existing_files():
             self._set_permissions(path)
 
+    def find_loose_files(self) -> list[str]:
+        """Return the files that users outside of the owner, or of the group of a shared database, may use. `init` mends them."""
+        forbidden = 0o7 if self.mode == SHARED_FILE_MODE else 0o77
+        places = [*([self.folder] if self._owns_folder else []), *self._existing_files()]
+        return [path for path in places if os.stat(path).st_mode & forbidden]
+
     def hide_from_git(self) -> None:
         """In a git work tree, write a `.gitignore` for these files, so that nobody commits messages. An existing one stays."""
         path = os.path.join(self.folder, ".gitignore")

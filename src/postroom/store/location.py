@@ -12,7 +12,7 @@ DEFAULT_PATH = os.path.join(".agents", "coord.db")
 def find_location(given: str | None = None) -> str:
     """Return the given location, or $INBOX_DB, or the nearest `.agents/coord.db` in this folder or one above, as git finds `.git`.
 
-    Refuses with `NoStore` if there is none.
+    Refuses with `NoStore` if there is none, and with `UntrustedStore` if another user owns or can change the one that was found.
     """
     location = _given_or_environment(given)
     if location:
@@ -24,6 +24,10 @@ def find_location(given: str | None = None) -> str:
     while True:
         path = os.path.join(folder, DEFAULT_PATH)
         if os.path.isfile(path):
+            if not _is_private(path):
+                from postroom.store.ownership import require_trusted_store
+
+                require_trusted_store(path)
             return path
         parent = os.path.dirname(folder)
         if parent == folder:
@@ -31,6 +35,14 @@ def find_location(given: str | None = None) -> str:
                 "there is no store here or in any folder above", hint="Create one with `inbox init`, or name one with --db or INBOX_DB."
             )
         folder = parent
+
+
+def _is_private(database: str) -> bool:
+    """Return whether nobody else can write a database, its folder or the one above. Costs little, as it is usually so."""
+    folder = os.path.dirname(database)
+    own = [os.stat(place) for place in (database, folder)]
+    above = os.stat(os.path.dirname(folder)).st_mode
+    return all(status.st_uid == os.geteuid() and not status.st_mode & 0o022 for status in own) and not above & 0o022
 
 
 def location_for_init(given: str | None = None) -> str:

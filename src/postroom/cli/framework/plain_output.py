@@ -21,13 +21,15 @@ OK, LOGIC, USAGE, TROUBLE = 0, 1, 2, 50
 class PlainOutcome:
     """The result of a handler: `text` for people and pipes, `data` for --json.
 
-    `trouble` is a refusal to report although the command itself did its work, for example a stored event without a dispatch.
+    `trouble` is a refusal to report although the command itself did its work, for example a stored event without a dispatch. `note` is a
+    line for people on standard error.
     """
 
-    def __init__(self, text: str, data: dict[str, Any] | None = None, *, trouble: Refusal | None = None) -> None:
+    def __init__(self, text: str, data: dict[str, Any] | None = None, *, trouble: Refusal | None = None, note: str = "") -> None:
         self.text = text
         self.data = data
         self.trouble = trouble
+        self.note = note
         self.exit_code = OK
         self.after: Callable[[], None] | None = None
 
@@ -37,6 +39,8 @@ def print_outcome(args: Arguments, outcome: PlainOutcome) -> None:
     text = dumps(outcome.data) + "\n" if args.json and outcome.data is not None else outcome.text
     if text:
         write_all(1, text)
+    if outcome.note and not args.json:
+        write_all(2, f"{outcome.note}\n")
     if outcome.trouble is not None:
         outcome.exit_code = print_refusal(args.program, outcome.trouble, args.json)
 

@@ -7,7 +7,7 @@ import os
 from postroom.cli.framework.plain_output import PlainOutcome
 from postroom.core import limits
 from postroom.core.errors import InvalidInput, Refusal
-from postroom.core.records.queues import FAILED, NONE
+from postroom.core.records.queues import FAILED, LEFT_TO_OWNER, NONE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ def handle_push(args: Arguments) -> PlainOutcome:
     queue = _open_queue(args)
     event = push(queue, source=args.source, type=args.type, subtype=args.subtype, content=content)
     dispatch, trouble = _schedule_dispatch(queue, event)
-    return PlainOutcome(f"{event.id}\n", {**event.to_json(), "dispatch": dispatch}, trouble=trouble)
+    return PlainOutcome(
+        f"{event.id}\n", {**event.to_json(), "dispatch": dispatch}, trouble=trouble, note=_describe_dispatch(queue, dispatch)
+    )
 
 
 def _read_content(args: Arguments) -> str:
@@ -67,7 +69,18 @@ def _push_batch(args: Arguments) -> PlainOutcome:
     events = push_batch(queue, lines, source=args.source, type=args.type, subtype=args.subtype)
     dispatch, trouble = _schedule_dispatch(queue, events[-1]) if events else (NONE, None)
     ids = [event.id for event in events]
-    return PlainOutcome("".join(f"{number}\n" for number in ids), {"ids": ids, "count": len(ids), "dispatch": dispatch}, trouble=trouble)
+    data = {"ids": ids, "count": len(ids), "dispatch": dispatch}
+    text = "".join(f"{number}\n" for number in ids)
+    return PlainOutcome(text, data, trouble=trouble, note=_describe_dispatch(queue, dispatch))
+
+
+def _describe_dispatch(queue: Queue, outcome: str) -> str:
+    """Return a note for people if the handlers of a queue are not started by this user."""
+    from postroom.core.text import shell_quote
+
+    if outcome != LEFT_TO_OWNER:
+        return ""
+    return f"Its handlers run as the owner of the queue, who starts them with: thread dispatch --thread {shell_quote(queue.path)}"
 
 
 def _parse_json_lines(data: bytes) -> Iterator[dict[str, Any]]:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 MESSAGE, RECORD = "message", "record"
 EVENT_TYPES = (MESSAGE, RECORD)
-QUEUED, ALREADY_QUEUED, FAILED, NONE = "queued", "already queued", "failed", "none"  # the outcomes of a dispatch
+# The outcomes of a dispatch. Only the owner of a queue can run its handlers, so a push of another user leaves it to the owner.
+QUEUED, ALREADY_QUEUED, LEFT_TO_OWNER, FAILED, NONE = "queued", "already queued", "left to owner", "failed", "none"
 
 
 class QueueEvent(Record):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 
 from postroom._fastpath.sqlite import Error
+from postroom.core.text import shell_quote
+from postroom.store.database_files import DatabaseFiles, data_companions
 from postroom.store.sqlite import file_watcher, schema
 from postroom.store.sqlite.open_database import open_connection
 
@@ -50,6 +52,9 @@ def _examine_folder(location: str) -> Iterator[Finding]:
     yield ("file system", "fail" if unsafe else "ok", f"{kind or 'unknown'}{': WAL is not safe here' if unsafe else ''}")
     writable = all(os.access(path, os.W_OK) for path in (folder, location, location + ".bell", location + ".lock"))
     yield ("permissions", "ok" if writable else "warn", "writable" if writable else "something in the folder cannot be written by you")
+    loose = DatabaseFiles(location, companions=data_companions(folder)).find_loose_files()
+    said = f"other users may use {', '.join(loose[:3])}: run `inbox init --db {shell_quote(location)}`" if loose else "for you alone"
+    yield ("privacy", "warn" if loose else "ok", said)
 
 
 def _examine_waking(location: str) -> Finding:
