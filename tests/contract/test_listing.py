@@ -35,6 +35,31 @@ def test_the_order_holds_across_statuses(store: Store, clock: Clock) -> None:
     assert listed(store) == made[::-1]
 
 
+def test_a_list_tells_who_holds_a_thread_until_when_and_whether_the_lease_ran_out(store: Store, clock: Clock) -> None:
+    lasting, short, pending = held(store).lease, held(store, agent="dead", lease_seconds=10).lease, sent(store)
+    clock.advance(11)
+    page = work.list_threads(store)
+    shown = {thread["thread_id"]: (thread["held_by"], thread["lease_expires_at"], thread["lapsed"]) for thread in page.to_json()["threads"]}
+    assert shown == {
+        lasting.thread_id: ("builder", lasting.expires_at, False),
+        short.thread_id: ("dead", short.expires_at, True),
+        pending: (None, None, False),
+    }
+    assert "lse_" not in str(page.to_json())
+
+
+def test_threads_are_found_by_their_task(store: Store) -> None:
+    def opened(task_id: str, run_id: str = "") -> str:
+        return work.send(store, sender="leader", to="builder", subject="S", task_id=task_id, run_id=run_id).thread.thread_id
+
+    first, other, _ = opened("t1", "r1"), opened("t1", "r2"), opened("")
+    assert set(listed(store, task_id="t1")) == {first, other}
+    assert (listed(store, task_id="t1", run_id="r1"), listed(store, task_id="t2")) == ([first], [])
+    assert (listed(store, task_id="t1", agent="leader", run_id="r2"), listed(store, task_id="t1", agent="nobody")) == ([other], [])
+    with pytest.raises(InvalidInput):
+        listed(store, task_id="")
+
+
 def test_an_empty_store_lists_nothing(store: Store) -> None:
     assert listed(store) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from postroom.core.errors import InvalidInput, NotFound
 from postroom.store.interface import Store
 from postroom.work import runs
 from tests.conftest import Clock
+from tests.contract.blocking_store import LONG, BlockingStore
 from tests.contract.thread_data import events
 
 pytestmark = pytest.mark.travels("http")
@@ -164,6 +166,39 @@ def test_of_many_events_the_latest_are_told(store: Store, monkeypatch: pytest.Mo
     every = [event.event_id for event in events(store)]
     assert [moment.event_id for moment in shown.events] == every[-most:]
     assert shown.truncated is (len(every) > most)
+
+
+# Waiting for a run
+
+
+def test_a_wait_for_a_run_ends_when_its_last_thread_has_ended(store: Store, connect: Callable[[], Store]) -> None:
+    first, second = opened(store), opened(store, to="ada")
+    opened(store, "another")
+    work.cancel(store, first, agent="leader")
+    with BlockingStore(connect(), lambda: work.cancel(store, second, agent="leader")) as sleeper:
+        waited = work.wait_run(sleeper, "r1", timeout_seconds=LONG)
+    assert (waited.woke, waited.open_threads, waited.run) == (True, 0, work.summarize_run(store, "r1"))
+    assert (waited.run.threads, waited.run.by_status, waited.run.agents) == (2, {"cancelled": 2}, ("ada", "builder"))
+
+
+def test_a_wait_for_a_run_that_times_out_tells_what_is_open(store: Store) -> None:
+    opened(store)
+    waited = work.wait_run(store, "r1", timeout_seconds=0.01)
+    assert (waited.woke, waited.timed_out, waited.open_threads, waited.run.by_status) == (False, True, 1, {"pending": 1})
+
+
+def test_a_wait_for_a_run_can_report_each_step(store: Store) -> None:
+    first, _ = opened(store), opened(store)
+    work.cancel(store, first, agent="leader")
+    waited = work.wait_run(store, "r1", open_threads=2, timeout_seconds=LONG)
+    assert (waited.woke, waited.open_threads) == (True, 1)
+
+
+def test_a_run_without_threads_cannot_be_waited_for(store: Store) -> None:
+    with pytest.raises(NotFound):
+        work.wait_run(store, "r1", timeout_seconds=LONG)
+    with pytest.raises(InvalidInput):
+        work.wait_run(store, "", timeout_seconds=LONG)
 
 
 # How busy everybody was

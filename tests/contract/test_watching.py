@@ -100,6 +100,14 @@ def test_a_watch_can_be_for_statuses(store: Store, status: str) -> None:
     assert not work.watch(store, statuses=others, after_event=0, timeout_seconds=SHORT).woke
 
 
+def test_a_watch_can_be_for_a_run(store: Store) -> None:
+    sent(store)
+    in_run = work.send(store, sender="leader", to="builder", subject="S", run_id="r1").thread.thread_id
+    activity = work.watch(store, run_id="r1", after_event=0, timeout_seconds=LONG)
+    assert [event.thread_id for event in activity.events] == [in_run]
+    assert not work.watch(store, run_id="r2", after_event=0, timeout_seconds=SHORT).woke
+
+
 def test_a_watch_that_times_out_has_moved_past_what_does_not_concern_it(store: Store) -> None:
     sent(store, to="other")
     activity = work.watch(store, agent="builder", after_event=0, timeout_seconds=SHORT)

@@ -95,6 +95,10 @@ def failed(store: SqliteStore, clock: Clock) -> str:
     return ended(store, "failed")
 
 
+def in_a_run(store: SqliteStore, clock: Clock) -> str:
+    return work.send(store, sender="leader", to="builder", subject="S", run_id="r1").thread.thread_id
+
+
 def two(store: SqliteStore, clock: Clock) -> str:
     sent(store)
     return held(store).thread.thread_id
@@ -134,6 +138,9 @@ READS: dict[str, tuple[Prepare, Act]] = {
     "list_threads of a run": (question, lambda s, t: work.list_threads(s, run_id="")),
     "list_runs": (question, lambda s, t: work.list_runs(s)),
     "show_run": (question, lambda s, t: work.show_run(s, "")),
+    "list_threads of a task": (question, lambda s, t: work.list_threads(s, task_id="t1")),
+    "summarize_run": (in_a_run, lambda s, t: work.summarize_run(s, "r1")),
+    "wait_run that sleeps": (in_a_run, lambda s, t: work.wait_run(s, "r1", timeout_seconds=0.001)),
     "activity_histogram": (question, lambda s, t: work.activity_histogram(s)),
     "fetch": (lapsed, lambda s, t: work.fetch(s, agent="builder")),
     "fetch unread": (question, lambda s, t: work.fetch(s, agent="leader", unread=True)),

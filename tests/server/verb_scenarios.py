@@ -184,6 +184,8 @@ WORK: dict[str, Scenario] = {
     "list_threads": lambda s: {"created_by": "leader", "statuses": ("claimed",), "limit": 5} if thread_data.held(s) else {},
     "list_runs": lambda s: {"limit": 5} if thread_in_run(s) else {},
     "show_run": lambda s: {"run_id": thread_in_run(s)},
+    "summarize_run": lambda s: {"run_id": thread_in_run(s)},
+    "wait_run": lambda s: {"run_id": thread_in_run(s), "timeout_seconds": TIMEOUT_SECONDS},
     "activity_histogram": lambda s: {"hours": 3} if thread_in_run(s) else {},
     "wait_reply": lambda s: {**answered_question(s), "agent": "builder", "timeout_seconds": TIMEOUT_SECONDS},
     "watch": lambda s: {"agent": "builder", "after_event": 0, "timeout_seconds": TIMEOUT_SECONDS} if thread_data.sent(s) else {},

@@ -22,10 +22,12 @@ from postroom.core.records.work import (
     Claim,
     Event,
     HeldThread,
+    Lease,
     Message,
     OfferedThread,
     PageBounds,
     ReadMark,
+    RunNumbers,
     Thread,
 )
 from postroom.store.tables import Query
@@ -54,8 +56,13 @@ class Catalogue(Protocol):
     threads_any: Query[Thread]
     threads_of_run: Query[HeldThread]
     threads_of_run_chosen: Query[Thread]
+    threads_of_task_chosen: Query[Thread]
     threads_unread: Query[Thread]
     threads_visited: Query[Thread]
+    threads_unread_of_status: Query[Thread]
+    run_open_count: Query[int]
+    run_numbers: Query[RunNumbers]
+    run_agents: Query[str]
 
     # messages and artifacts
     message_insert: str
@@ -81,6 +88,7 @@ class Catalogue(Protocol):
     lease_next_expiry: Query[str | None]
     leases_lapsed_since: Query[Claim]
     leases_of_agent: Query[Claim]
+    leases_of_threads: Query[Lease]
 
     # events
     event_append: str

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from postroom.work.runs import activity_histogram as activity_histogram
     from postroom.work.runs import list_runs as list_runs
     from postroom.work.runs import show_run as show_run
+    from postroom.work.runs import summarize_run as summarize_run
+    from postroom.work.runs import wait_run as wait_run
     from postroom.work.threads import is_answered as is_answered
     from postroom.work.threads import list_threads as list_threads
     from postroom.work.threads import mark_read as mark_read
@@ -69,6 +71,8 @@ _MODULE_OF_VERB = {
     "list_runs": "runs",
     "activity_histogram": "runs",
     "show_run": "runs",
+    "summarize_run": "runs",
+    "wait_run": "runs",
     "list_threads": "threads",
     "mark_read": "threads",
     "reply": "threads",

@@ -142,9 +142,13 @@ def _list_lapsed(tx: Transaction, wanted: tuple[str, ...] | None, limit: int) ->
 
 
 def _list_unread(tx: Transaction, agent: str, wanted: tuple[str, ...] | None, limit: int) -> tuple[Candidate, ...]:
-    unread = tx.fetch_all(tx.sql.threads_unread, agent=agent)
-    thread_ids = [thread.thread_id for thread in unread if wanted is None or thread.status in wanted]
-    return tuple(_read_candidate(tx, thread_id) for thread_id in thread_ids[:limit])
+    if wanted is None:
+        unread = tx.fetch_all(tx.sql.threads_unread, agent=agent, limit=limit)
+    else:
+        unread = [
+            thread for status in wanted for thread in tx.fetch_all(tx.sql.threads_unread_of_status, agent=agent, status=status, limit=limit)
+        ]
+    return tuple(_read_candidate(tx, thread.thread_id) for thread in unread[:limit])
 
 
 def _read_candidate(tx: Transaction, thread_id: str) -> Candidate:

@@ -8,10 +8,11 @@ from itertools import islice
 from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, NotFound
-from postroom.core.records.runs import ActivityHistogram, RunEvent, RunHistory, RunSummary, ThreadWithLease
-from postroom.core.states import STATUSES
+from postroom.core.records.runs import ActivityHistogram, RunEvent, RunHistory, RunSummary, RunWaitResult, ThreadWithLease
+from postroom.core.states import STATUSES, TERMINAL_STATUSES
 from postroom.core.text import short_repr
-from postroom.core.verbs import LEADERS, READ, verb
+from postroom.core.verbs import LEADERS, READ, WAIT, verb
+from postroom.work import messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,18 +65,65 @@ def show_run(store: Store, run_id: str) -> RunHistory:
     """Return the latest threads of a run with their leases, and their latest events. Refuses with `NotFound` if it has no thread."""
     checks.line("run", run_id)
     with store.read() as tx:
-        held = tx.fetch_all(tx.sql.threads_of_run, run_id=run_id, limit=MAX_THREADS + 1)
-        latest = [ThreadWithLease(row.thread, row.lease) for row in held[:MAX_THREADS]]
-        threads = tuple(sorted(latest, key=lambda row: (row.thread.updated_at, row.thread.thread_id), reverse=True))
+        held = [
+            row for status in STATUSES for row in tx.fetch_all(tx.sql.threads_of_run, run_id=run_id, status=status, limit=MAX_THREADS + 1)
+        ]
+        latest = sorted(held, key=lambda row: (row.thread.updated_at, row.thread.thread_id), reverse=True)
+        threads = tuple(ThreadWithLease(row.thread, row.lease) for row in latest[:MAX_THREADS])
         histories = [_iter_newest_first(tx, row.thread.thread_id) for row in threads]
         newest = merge(*histories, key=lambda event: event.event_id, reverse=True)
         events = list(islice(newest, MAX_EVENTS + 1))
     if not threads:
-        why = f"no thread belongs to the run {short_repr(run_id)}" if run_id else "no thread is without a run"
-        raise NotFound(why, hint="`inbox send --run` opens a thread in one.", run_id=run_id)
+        raise _no_run_error(run_id)
     run_events = tuple(_to_run_event(event) for event in reversed(events[:MAX_EVENTS]))
     truncated = len(held) > MAX_THREADS or len(events) > MAX_EVENTS
     return RunHistory(run_id, threads, run_events, truncated)
+
+
+@verb(caller=LEADERS, mode=WAIT)
+def wait_run(store: Store, run_id: str, *, open_threads: int | None = None, timeout_seconds: float = 0) -> RunWaitResult:
+    """Wait until every thread of a run has ended, at most `timeout_seconds` (0: without a limit), and return its numbers.
+
+    With `open_threads`, also return when the number of threads that have not ended is another one, for a caller that
+    reports progress. Refuses with `NotFound` if the run has no thread.
+    """
+    from postroom.store.wait_loop import wait_until
+    from postroom.work.lapses import LapseWatch
+
+    checks.seconds("timeout-seconds", timeout_seconds, allow_zero=True)
+    if not checks.line("run", run_id):
+        raise InvalidInput("'run' is missing", field="run", hint="Name the run; `inbox run list` shows them.")
+
+    def find_change() -> int | None:
+        with store.read() as tx:
+            left = tx.fetch_one(tx.sql.run_open_count, run_id=run_id) or 0
+        return left if left == 0 or open_threads not in (None, left) else None
+
+    summarize_run(store, run_id)  # refuses an unknown run before the wait
+    found = wait_until(store, find_change, timeout_seconds, topics=(messages.run_topic(run_id),), periodic=LapseWatch(store))
+    summary = summarize_run(store, run_id)
+    left = summary.threads - sum(summary.by_status.get(status, 0) for status in TERMINAL_STATUSES)
+    return RunWaitResult(found is not None, left, summary)
+
+
+@verb(caller=LEADERS, mode=READ)
+def summarize_run(store: Store, run_id: str) -> RunSummary:
+    """Return the numbers of one run, over all of its threads. Refuses with `NotFound` if it has no thread."""
+    checks.line("run", run_id)
+    with store.read() as tx:
+        rows = tx.fetch_all(tx.sql.run_numbers, run_id=run_id)
+        agents = tuple(sorted(tx.fetch_all(tx.sql.run_agents, run_id=run_id)))
+    if not rows:
+        raise _no_run_error(run_id)
+    counts = {row.status: row.threads for row in rows}
+    by_status = {status: counts[status] for status in STATUSES if status in counts}
+    first_at, last_at = min(row.first_at for row in rows), max(row.last_at for row in rows)
+    return RunSummary(run_id, sum(counts.values()), by_status, agents, first_at, last_at)
+
+
+def _no_run_error(run_id: str) -> NotFound:
+    why = f"no thread belongs to the run {short_repr(run_id)}" if run_id else "no thread is without a run"
+    return NotFound(why, hint="`inbox send --run` opens a thread in one.", run_id=run_id)
 
 
 def _iter_newest_first(tx: Transaction, thread_id: str) -> Iterator[Event]:

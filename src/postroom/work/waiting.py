@@ -103,7 +103,7 @@ def watch(
     if agent is not None:
         checks.name("agent", agent)
     if run_id is not None:
-        checks.name("run", run_id)
+        checks.line("run", run_id)
     with store.read() as tx:
         cursor = _latest_event_id(tx) if after_event is None else _check_cursor(tx, after_event)
 
@@ -243,7 +243,7 @@ def _watched_topics(agent: str | None, run_id: str | None, statuses: tuple[str, 
     """Return the narrowest topics that cover every event that matches a filter."""
     if agent is not None:
         return (messages.agent_topic(agent),)
-    return (messages.run_topic(run_id),) if run_id is not None else tuple(map(messages.status_topic, statuses or ()))
+    return (messages.run_topic(run_id),) if run_id else tuple(map(messages.status_topic, statuses or ()))
 
 
 def _matches_filter(event: Event, agent: str | None, statuses: tuple[str, ...] | None, run_id: str | None) -> bool:

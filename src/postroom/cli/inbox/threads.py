@@ -71,6 +71,8 @@ def handle_list(args: Arguments) -> Outcome:
         inputs.open_store_for(args),
         statuses=args.status,
         agent=args.values["agent"],
+        run_id=args.run,
+        task_id=args.task,
         **inputs.given_options(args, "created_by", "assigned_to", "limit"),
     )
     return Outcome(page.to_json(), view="threads")

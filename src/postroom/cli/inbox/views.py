@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
 
 def render_view(name: str, data: Data) -> str:
-    """Return the text of an answer. The first word of a name selects the module: `task`, `people`, otherwise mail."""
+    """Return the text of an answer. The first word of a name selects the module: `task`, `people`, `run`, otherwise mail."""
     if name not in VIEWS:
-        module = {"task": "inbox.task_views", "people": "inbox.people_views"}.get(name.split(maxsplit=1)[0], "mailbox.views")
+        module = {"task": "inbox.task_views", "people": "inbox.people_views", "run": "inbox.runs"}.get(
+            name.split(maxsplit=1)[0], "mailbox.views"
+        )
         views: dict[str, Callable[[Data], str]] = __import__(f"postroom.cli.{module}", fromlist=("VIEWS",)).VIEWS
         return views[name](data)
     return VIEWS[name](data)
@@ -104,12 +106,21 @@ def _render_threads(data: Data) -> str:
             thread["created_by"],
             thread["assigned_to"],
             relative_time(thread["updated_at"]),
+            _lease_text(thread),
             thread["subject"],
         )
         for thread in data["threads"]
     ]
     more = colour_text("dim", "There are more: raise --limit.") + "\n" if data["more"] else ""
-    return render_table(("THREAD", "STATUS", "PRIORITY", "FROM", "TO", "UPDATED", "SUBJECT"), rows) + more
+    return render_table(("THREAD", "STATUS", "PRIORITY", "FROM", "TO", "UPDATED", "LEASE", "SUBJECT"), rows) + more
+
+
+def _lease_text(thread: Data) -> str:
+    """Return when the lease of a thread runs out, or that it has. The holder is the agent in the column TO."""
+    if thread["held_by"] is None:
+        return ""
+    when = relative_time(thread["lease_expires_at"])
+    return f"lapsed {when}" if thread["lapsed"] else when
 
 
 def _render_conversation(data: Data) -> str:

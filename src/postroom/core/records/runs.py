@@ -22,6 +22,18 @@ class RunSummary(Record):
     last_at: str
 
 
+class RunWaitResult(Record):
+    """The result of a wait for a run: its numbers, and how many of its threads have not ended. `woke` is false on a timeout."""
+
+    woke: bool
+    open_threads: int
+    run: RunSummary
+
+    @property
+    def timed_out(self) -> bool:
+        return not self.woke
+
+
 class ThreadWithLease(Record):
     """A thread and its lease, if there is one."""
 

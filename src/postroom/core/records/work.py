@@ -176,11 +176,18 @@ class Claim(Record):
 
 
 class PostedMessage(Record):
-    """A stored message and the state of its thread after it. `next_event_id` is the cursor after the message."""
+    """A stored message and the state of its thread after it. `next_event_id` is the cursor after the message.
+
+    `note` tells the sender what it may not have meant, for example that nobody with the name of the receiver was ever seen.
+    """
 
     thread: Thread
     message: Message
     next_event_id: int
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: value for name, value in super().to_json().items() if name != "note" or value}
 
 
 class Conversation(Record):
@@ -204,11 +211,27 @@ class Conversation(Record):
         return {**super().to_json(), "lease": lease}
 
 
+class ThreadHold(Record):
+    """The holder of a listed thread, without its token. `lapsed` is true if the lease has expired: another agent may take the thread."""
+
+    thread_id: str
+    held_by: str
+    lease_expires_at: str
+    lapsed: bool
+
+
 class ThreadPage(Record):
-    """One page of threads. `more` is true if there are further threads."""
+    """One page of threads, and the holders of those that are held. `more` is true if there are further threads."""
 
     threads: tuple[Thread, ...]
     more: bool
+    holds: tuple[ThreadHold, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return each thread with `held_by` and `lease_expires_at`, which are null if nobody holds it, and `lapsed`."""
+        holds = {hold.thread_id: hold.to_json() for hold in self.holds}
+        nobody = {"held_by": None, "lease_expires_at": None, "lapsed": False}
+        return {"threads": [{**thread.to_json(), **holds.get(thread.thread_id, nobody)} for thread in self.threads], "more": self.more}
 
 
 class ReplyWaitResult(Record):
@@ -257,3 +280,12 @@ class PageBounds(Record):
     first_event_id: int | None
     last_event_id: int | None
     thread_first_event_id: int | None
+
+
+class RunNumbers(Record):
+    """The threads of a run in one status: their number, when the first was created, and when the last one changed."""
+
+    status: str
+    threads: int
+    first_at: str
+    last_at: str

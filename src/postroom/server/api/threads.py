@@ -31,6 +31,7 @@ async def list_threads(request: Request, state: AppState, caller: Caller) -> Res
         statuses=None if statuses is None else statuses.split(","),
         agent=request.query_params.get("agent"),
         run_id=request.query_params.get("run"),
+        task_id=request.query_params.get("task"),
         limit=query_integer(request, "limit", 50),
     )
     return JsonResponse(await state.store_access.read_in_thread(lambda store: orjson.dumps(list_page(store).to_json())))

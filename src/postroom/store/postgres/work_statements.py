@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from postroom.core.records.work import Agent, Artifact, Message
+from postroom.core.records.work import Agent, Artifact, Lease, Message
 from postroom.store.statements.work import *  # noqa: F403
-from postroom.store.statements.work import ARTIFACTS, EVENT_INSERT_BINDS, EVENT_INSERT_COLUMNS, MESSAGES, agent_find
+from postroom.store.statements.work import ARTIFACTS, EVENT_INSERT_BINDS, EVENT_INSERT_COLUMNS, LEASE_COLUMNS, MESSAGES, agent_find
 from postroom.store.tables import Query
 
 # Differs from SQLite: json_array_elements_text for json_each.
@@ -14,6 +14,14 @@ message_after = Query(
     WHERE thread_id = :thread_id AND event_id > :after AND kind IN (SELECT json_array_elements_text(CAST(:kinds AS json)))
     ORDER BY event_id LIMIT 1""",
     Message,
+)
+
+# Differs from SQLite: as above.
+leases_of_threads = Query(
+    f"""
+    SELECT {LEASE_COLUMNS} FROM leases l
+    WHERE l.thread_id IN (SELECT json_array_elements_text(CAST(:thread_ids AS json))) AND l.released_at IS NULL""",
+    Lease,
 )
 
 # Differs from SQLite: artifacts.position keeps the order of insertion, for which SQLite uses rowid.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from postroom.core.records.work import Artifact, Message
+from postroom.core.records.work import Artifact, Lease, Message
 from postroom.store.statements.work import *  # noqa: F403
-from postroom.store.statements.work import ARTIFACTS, EVENT_INSERT_BINDS, EVENT_INSERT_COLUMNS, MESSAGES, agent_find
+from postroom.store.statements.work import ARTIFACTS, EVENT_INSERT_BINDS, EVENT_INSERT_COLUMNS, LEASE_COLUMNS, MESSAGES, agent_find
 from postroom.store.tables import Query
 
 # json_each keeps the list of kinds in one bind.
@@ -14,6 +14,13 @@ message_after = Query(
     WHERE thread_id = :thread_id AND event_id > :after AND kind IN (SELECT value FROM json_each(:kinds))
     ORDER BY event_id LIMIT 1""",
     Message,
+)
+
+# json_each keeps the list of ids in one bind.
+leases_of_threads = Query(
+    f"""
+    SELECT {LEASE_COLUMNS} FROM leases l WHERE l.thread_id IN (SELECT value FROM json_each(:thread_ids)) AND l.released_at IS NULL""",
+    Lease,
 )
 
 artifacts_between = Query(

@@ -14,6 +14,7 @@ from postroom.core.records.work import (
     OfferedThread,
     PageBounds,
     ReadMark,
+    RunNumbers,
     Thread,
 )
 from postroom.store.tables import Query, Table, single_value
@@ -100,7 +101,6 @@ threads_created = Query(
     Thread,
 )
 
-# Two names at once are rare. One of them uses its index, and the other is compared row by row.
 threads_created_assigned = Query(
     f"""
     SELECT {THREAD_COLUMNS} FROM threads t
@@ -114,7 +114,7 @@ threads_any = Query(f"SELECT {THREAD_COLUMNS} FROM threads t WHERE t.status = :s
 threads_of_run = Query(
     f"""
     SELECT {THREAD_COLUMNS}, {LEASE_COLUMNS} FROM threads t LEFT JOIN leases l ON l.thread_id = t.thread_id
-    WHERE t.run_id = :run_id ORDER BY t.updated_at DESC LIMIT :limit""",
+    WHERE t.run_id = :run_id AND t.status = :status ORDER BY t.updated_at DESC LIMIT :limit""",
     make_held_thread,
 )
 threads_of_run_chosen = Query(
@@ -131,12 +131,38 @@ threads_visited = Query(
     WHERE r.agent_id = :agent AND r.guest = 1 AND t.status = :status""",
     Thread,
 )
+threads_of_task_chosen = Query(
+    f"""
+    SELECT {THREAD_COLUMNS} FROM threads t WHERE t.task_id = :task_id AND t.task_id <> '' AND t.status = :status
+      AND (:created_by = '' OR t.created_by = :created_by) AND (:assigned_to = '' OR t.assigned_to = :assigned_to)
+      AND (CAST(:run_id AS TEXT) IS NULL OR t.run_id = :run_id) ORDER BY t.updated_at DESC LIMIT :limit""",
+    Thread,
+)
+run_open_count = Query(
+    """
+    SELECT count(*) FROM threads WHERE run_id = :run_id AND status IN ('pending', 'claimed', 'in_progress', 'blocked')""",
+    single_value,
+)
+run_numbers = Query(
+    """
+    SELECT status, count(*) AS threads, min(created_at) AS first_at, max(updated_at) AS last_at FROM threads
+    WHERE run_id = :run_id GROUP BY status""",
+    RunNumbers,
+)
+run_agents = Query("SELECT DISTINCT assigned_to FROM threads WHERE run_id = :run_id", single_value)
 
 threads_unread = Query(
     f"""
     SELECT {THREAD_COLUMNS} FROM reads r JOIN threads t ON t.thread_id = r.thread_id
     WHERE r.agent_id = :agent AND r.latest_event_id > r.read_event_id
-    ORDER BY r.latest_event_id""",
+    ORDER BY r.latest_event_id LIMIT :limit""",
+    Thread,
+)
+threads_unread_of_status = Query(
+    f"""
+    SELECT {THREAD_COLUMNS} FROM reads r CROSS JOIN threads t
+    WHERE r.agent_id = :agent AND r.latest_event_id > r.read_event_id AND t.thread_id = r.thread_id AND t.status = :status
+    ORDER BY r.latest_event_id LIMIT :limit""",
     Thread,
 )
 

@@ -129,16 +129,19 @@ _TOKEN: Schema = {**NULLABLE_TEXT, "description": "The delivery that is meant. R
 _LIMIT = query_parameter("limit", {"type": "integer", "minimum": 1, "maximum": 10000}, "At most this many")
 _EVENT_ID: Schema = {"type": "integer", "minimum": 0}
 
+_HOLD = object_of("held_by lease_expires_at lapsed", held_by=NULLABLE_TEXT, lease_expires_at=NULLABLE_TEXT, lapsed=BOOLEAN)
+
 _THREAD_PATHS: dict[str, dict[str, Schema]] = {
     "/api/threads": {
         "get": describe_operation(
             "List threads, latest activity first",
             "200",
-            object_of("threads more", threads=array_of(schema_ref("Thread")), more=BOOLEAN),
+            object_of("threads more", threads=array_of({"allOf": [schema_ref("Thread"), _HOLD]}), more=BOOLEAN),
             parameters=(
                 query_parameter("status", TEXT, f"One or more of {', '.join(STATUSES)}, separated by commas"),
                 query_parameter("agent", TEXT, "Only threads that this agent created or is assigned to"),
                 query_parameter("run", TEXT, "Only threads of this run. Empty: threads without a run"),
+                query_parameter("task", {"type": "string", "minLength": 1}, "Only threads of this task"),
                 _LIMIT,
             ),
         )

@@ -27,5 +27,11 @@ CREATE INDEX idx_tasks_source ON tasks(source_agent, event_id);
 
 -- work
 
+-- Lists of a run or a task by status, and of two names at once.
+DROP INDEX idx_threads_run;
+CREATE INDEX idx_threads_run ON threads(run_id, status, updated_at);
+CREATE INDEX idx_threads_task ON threads(task_id, status, updated_at) WHERE task_id <> '';
+CREATE INDEX idx_threads_pair ON threads(created_by, assigned_to, status, updated_at);
+
 -- The instant (microseconds since 1970) up to which lapsed leases are noted in the event log.
 INSERT INTO cursors (name, event_id) VALUES ('work.lapses', 0);
