@@ -49,9 +49,17 @@ def verbs() -> str:
     return reference_page()
 
 
+def permissions() -> str:
+    """Return the page of permissions, from the declarations of the verbs."""
+    from postroom.server.rpc.permission_table import permissions_page
+
+    return permissions_page()
+
+
 if __name__ == "__main__":
     for program in PROGRAMS:
         (FOLDER / f"{program.name}.md").write_text(reference(program), encoding="utf-8")
     (FOLDER / "verbs.md").write_text(verbs(), encoding="utf-8")
+    (FOLDER.parent / "permissions.md").write_text(permissions(), encoding="utf-8")
     (FOLDER / "openapi.json").write_text(openapi(), encoding="utf-8")
     (FOLDER / "asyncapi.json").write_text(asyncapi(), encoding="utf-8")

@@ -99,9 +99,10 @@ def test_every_difference_in_the_statements_is_explained_where_it_stands() -> No
 
 
 def test_the_reference_is_what_the_table_says() -> None:
-    from docs.make_reference import FOLDER, PROGRAMS, asyncapi, openapi, reference, verbs
+    from docs.make_reference import FOLDER, PROGRAMS, asyncapi, openapi, permissions, reference, verbs
 
     assert (FOLDER / "verbs.md").read_text() == verbs(), "run `make reference`"
+    assert (FOLDER.parent / "permissions.md").read_text() == permissions(), "run `make reference`"
     assert (FOLDER / "openapi.json").read_text() == openapi(), "run `make reference`"
     assert (FOLDER / "asyncapi.json").read_text() == asyncapi(), "run `make reference`"
     for program in PROGRAMS:

@@ -39,11 +39,13 @@ TASK_RECEIVER = "acts on a task that it got"
 TASK_GIVER = "acts on a task that it gave"
 TASK_SUBMIT = "gives a task in its own name, below a task that it gave or got"  # `parent`
 TASKS_SEEN = "lists the tasks that it gave or got"  # the server sets `visible_to`
+JOB_SEEN = "reads a job of its own"  # `job_id`
+JOB_OWNER = "acts for a job of its own"
 MESSAGE_PARTY = "reads a message that it sent or received"  # `msg_id`
 OWN_ENTRIES = "reads its own entries"
 ACCESS_RULES = (
     *(OWN_NAME, OWN_VIEW, DIRECTORY, THREAD_SEEN, THREAD_PART, THREAD_SPEAK, THREAD_TAKE, THREAD_CONTROL, THREADS_SEEN),
-    *(TASK_PARTY, TASK_RECEIVER, TASK_GIVER, TASK_SUBMIT, TASKS_SEEN, MESSAGE_PARTY, OWN_ENTRIES),
+    *(TASK_PARTY, TASK_RECEIVER, TASK_GIVER, TASK_SUBMIT, TASKS_SEEN, JOB_SEEN, JOB_OWNER, MESSAGE_PARTY, OWN_ENTRIES),
 )
 
 # `mode` is how the server runs a verb.

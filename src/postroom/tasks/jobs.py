@@ -57,11 +57,16 @@ def start_job(tx: Transaction, agent: str, job_id: str | None, data: str) -> Job
     return row
 
 
+def job_not_found_error(job_id: str) -> NotFound:
+    """Return the refusal of a job that does not exist, and of one that the caller may not see. It must not tell which."""
+    return NotFound(f"there is no job {short_repr(job_id)}", hint="Start one first.", job_id=job_id)
+
+
 def find_job(tx: Transaction, job_id: str, *, running: bool = False) -> JobRow:
     """Return a job. Refuses with `NotFound`, and with `InvalidState` if `running` is set and the job has ended."""
     job = tx.fetch_one(tx.sql.job_find, job_id=job_id)
     if job is None:
-        raise NotFound(f"there is no job {short_repr(job_id)}", hint="Start one first.", job_id=job_id)
+        raise job_not_found_error(job_id)
     if running and job.status != RUNNING:
         raise InvalidState(f"job {job_id} has ended", hint="Start another.", job_id=job_id)
     return job

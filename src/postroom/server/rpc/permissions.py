@@ -22,6 +22,8 @@ from postroom.core.states import PENDING, RELAY_DOOR
 from postroom.core.text import short_repr
 from postroom.core.verbs import (
     ANY_AGENT,
+    JOB_OWNER,
+    JOB_SEEN,
     LEADERS,
     MESSAGE_PARTY,
     MESSAGE_SENDER,
@@ -44,7 +46,7 @@ from postroom.core.verbs import (
 from postroom.server.http.auth import Caller
 from postroom.store.agents import is_person
 from postroom.store.interface import Transaction
-from postroom.tasks import repository
+from postroom.tasks import jobs, repository
 from postroom.work import messages, participation
 
 Arguments = dict[str, Any]
@@ -251,6 +253,19 @@ def _check_task_submit(tx: Transaction, caller: Caller, arguments: Arguments) ->
         raise NotFound(f"you have no job {job_id}", hint="Name a job of your own, or leave it out.", job_id=job_id)
 
 
+def _check_job_seen(tx: Transaction, caller: Caller, arguments: Arguments) -> None:
+    job = tx.fetch_one(tx.sql.job_find, job_id=checks.name("job_id", arguments.get("job_id")))
+    if job is not None and job.agent != caller.name and not caller.is_leader:
+        raise jobs.job_not_found_error(job.job_id)
+
+
+def _check_job_owner(tx: Transaction, caller: Caller, arguments: Arguments) -> None:
+    _check_job_seen(tx, caller, arguments)
+    job = tx.fetch_one(tx.sql.job_find, job_id=arguments["job_id"])
+    if job is not None and job.agent != caller.name:
+        raise Forbidden(f"job {job.job_id} belongs to another agent", hint="Only its own agent, or a person, can do this.")
+
+
 _CHECKS = {
     THREAD_SEEN: _find_thread,
     THREAD_PART: _check_thread_part,
@@ -261,6 +276,8 @@ _CHECKS = {
     TASK_RECEIVER: _check_task_receiver,
     TASK_GIVER: _check_task_giver,
     TASK_SUBMIT: _check_task_submit,
+    JOB_SEEN: _check_job_seen,
+    JOB_OWNER: _check_job_owner,
 }
 
 
