@@ -99,7 +99,7 @@ def test_a_binary_is_a_download_and_comes_whole(server: RunningServer, workspace
     reader = visit(server)
     reader.open(identity)
     with reader.page.expect_download() as download:
-        _document(reader, "data/curve.bin").get_by_role("link", name="Download").click()
+        _document(reader, "data/curve.bin").get_by_role("button", name="Download").click()
     assert download.value.suggested_filename == "curve.bin"
     assert download.value.path().read_bytes() == content
 
@@ -127,7 +127,7 @@ def test_a_long_document_is_shown_in_part_and_can_be_had_whole(
     document = _document(reader, "long.txt")
     expect(document).to_contain_text("line 0")
     with reader.page.expect_download() as download:
-        document.get_by_role("link", name="Download").click()
+        document.get_by_role("button", name="Download").click()
     assert download.value.path().read_text() == content
 
 

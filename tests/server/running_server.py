@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -196,7 +197,12 @@ class RunningServer:
         browser = self.browser()
         answer = browser.get(f"/sign-in?token={link or self.link()}")
         assert answer.status_code == 303, answer.text
+        browser.headers["X-Postroom-Key"] = answer.headers["location"].partition("#key=")[2]
         return browser
+
+    @property
+    def cookie_name(self) -> str:
+        return f"postroom_session_{urlsplit(self.url).port}"
 
     def link(self, *more: str) -> str:
         """The token of a new sign-in link."""

@@ -218,6 +218,22 @@ def test_a_token_that_can_be_none_is_refused_and_never_a_header_of_its_own(serve
         mail.sessions(postroom.connect(server.url, token=token))
 
 
+@pytest.mark.parametrize("place", ["http://192.0.2.2:80", "ws://inbox.example", "http://127.0.0.1.evil.example:1", "http://[2001:db8::1]"])
+def test_a_token_is_not_sent_in_clear_to_another_machine(bare: RunningServer, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = bare.inbox.run("list", "--json", INBOX_DB=place, INBOX_TOKEN="pra_x")
+    assert refused.error[:2] == (30, "invalid_input")
+    assert "INBOX_INSECURE=1" in refused.json["error"]["hint"]
+    monkeypatch.setenv("INBOX_INSECURE", "1")
+    postroom.connect(place, token="pra_x").close()
+
+
+@pytest.mark.parametrize(
+    "place", ["http://127.0.0.1:1", "ws://localhost", "http://127.8.9.1:1", "http://[::1]:1", "https://h:1", "unix:/x"]
+)
+def test_a_token_may_be_sent_in_clear_where_nobody_else_listens(place: str) -> None:
+    postroom.connect(place, token="pra_x").close()
+
+
 def test_without_a_token_it_is_said_where_one_comes_from(server: RunningServer) -> None:
     told = server.inbox.run("list", "--json", INBOX_DB=server.url)
     assert told.error[:2] == (30, "unauthenticated")

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable
 from http.cookies import SimpleCookie
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from postroom.server.http.auth import network_of
+from tests.cli.process import LIMIT
 from tests.server.agents import INITIALIZE, knock
 from tests.server.running_server import RunningServer, WorkspaceClient, refusal
 
-FOREIGN = ["https://evil.example", "null", "http://127.0.0.1.evil.example", "http://evil.example:8420", "file://", "http://127.0.0.1:1"]
+FOREIGN = [
+    *("https://evil.example", "null", "http://127.0.0.1.evil.example", "http://evil.example:8420", "file://", "http://127.0.0.1:1"),
+    *("http://127.0.0.1", "http://localhost", "http://[::1]"),  # the default port is another program's
+]
 HOSTS = ["evil.example", "evil.example:{port}", "127.0.0.1.evil.example:{port}", "127.0.0.1:1", "user@127.0.0.1:{port}", "[::1]:1"]
 
 
@@ -23,7 +30,7 @@ def test_a_link_signs_in_once(server: RunningServer) -> None:
     link = server.link()
     first = server.browser().get(f"/sign-in?token={link}")
     assert (first.status_code, urlsplit(first.headers["location"]).path) == (303, "/")
-    cookie = _session(first)["postroom_session"]
+    cookie = _session(first)[server.cookie_name]
     assert (cookie["httponly"], cookie["samesite"].lower(), cookie["path"]) == (True, "strict", "/")
     assert not cookie["domain"]
     again = server.browser().get(f"/sign-in?token={link}")
@@ -47,12 +54,14 @@ def test_a_link_that_was_never_given_signs_nobody_in(server: RunningServer, quer
 
 def test_a_secret_of_one_kind_is_none_of_another(server: RunningServer) -> None:
     browser = server.signed_in()
-    cookie = browser.cookies["postroom_session"]
+    cookie = browser.cookies[server.cookie_name]
     unused = server.link()
     assert server.client(unused).get("/api/inbox/history").status_code == 401
     assert server.browser().get(f"/sign-in?token={cookie}").status_code >= 400
     assert server.browser().get(f"/sign-in?token={server.ready['token']}").status_code >= 400
-    assert server.stranger.get("/api/inbox/history", headers={"Cookie": f"postroom_session={unused}"}).status_code == 401
+    assert server.stranger.get("/api/inbox/history", headers={"Cookie": f"{server.cookie_name}={unused}"}).status_code == 401
+    halves = {"Cookie": f"{server.cookie_name}={unused[:36]}", "X-Postroom-Key": unused[36:]}
+    assert server.stranger.get("/api/inbox/history", headers=halves).status_code == 401
 
 
 def test_who_signed_in_is_the_person_by_the_web(server: RunningServer, workspace: WorkspaceClient) -> None:
@@ -65,10 +74,25 @@ def test_who_signed_in_is_the_person_by_the_web(server: RunningServer, workspace
 
 def test_who_signed_out_is_nobody(server: RunningServer) -> None:
     browser = server.signed_in()
-    cookie = browser.cookies["postroom_session"]
+    cookie = browser.cookies[server.cookie_name]
     assert browser.post("/api/sign-out", headers={"Origin": server.url}).status_code in (200, 204, 303)
-    answer = server.stranger.get("/api/inbox/history", headers={"Cookie": f"postroom_session={cookie}"})
-    refusal(answer, 401, "unauthenticated")
+    session = {"Cookie": f"{server.cookie_name}={cookie}", "X-Postroom-Key": browser.headers["X-Postroom-Key"]}
+    refusal(server.stranger.get("/api/inbox/history", headers=session), 401, "unauthenticated")
+
+
+def test_a_cookie_alone_lets_nobody_in(server: RunningServer) -> None:
+    """Another program on this machine gets it: a browser sends a cookie to every port of its host."""
+    browser = server.signed_in()
+    stolen = {
+        "Cookie": f"{server.cookie_name}={browser.cookies[server.cookie_name]}",
+        "Sec-Fetch-Site": "same-origin",
+        "Origin": server.url,
+    }
+    for path in ("/api/summary", "/api/inbox/history", "/api/events", "/api/workspaces/x/file?path=x&download=1"):
+        refusal(server.stranger.get(path, headers=stolen), 401, "unauthenticated")
+        refusal(server.stranger.get(path, headers={**stolen, "X-Postroom-Key": "0" * 32}), 401, "unauthenticated")
+        refusal(server.stranger.get(path, headers={"X-Postroom-Key": browser.headers["X-Postroom-Key"]}), 401, "unauthenticated")
+    assert browser.get("/api/summary").status_code == 200
 
 
 @pytest.mark.parametrize("origin", FOREIGN)
@@ -177,3 +201,36 @@ def test_looking_ahead_uses_up_no_link(server: RunningServer) -> None:
     link = f"/sign-in?token={server.link()}"
     assert server.stranger.head(link).status_code == 405
     assert server.stranger.get(link, follow_redirects=False).status_code == 303
+
+
+def test_a_request_with_two_host_headers_is_refused(server: RunningServer) -> None:
+    place = urlsplit(server.url)
+    with socket.create_connection((place.hostname, place.port), LIMIT) as connection:
+        connection.sendall(f"GET /health HTTP/1.1\r\nHost: evil.example\r\nHost: {place.netloc}\r\n\r\n".encode())
+        assert connection.recv(65536).startswith(b"HTTP/1.1 400 ")
+
+
+def test_links_that_do_not_work_lock_nobody_out(found: Callable[..., RunningServer]) -> None:
+    server = found().open()
+    link, browser = server.link(), server.browser()
+    answers = [browser.get(f"/sign-in?token=guess-{number}").status_code for number in range(140)]
+    assert set(answers) == {404, 429}
+    assert server.browser().get(f"/sign-in?token={link}").status_code == 303
+    assert server.close() == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:ffff::1", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::1", "2001:db8:1:3::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("", ""),
+        ("no address", "no address"),
+    ],
+)
+def test_strangers_are_counted_by_the_network_that_one_client_has(address: str, network: str) -> None:
+    assert network_of(address) == network

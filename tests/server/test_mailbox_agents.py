@@ -486,7 +486,8 @@ def test_a_revoked_token_is_void_at_once(server: RunningServer, analyst: Mailbox
 
 
 def test_an_agents_token_is_no_cookie(server: RunningServer, analyst: MailboxAgent) -> None:
-    answer = server.stranger.get(analyst.place, headers={"Cookie": f"postroom_session={analyst.token}"})
+    halves = {"Cookie": f"{server.cookie_name}={analyst.token[:36]}", "X-Postroom-Key": analyst.token[36:]}
+    answer = server.stranger.get(analyst.place, headers=halves)
     refusal(answer, 401, "unauthenticated")
     assert server.stranger.get(f"/sign-in?token={analyst.token}").status_code == 404
 

@@ -43,7 +43,7 @@ def test_a_person_sees_a_screen_with_the_link_to_open(found: Found) -> None:
     assert link.startswith("http://127.0.0.1:")
     token = said.split("/sign-in?token=")[1].split()[0]
     answer = httpx.get(f"{page}/sign-in?token={token}", trust_env=False)
-    assert (answer.status_code, "postroom_session" in answer.cookies) == (303, True)
+    assert (answer.status_code, len(answer.cookies)) == (303, 1)
     assert server.close() == 0
 
 
@@ -88,6 +88,9 @@ def test_behind_a_proxy_the_cookie_is_for_https_only(found: Found) -> None:
     answer = httpx.get(f"{address}/sign-in?token={token}", headers={"Host": "inbox.example.org"}, trust_env=False)
     assert answer.status_code == 303, answer.text
     assert "secure" in answer.headers["set-cookie"].lower()
+    assert answer.headers["strict-transport-security"] == "max-age=31536000"
+    local = httpx.get(f"{address}/health", headers={"Host": "localhost"}, trust_env=False)
+    assert "strict-transport-security" not in local.headers, "it would hold for every program on this machine"
     assert server.close() == 0
 
 
@@ -98,6 +101,7 @@ def test_with_a_certificate_the_server_speaks_tls(found: Found, certificate: tup
     answer = server.browser().get("/sign-in", params={"token": server.ready["sign_in_url"].split("token=")[1]})
     assert answer.status_code == 303
     assert "secure" in answer.headers["set-cookie"].lower()
+    assert "max-age" in answer.headers["strict-transport-security"]
     assert server.person.get("/api/inbox/history").status_code == 200
     assert server.close() == 0
 
@@ -176,15 +180,16 @@ def test_what_was_accepted_survives_a_kill(found: Found) -> None:
 
 def test_who_signed_in_stays_so_when_the_server_starts_again(found: Found) -> None:
     server = found().open()
-    cookie = server.signed_in().cookies["postroom_session"]
+    browser = server.signed_in()
+    cookie, page_key = browser.cookies[server.cookie_name], browser.headers["X-Postroom-Key"]
     with server.listen() as listener:
         server.process.send_signal(signal.SIGINT)
         assert listener.next().type == "goodbye"
     assert server.ended() in (0, 130)
     assert "Traceback" not in server.log.read_text()
     server.open()
-    answer = server.stranger.get("/api/inbox/history", headers={"Cookie": f"postroom_session={cookie}"})
-    assert answer.status_code == 200
+    session = {"Cookie": f"{server.cookie_name}={cookie}", "X-Postroom-Key": page_key}
+    assert server.stranger.get("/api/inbox/history", headers=session).status_code == 200
     assert server.close() == 0
 
 
@@ -194,7 +199,7 @@ def test_no_secret_is_logged_and_files_are_for_their_owner_only(found: Found, tm
     workspace = server.add_workspace()
     link = server.ready["sign_in_url"].split("token=")[1]
     browser = server.signed_in(link)
-    cookie = browser.cookies["postroom_session"]
+    cookie, page_key = browser.cookies[server.cookie_name], browser.headers["X-Postroom-Key"]
     for client in (browser, server.person, workspace.http, server.stranger, server.client("prw_wrong")):
         for path in ("/api/inbox/history", f"/sign-in?token={link}", "/nowhere", f"/api/inbox/history?token={link}"):
             client.get(path)
@@ -206,10 +211,10 @@ def test_no_secret_is_logged_and_files_are_for_their_owner_only(found: Found, tm
     assert (data / "inbox" / "entries.jsonl").exists()
     assert {stat.S_IMODE(os.stat(file).st_mode) for file in data.rglob("*") if file.is_file()} == {0o600}
     logged = server.log.read_text() + "".join(server.out.read_text().splitlines(keepends=True)[1:])
-    for secret in (link, cookie, workspace.token, server.ready["token"], "prw_wrong", "hunter2"):
+    for secret in (link, cookie, page_key, workspace.token, server.ready["token"], "prw_wrong", "hunter2"):
         assert secret not in logged
     stored = b"".join(file.read_bytes() for file in server.inbox.db.parent.iterdir() if file.is_file())
-    for secret in (link, cookie, workspace.token, server.ready["token"]):
+    for secret in (link, cookie, page_key, workspace.token, server.ready["token"]):
         assert secret.encode() not in stored
 
 

@@ -302,13 +302,20 @@ def test_strangers_are_refused_before_the_upgrade(server: RunningServer, session
     unwelcome(server, "x" * 201, 400, "invalid_input")
 
 
-def test_a_browser_comes_with_its_cookie_and_from_the_servers_own_page(server: RunningServer, session: str) -> None:
-    cookie = f"postroom_session={server.signed_in().cookies['postroom_session']}"
+def test_a_cookie_alone_opens_no_socket_and_no_other_origin_does(server: RunningServer, session: str) -> None:
+    browser = server.signed_in()
+    cookie, page_key = f"{server.cookie_name}={browser.cookies[server.cookie_name]}", browser.headers["X-Postroom-Key"]
     origin = {"Cookie": cookie, "Origin": server.url, "Sec-Fetch-Site": "same-origin"}
-    with wired(server, session, "", headers=origin) as wire:
+    unwelcome(server, session, 401, "unauthenticated", token="", headers=origin)  # a browser cannot add the page's key to a socket
+    with wired(server, session, "", headers={**origin, "X-Postroom-Key": page_key}) as wire:
         assert wire.ok("ping") == {}
-    for foreign in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
-        unwelcome(server, session, 403, "forbidden", token="", headers={"Cookie": cookie, **foreign})
+    for foreign in (
+        {"Origin": "http://evil.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1"},
+    ):
+        unwelcome(server, session, 403, "forbidden", token="", headers={"Cookie": cookie, "X-Postroom-Key": page_key, **foreign})
 
 
 def test_another_name_of_the_server_is_refused(server: RunningServer, session: str) -> None:

@@ -172,7 +172,7 @@ def _file_not_found(path: str) -> NotFound:
 
 
 def check_path(value: object) -> str:
-    """Return a path if it is valid: relative to the workspace, on one line, and without `..`."""
+    """Return a path if it is valid: of a file, relative to the workspace, on one line, and without `..`."""
     if not isinstance(value, str):
         raise InvalidInput(f"a path must be text, not {type(value).__name__}", field="docs")
     checks.path("docs", value)
@@ -184,6 +184,8 @@ def check_path(value: object) -> str:
             field="docs",
             hint="Write it relative to the workspace, without `..`.",
         )
+    if value.rpartition("/")[2] in ("", "."):
+        raise InvalidInput(f"{short_repr(value)} is the path of a folder", field="docs", hint="Name a file, without a slash at the end.")
     return value
 
 

@@ -123,7 +123,8 @@ async def _run_server(
     hosts: set[str] = set()
     origins: set[str] = set()  # without TCP no browser can open the page
     if bound is not None:
-        hosts, origins = allowed_hosts_and_origins(settings.host, bound.getsockname()[1], settings.allow_hosts, secure=settings.is_secure)
+        switches = {"secure": settings.is_secure, "behind_proxy": settings.behind_proxy}
+        hosts, origins = allowed_hosts_and_origins(settings.host, bound.getsockname()[1], settings.allow_hosts, **switches)
     application = app.build_app(open_store_access, make_state, hosts=hosts, origins=origins, max_sockets=settings.max_sockets)
     LimitedHttpProtocol.limit = max_connections()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections import OrderedDict
 from http.cookies import CookieError, SimpleCookie
 from time import monotonic
@@ -14,7 +15,9 @@ from postroom.people import passes, tokens
 from postroom.server.http.unix_socket import DOOR as UNIX_DOOR
 from postroom.store.interface import Transaction
 
-SESSION_COOKIE = "postroom_session"
+COOKIE_PREFIX = "postroom_session_"  # a cookie goes to every port of its host, so the port is a part of its name
+PAGE_KEY_HEADER = "x-postroom-key"
+COOKIE_CHARS = 4 + 32  # of a session's token: its prefix and half of its digits
 MAX_TRACKED_CALLERS = 10_000
 Token = tuple[str, str]  # the token, and the door (channel) that it came through
 
@@ -59,15 +62,30 @@ class Caller:
 
 
 def read_token(headers: Headers) -> Token | None:
-    """Return the token of a request and its door: "http" for a bearer token, "web" for a cookie. None if there is no token."""
+    """Return the token of a request and its door: "http" for a bearer token, "web" for a session. None if there is no token.
+
+    A session needs its cookie and its page key: other ports of the host get the cookie too, but only our page can read the key.
+    """
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and token.strip():
         return token.strip(), "http"
     try:
-        cookie = SimpleCookie(headers.get("cookie", "")).get(SESSION_COOKIE)
+        cookie = SimpleCookie(headers.get("cookie", "")).get(cookie_name(headers))
     except CookieError:
         return None
-    return None if cookie is None else (cookie.value, "web")
+    page_key = headers.get(PAGE_KEY_HEADER, "")
+    return (cookie.value + page_key, "web") if cookie is not None and page_key else None
+
+
+def cookie_name(headers: Headers) -> str:
+    """Return the name of the session cookie, by the port that the browser connects to."""
+    port = headers.get("host", "").rpartition(":")[2]
+    return COOKIE_PREFIX + (port if port.isascii() and port.isdigit() else "default")
+
+
+def split_session_token(token: str) -> tuple[str, str]:
+    """Return the halves of a session's token: the value of the cookie, and the page key. Each has 128 random bits."""
+    return token[:COOKIE_CHARS], token[COOKIE_CHARS:]
 
 
 def identify_caller(tx: Transaction, token: str, door: str) -> Caller:
@@ -90,6 +108,17 @@ def verify_token(tx: Transaction, caller: Caller) -> None:
     now = identify_caller(tx, caller.token, caller.door)
     if (now.name, now.agent, now.is_leader) != (caller.name, caller.agent, caller.is_leader):
         raise Unauthenticated("this token belongs to another caller now", hint="Try again.")
+
+
+def network_of(address: str) -> str:
+    """Return an IPv4 address as it is, and the /64 network of an IPv6 address: one client has all addresses of it."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address) or parsed.ipv4_mapped is not None:
+        return str(getattr(parsed, "ipv4_mapped", None) or parsed)
+    return str(ipaddress.ip_network((parsed, 64), strict=False))
 
 
 class RateLimiter:

@@ -35,8 +35,9 @@ SECURITY_HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
 )
+STRICT_TRANSPORT_SECURITY = (b"strict-transport-security", b"max-age=31536000")
 CONTENT_SECURITY_POLICY = (
-    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self';"
     b" base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 
@@ -48,6 +49,7 @@ class SecurityMiddleware:
         self._app = app
         self._hosts = hosts
         self._origins = origins
+        self._is_secure = any(origin.startswith("https:") for origin in origins)
         self._concurrent_requests = 0
         self._buffered: Counter[bytes] = Counter()
 
@@ -57,26 +59,33 @@ class SecurityMiddleware:
             return
         # httptools leaves trailing spaces in header values, and the MCP SDK compares values.
         scope["headers"] = headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        send = add_security_headers(send, *self._transport_headers(dict(headers).get(b"host", b"")))
         path = canonical_path(scope["raw_path"])
         refused = (
             _malformed_path_response() if path is None else self._find_refusal({"method": "GET", **scope, "path": path}, dict(headers))
         )
         if refused is not None:
-            await refused(scope, receive, add_security_headers(send))
+            await refused(scope, receive, send)
             return
         scope["path"] = path
         token = dict(headers).get(b"authorization", b"")
         limited = receive if scope["type"] == "websocket" else BodyLimiter(receive, max_body_bytes(scope), self._buffered, token)
         self._concurrent_requests += 1
         try:
-            await self._app(scope, limited, add_security_headers(send))
+            await self._app(scope, limited, send)
         finally:
             self._concurrent_requests -= 1
             if isinstance(limited, BodyLimiter):
                 limited.release_bytes()
 
+    def _transport_headers(self, host: bytes) -> tuple[tuple[bytes, bytes], ...]:
+        """Return the header that keeps browsers to TLS. Not for localhost: it would hold for every other program on this machine."""
+        return (STRICT_TRANSPORT_SECURITY,) if self._is_secure and host.partition(b":")[0].lower() != b"localhost" else ()
+
     def _find_refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> JsonResponse | None:
         """Return the error with which a request is refused, or None."""
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            return error_response("invalid_input", "a request has one Host header", "Send the address that the server printed.", 400)
         host, origin = headers.get(b"host", b"").decode("latin-1").lower(), headers.get(b"origin")
         if host not in self._hosts and not is_unix_socket(scope):
             return error_response(
@@ -175,27 +184,36 @@ class BodyLimiter:
             self.bytes = 0
 
 
-def add_security_headers(send: Send) -> Send:
-    """Return a `send` that adds the security headers to each response. Headers that the response has already are kept."""
+def add_security_headers(send: Send, *more: tuple[bytes, bytes]) -> Send:
+    """Return a `send` that adds the security headers to each response, and `more`. Headers that the response has already are kept."""
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] in RESPONSE_STARTS:
             known = {name for name, _ in message["headers"]}
-            extra = [*SECURITY_HEADERS, (b"content-security-policy", CONTENT_SECURITY_POLICY), (b"cache-control", b"no-store")]
+            extra = [*SECURITY_HEADERS, *more, (b"content-security-policy", CONTENT_SECURITY_POLICY), (b"cache-control", b"no-store")]
             message["headers"] = [*message["headers"], *((name, value) for name, value in extra if name not in known)]
         await send(message)
 
     return send_with_headers
 
 
-def allowed_hosts_and_origins(host: str, port: int, more: tuple[str, ...], *, secure: bool) -> tuple[set[str], set[str]]:
-    """Return the values of `Host` that the server accepts, with and without its port, and the origins of its own page."""
+def allowed_hosts_and_origins(
+    host: str, port: int, more: tuple[str, ...], *, secure: bool, behind_proxy: bool = False
+) -> tuple[set[str], set[str]]:
+    """Return the values of `Host` that the server accepts, with and without its port, and the origins of its own page.
+
+    An origin has the port of the server. Behind a proxy, each name in `more` is also an origin at the default port.
+    """
     names = {host, *more}
     if host in LOOPBACK_NAMES:
         names.update(LOOPBACK_NAMES)
     plain = {_bracket_ipv6(name.lower()) for name in names}
-    hosts = plain | {f"{name}:{port}" for name in plain}
-    return hosts, {f"{'https' if secure else 'http'}://{name}" for name in hosts}
+    with_port = {f"{name}:{port}" for name in plain}
+    scheme, default_port = ("https", 443) if secure else ("http", 80)
+    # Another program may serve a page at the default port of this host, so that origin is ours only if the operator says so.
+    public = {_bracket_ipv6(name.lower()) for name in more} if behind_proxy else set()
+    origins = plain if port == default_port else with_port | public
+    return plain | with_port, {f"{scheme}://{name}" for name in origins}
 
 
 def _bracket_ipv6(name: str) -> str:

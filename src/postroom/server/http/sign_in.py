@@ -1,4 +1,8 @@
-"""Sign-in and sign-out. A link that works once is exchanged for a session cookie that scripts of the page cannot read."""
+"""Sign-in and sign-out. A link that works once is exchanged for a session.
+
+Half of the session's token is a cookie, which scripts of the page cannot read. The other half, the page key, is kept by the page and sent
+as a header. Pages on other ports of the host get the cookie, and cannot read the key.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from postroom.core.errors import NotFound, Refusal
 from postroom.people import passes
-from postroom.server.http.auth import SESSION_COOKIE, Caller, read_token
+from postroom.server.http.auth import Caller, cookie_name, read_token, split_session_token
 from postroom.server.http.responses import JsonResponse, refusal_response
 from postroom.server.http.state import AppState
 
@@ -18,19 +22,25 @@ _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Pos
 
 
 async def sign_in(request: Request) -> Response:
-    """Redeem the token of a sign-in link, once, and set the session cookie of the person that it was made for."""
+    """Redeem the token of a sign-in link, once, and begin the session of the person that it was made for.
+
+    Only links that do not work count towards the rate limit, so that nobody can lock a person out.
+    """
     state: AppState = request.app.state.app_state
+    token = request.query_params.get("token", "")
     try:
-        state.anonymous_limiter.check_rate(f"sign-in {state.client_address(request)}")
-        session = await state.store_access.write(partial(passes.redeem, token=request.query_params.get("token", "")), "web")
+        if await state.store_access.read(lambda tx: passes.find_person(tx, token, (passes.LINK,))) is None:
+            state.anonymous_limiter.check_rate(f"sign-in {state.client_network(request)}")
+        session = await state.store_access.write(partial(passes.redeem, token=token), "web")
     except NotFound as refusal:
         text = f"{refusal}. Make a new one with <code>inbox sign-in</code>."
         return HTMLResponse(_PAGE.format(title="This link does not work any more", text=text), 404)
     except Refusal as refusal:
         return refusal_response(refusal)
-    response = RedirectResponse("/", 303)
-    max_age = int(passes.SESSION_SECONDS)
-    response.set_cookie(SESSION_COOKIE, session.token, max_age=max_age, path="/", secure=state.secure, httponly=True, samesite="strict")
+    cookie, page_key = split_session_token(session.token)
+    response = RedirectResponse(f"/#key={page_key}", 303)  # a browser never sends a fragment anywhere, and the page removes it
+    name, max_age = cookie_name(request.headers), int(passes.SESSION_SECONDS)
+    response.set_cookie(name, cookie, max_age=max_age, path="/", secure=state.secure, httponly=True, samesite="strict")
     return response
 
 
@@ -40,7 +50,7 @@ async def sign_out(request: Request, state: AppState, caller: Caller) -> Respons
     if token is not None:
         await state.store_access.write(partial(passes.revoke, token=token[0]), caller.door)
     response = Response(status_code=204)
-    response.delete_cookie(SESSION_COOKIE, path="/")
+    response.delete_cookie(cookie_name(request.headers), path="/")
     return response
 
 

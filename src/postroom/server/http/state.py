@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection
 from postroom.core import clock
 from postroom.core.errors import Unauthenticated
 from postroom.people import passes
-from postroom.server.http.auth import MAX_TRACKED_CALLERS, Caller, RateLimiter, Token, identify_caller, read_token
+from postroom.server.http.auth import MAX_TRACKED_CALLERS, Caller, RateLimiter, Token, identify_caller, network_of, read_token
 from postroom.server.http.unix_socket import DOOR, is_unix_socket
 from postroom.server.runtime.idempotency import IdempotencyCache
 from postroom.server.runtime.queue_reports import QueueReports
@@ -55,10 +55,13 @@ class AppState:
         if not task.cancelled():
             task.exception()  # retrieved, so that asyncio does not log it
 
-    def client_address(self, request: HTTPConnection) -> str:
-        """Return the address of the client. Behind a proxy, that is the last entry of X-Forwarded-For."""
+    def client_network(self, request: HTTPConnection) -> str:
+        """Return by what a client without a valid token is counted: its IPv4 address, or the /64 network of its IPv6 address.
+
+        Behind a proxy, the address is the last entry of X-Forwarded-For.
+        """
         forwarded = request.headers.get("x-forwarded-for", "") if self._behind_proxy else ""
-        return forwarded.rpartition(",")[2].strip() or (request.client.host if request.client else "")
+        return network_of(forwarded.rpartition(",")[2].strip() or (request.client.host if request.client else ""))
 
     async def authenticate(self, request: HTTPConnection, *, skip_rate_limit: bool = False) -> Caller:
         """Return the caller of a request. Refuses with `Unauthenticated`, or `TooMany`: failed attempts have the lowest limit.
@@ -93,7 +96,7 @@ class AppState:
         """Note that the token of a request is not valid any more. The failed attempt counts as one of a stranger."""
         token = read_token(request.headers)
         if token is not None and self._last_callers.pop(token, None) is not None:
-            self.anonymous_limiter.check_rate(self.client_address(request))
+            self.anonymous_limiter.check_rate(self.client_network(request))
 
     async def wait_for_rate(self, caller: Caller, frames: int = 1) -> None:
         """Wait until a socket may execute a number of frames. A caller over its rate limit is delayed, not refused."""
@@ -110,14 +113,14 @@ class AppState:
                 return Caller(self.person, DOOR)
             if self.dev:
                 return Caller(self.person, "web")
-            self.anonymous_limiter.check_rate(self.client_address(request))
+            self.anonymous_limiter.check_rate(self.client_network(request))
             raise Unauthenticated(
                 "this needs a sign-in or a token", hint="`inbox sign-in` prints a link; scripts send `Authorization: Bearer …`."
             )
         try:
             return await self.store_access.read(lambda tx: identify_caller(tx, *token))
         except Unauthenticated:
-            self.anonymous_limiter.check_rate(self.client_address(request))
+            self.anonymous_limiter.check_rate(self.client_network(request))
             raise
 
     def note_use(self, caller: Caller) -> None:

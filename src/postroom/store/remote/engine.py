@@ -48,6 +48,9 @@ class RemoteStore:
         if not all("!" <= char <= "~" for char in self._token):
             message = "the token has characters that no token of a server has"
             raise InvalidInput(message, field="token", hint="Check INBOX_TOKEN: it is one word.")
+        if self._token and not self._address.is_private and os.environ.get("INBOX_INSECURE") != "1":
+            message = f"{self._address.host} is another machine, and a token would be sent to it without encryption"
+            raise InvalidInput(message, field="db", hint="Use https:// or wss://, or set INBOX_INSECURE=1 if the network is yours alone.")
         self._was_reached = False  # whether a server ever answered
         self._idle_transports: list[RetryingTransport] = []
         self._inherited: list[RetryingTransport] = []
@@ -236,7 +239,7 @@ def _needs_local_store() -> InvalidState:
 def _make_refusal(code: str, message: str, hint: str, facts: dict[str, Any]) -> Refusal:
     """Make the refusal that the verb raised on the server."""
     if code == "unauthenticated" and not facts:
-        hint = "Set INBOX_TOKEN to a token of yours: `inbox serve` prints a person's, `inbox agent token NAME` an agent's."
+        hint = "Set INBOX_TOKEN to a token of yours: `inbox serve` names the file of a person's, `inbox agent token NAME` makes an agent's."
     if code == "interrupted":  # the server is stopping, and this process was not interrupted
         return StoreUnreachable(message, hint=hint)
     for kind in vars(errors).values():

@@ -80,6 +80,13 @@ class ServerAddress:
             raise InvalidInput(f"{short_repr(shown_location(url))} is not the address of a server", field="db", hint=hint)
 
     @property
+    def is_private(self) -> bool:
+        """Return whether nobody can read along: the connection is encrypted, or stays on this machine."""
+        parts = self.host.split(".")
+        loopback = len(parts) == 4 and parts[0] == "127" and all(part.isdigit() for part in parts)
+        return self.is_secure or bool(self.path) or loopback or self.host.lower() in ("localhost", "::1")
+
+    @property
     def host_header(self) -> str:
         """The value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host

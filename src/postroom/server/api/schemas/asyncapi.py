@@ -196,7 +196,7 @@ def build_description() -> Schema:
                 "host": "127.0.0.1:8420",
                 "protocol": "ws",
                 "description": "Also on the Unix socket of `inbox serve --uds`",
-                "security": [{"$ref": "#/components/securitySchemes/bearer"}, {"$ref": "#/components/securitySchemes/cookie"}],
+                "security": [{"$ref": "#/components/securitySchemes/bearer"}],
             }
         },
         "channels": {
@@ -217,7 +217,6 @@ def build_description() -> Schema:
             "messages": _message_components({**CLIENT_FRAMES, **SERVER_FRAMES, **VERB_CLIENT_FRAMES, **VERB_SERVER_FRAMES}),
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer"},
-                "cookie": {"type": "httpApiKey", "in": "cookie", "name": "postroom_session"},
             },
         },
     }

@@ -256,14 +256,15 @@ def build_description() -> Schema:
             "version": __version__,
             "description": "The durable inbox for AI agents and the people they work for",
         },
-        "security": [{"bearer": []}, {"cookie": []}],
+        "security": [{"bearer": []}, {"cookie": [], "page_key": []}],
         "paths": {**PATHS, **schemas.verb_paths()},
         "components": {
             "schemas": {**SCHEMAS, **schemas.component_schemas()},
             "responses": schemas.refusal_responses(),
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer"},
-                "cookie": {"type": "apiKey", "in": "cookie", "name": "postroom_session"},
+                "cookie": {"type": "apiKey", "in": "cookie", "name": "postroom_session_8420", "description": "Its name has the port"},
+                "page_key": {"type": "apiKey", "in": "header", "name": "X-Postroom-Key", "description": "The page keeps it"},
             },
         },
     }

@@ -1,8 +1,9 @@
 // Documents, as they are in the workspace at this moment: painted by the server, compared with what was pushed.
 
-import { get } from "../lib/api.js";
+import { get, getBlob } from "../lib/api.js";
 import { fill, h, safe } from "../lib/dom.js";
 import { icon } from "../parts/icons.js";
+import { failed } from "../parts/toast.js";
 
 const address = (entry, path) =>
   `/api/workspaces/${encodeURIComponent(entry.workspaceId)}/file?${new URLSearchParams({ path, entry: entry.id })}`;
@@ -34,13 +35,39 @@ export function documentOf(entry, path) {
 function contents(file) {
   if (file.refused) return h("p.soft", {}, file.refused.filter(Boolean).join(" "));
   if (file.gone) return h("p.soft", {}, "The file is gone. It was there when this was pushed.");
-  if (file.kind === "image") return h("img", { src: file.download, alt: `The picture ${file.path}` });
-  if (file.html === null)
-    return h("p", {}, h("a.button", { href: file.download, download: "" }, "Download"), h("span.soft", {}, ` ${size(file.size)}`));
+  if (file.kind === "image") return picture(file);
+  if (file.html === null) return h("p", {}, downloader("button", file), h("span.soft", {}, ` ${size(file.size)}`));
   const cut =
-    file.truncated &&
-    h("p.soft", {}, "Only the beginning is shown. ", h("a", { href: file.download, download: "" }, "Download"), ` all ${size(file.size)}.`);
+    file.truncated && h("p.soft", {}, "Only the beginning is shown. ", downloader("button.link", file), ` all ${size(file.size)}.`);
   return [safe(`div.${file.kind === "markdown" ? "markdown" : "source"}`, file.html), cut];
+}
+
+// A browser sends no key with a link or a picture, so the page fetches both itself.
+
+function picture(file) {
+  const image = h("img", { alt: `The picture ${file.path}` });
+  getBlob(file.download).then(
+    (blob) => (image.src = window.URL.createObjectURL(blob)),
+    (error) => failed("The picture was not loaded.", error),
+  );
+  return image;
+}
+
+function downloader(kind, file) {
+  const button = h(kind, { type: "button" }, "Download");
+  button.addEventListener("click", () =>
+    getBlob(file.download).then(
+      (blob) => save(blob, file.path),
+      (error) => failed("The file was not downloaded.", error),
+    ),
+  );
+  return button;
+}
+
+function save(blob, path) {
+  const url = window.URL.createObjectURL(blob);
+  h("a", { href: url, download: path.split("/").at(-1) }).click();
+  setTimeout(() => window.URL.revokeObjectURL(url), 60_000); // by then the browser has read it
 }
 
 function about(file, body) {

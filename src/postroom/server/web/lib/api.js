@@ -1,5 +1,7 @@
 // The server, asked. What it refuses is thrown as Refused, with its code and what to do.
 
+import { proof } from "./key.js";
+
 export class Refused extends Error {
   constructor(status, { code = "unknown", message = "", hint = "" } = {}) {
     super(message);
@@ -18,6 +20,7 @@ export function whenSignedOut(act) {
 }
 
 export const get = (path, signal) => ask("GET", path, { signal });
+export const getBlob = (path) => ask("GET", path, { read: (response) => response.blob() });
 export const put = (path) => ask("PUT", path);
 export const post = (path, body = {}, headers = {}) => ask("POST", path, { body, headers });
 export const remove = (path, options = {}) => ask("DELETE", path, options);
@@ -25,8 +28,8 @@ export const remove = (path, options = {}) => ask("DELETE", path, options);
 /** A path out of its parts, each of which may hold any character. */
 export const at = (...parts) => "/" + parts.map(encodeURIComponent).join("/");
 
-async function ask(method, path, { body, headers = {}, signal, keepalive = false } = {}) {
-  const request = { method, headers: { ...headers }, signal, keepalive, cache: "no-store" };
+async function ask(method, path, { body, headers = {}, signal, keepalive = false, read = (response) => response.json() } = {}) {
+  const request = { method, headers: { ...proof(), ...headers }, signal, keepalive, cache: "no-store" };
   if (body !== undefined) {
     request.body = JSON.stringify(body);
     request.headers["Content-Type"] = "application/json";
@@ -38,7 +41,7 @@ async function ask(method, path, { body, headers = {}, signal, keepalive = false
     if (error.name === "AbortError") throw error;
     throw new Refused(0, AWAY);
   }
-  if (response.ok) return response.status === 204 ? null : response.json();
+  if (response.ok) return response.status === 204 ? null : read(response);
   const answer = await response.json().catch(() => ({}));
   if (response.status === 401) signedOut();
   throw new Refused(

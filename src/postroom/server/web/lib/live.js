@@ -1,6 +1,8 @@
 // What happens, as it happens. One tab listens to the server and tells the others: a browser opens few connections to one host.
 // Events are numbered, so whoever listens next goes on where it left off. While the server is away, the page looks every 20 seconds.
 
+import { proof } from "./key.js";
+
 const SILENCE = 40_000; // the server says something every 15 seconds
 const LOOK_EVERY = 20_000;
 const GATHER = 10; // milliseconds: what comes together is told together
@@ -99,7 +101,7 @@ class Stream {
     const control = new AbortController();
     let watch = setTimeout(() => control.abort(), SILENCE);
     try {
-      const response = await fetch(`/api/events?after=${this.from()}`, { signal: control.signal, cache: "no-store" });
+      const response = await fetch(`/api/events?after=${this.from()}`, { headers: proof(), signal: control.signal, cache: "no-store" });
       if (response.status === 400) this.lost();
       this.over = response.status === 401;
       if (!response.ok) return false;
