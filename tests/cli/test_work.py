@@ -26,9 +26,12 @@ def inbox(inbox: Inbox, settled: Callable[[Inbox], None]) -> Inbox:
 
 
 def work(inbox: Inbox, command: str, *flags: str) -> dict[str, int]:
-    """Work until there is nothing left, and what came of it."""
-    answer = inbox.ok("work", "--agent", "builder", "--until-empty", "--command", command, *flags, PATH=f"{BIN}:/usr/bin:/bin")
-    return {key: answer[key] for key in ("done", "failed", "released", "parked")}
+    """Work until there is nothing left, and what came of it. The exit code is 1 if a thread failed."""
+    finished = inbox.run("work", "--json", "--agent", "builder", "--until-empty", "--command", command, *flags, PATH="/usr/bin:/bin")
+    assert finished.code == (1 if finished.json["failed"] else 0)
+    return {
+        key: finished.json[key] for key in ("done", "failed", "released", "parked", "retried") if key != "retried" or finished.json[key]
+    }
 
 
 def result(inbox: Inbox, thread: str) -> tuple[str, str, str]:
@@ -52,6 +55,50 @@ def test_a_command_killed_by_a_signal_fails_its_thread(inbox: Inbox) -> None:
     thread = inbox.send()
     assert work(inbox, "kill -s KILL $$")["failed"] == 1
     assert result(inbox, thread)[1] == "killed by signal 9"
+
+
+@pytest.mark.parametrize("command", ["no-such-command-anywhere", "./not-executable", "./no-interpreter"])
+def test_a_command_that_cannot_be_run_gives_its_thread_back_and_ends_the_worker(inbox: Inbox, command: str) -> None:
+    (inbox.folder / "not-executable").write_text("#!/bin/sh\n")
+    (inbox.folder / "no-interpreter").write_text("#!/no/such/interpreter\n")
+    (inbox.folder / "no-interpreter").chmod(0o755)
+    threads = [inbox.send(), inbox.send()]
+    finished = inbox.run("work", "--json", "--agent", "builder", "--command", command)
+    assert finished.error[:2] == (30, "invalid_input")
+    assert [result(inbox, thread)[0] for thread in threads] == ["pending", "pending"]
+    assert "the command cannot be run" in result(inbox, threads[0])[1]
+
+
+def test_a_command_that_fails_is_run_again_as_often_as_allowed(inbox: Inbox) -> None:
+    thread = inbox.send()
+    command = "echo x >> attempts; [ $(wc -l < attempts) -eq 3 ] && echo well || { echo not yet >&2; exit 3; }"
+    assert work(inbox, command, "--retries", "2", "--backoff", "0.01") == {"done": 1, "failed": 0, "released": 0, "parked": 0, "retried": 2}
+    shown = inbox.ok("show", "--thread", thread)["messages"]
+    assert [message["kind"] for message in shown] == ["task", "progress", "progress", "result"]
+    assert "Attempt 1 failed (exit status 3: not yet)" in shown[1]["summary"]
+
+
+def test_a_command_that_fails_once_too_often_fails_its_thread(inbox: Inbox) -> None:
+    thread = inbox.send()
+    assert work(inbox, "exit 3", "--retries", "1", "--backoff", "0")["failed"] == 1
+    assert result(inbox, thread)[:2] == ("failed", "exit status 3")
+
+
+def test_a_command_that_takes_too_long_is_stopped_with_all_its_processes(inbox: Inbox) -> None:
+    thread = inbox.send()
+    assert work(inbox, "sleep 60 & echo $! > pid; echo begun; wait", "--timeout-seconds", "0.3")["failed"] == 1
+    assert result(inbox, thread)[:2] == ("failed", "stopped after 0.3 s: begun")
+    eventually(lambda: not is_alive(int((inbox.folder / "pid").read_text())))
+
+
+def test_a_worker_told_to_stop_gives_back_what_it_would_have_tried_again(inbox: Inbox) -> None:
+    thread = inbox.send()
+    worker = inbox.start("work", "--agent", "builder", "--retries", "1", "--backoff", "60", "--command", "exit 3", "--json")
+    inbox.ok("watch", "--status", "in_progress", "--after-event", "0", "--timeout-seconds", "30")
+    worker.process.terminate()
+    finished = worker.finish()
+    assert (finished.code, finished.json["released"]) == (0, 1)
+    assert result(inbox, thread)[0] == "pending"
 
 
 def test_threads_are_taken_one_after_another_by_priority(inbox: Inbox) -> None:
@@ -220,6 +267,9 @@ def test_what_a_command_leaves_running_on_purpose_is_left_alone(inbox: Inbox) ->
         (("--agent", "b", "--command", " "), "command"),
         (("--command", "true"), "agent"),
         (("--agent", "b", "--command", "true", "--jobs", "0"), "jobs"),
+        (("--agent", "b", "--command", "true", "--retries", "-1"), "retries"),
+        (("--agent", "b", "--command", "true", "--backoff", "-1"), "backoff"),
+        (("--agent", "b", "--command", "true", "--timeout-seconds", "-1"), "timeout-seconds"),
         (("--agent", "b", "--command", "true", "--lease-seconds", "-1"), "lease-seconds"),
     ],
 )

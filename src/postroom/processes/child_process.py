@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import threading
 from time import monotonic
@@ -16,11 +17,14 @@ if TYPE_CHECKING:
 
 MAX_OUTPUT_BYTES = limits.MAX_BODY_BYTES - 1024  # the end of the output is kept, with room for the note of the cut
 MAX_LAST_LINE_CHARS = 200
+CANNOT_RUN_STATUSES = (126, 127)  # with which a shell says that a command is not executable, or does not exist
 GRACE_SECONDS = 10.0  # between the first signal to a command and its SIGKILL
 
 
 class ChildProcess:
     """One run of a command. Its input and output are files. It notifies `wake` when the command has ended.
+
+    The command finds the programs of this installation, such as `inbox`, even if PATH does not name their folder.
 
     `status` is the exit status, or the negative number of the signal that killed the command. It is valid once `has_ended` is true.
     `kill_at` is set by `send_signal`: the monotonic time from which the caller may send SIGKILL.
@@ -36,7 +40,7 @@ class ChildProcess:
             stdin_file.write(stdin_text.encode())
             stdin_file.seek(0)
             files = (stdin_file.fileno(), self._output.fileno(), self._errors.fileno())
-            self._pid, self._watchdog_pipe = spawn_group(command, environment, files)
+            self._pid, self._watchdog_pipe = spawn_group(command, add_own_programs(environment), files)
         self._waiter = threading.Thread(target=self._wait_for_exit, args=(wake,), daemon=True)
         self._waiter.start()
 
@@ -73,6 +77,15 @@ class ChildProcess:
         release_watchdog(self._watchdog_pipe)
         self._output.close()
         self._errors.close()
+
+
+def add_own_programs(environment: dict[str, str]) -> dict[str, str]:
+    """Return an environment whose PATH begins with the folder of the programs of this installation, if it has one."""
+    for program in (sys.argv[0], sys.executable):
+        folder = os.path.dirname(os.path.abspath(program)) if program else ""
+        if folder and os.access(os.path.join(folder, "inbox"), os.X_OK) and os.path.isfile(os.path.join(folder, "inbox")):
+            return {**environment, "PATH": f"{folder}{os.pathsep}{environment.get('PATH') or os.defpath}"}
+    return environment
 
 
 class WakePipe:

@@ -1,8 +1,9 @@
 """The worker of `inbox worker`: takes threads and runs a command for each.
 
 Each thread gets a process of its own. The worker renews the lease while the process runs, and ends the thread by the exit
-status. If a command asked a question and exited, it is run again when the answer arrives. If the worker is killed, its
-commands are killed with it, and other workers take its threads when the leases run out.
+status. A command that fails can be run again after a pause. If a command asked a question and exited, it is run again when
+the answer arrives. If a command cannot be run at all, the worker gives its threads back and ends. If the worker is killed,
+its commands are killed with it, and other workers take its threads when the leases run out.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound,
 from postroom.core.records import Record
 from postroom.core.records.work import Claim
 from postroom.core.states import BLOCKED, TERMINAL_STATUSES
-from postroom.processes.child_process import GRACE_SECONDS, ChildProcess, WakePipe, last_line
+from postroom.processes.child_process import CANNOT_RUN_STATUSES, GRACE_SECONDS, ChildProcess, WakePipe, last_line
 from postroom.store.wait_loop import RETRY_WHEN_UNREACHABLE_SECONDS
 from postroom.work import candidates, leases, messages, progress, threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from postroom.core.records.work import Conversation, Thread
     from postroom.store.interface import Store
@@ -31,19 +33,25 @@ if TYPE_CHECKING:
     ReportStep = Callable[[str, Thread, str], None]
 
 
+MAX_RETRIES = 100
+
+
 class WorkTotals(Record):
-    """The number of threads that a worker ended, gave back or left waiting for an answer."""
+    """The number of threads that a worker ended, gave back or left waiting for an answer, and of commands that it ran again."""
 
     done: int
     failed: int
     released: int
     parked: int
+    retried: int = 0
 
 
 class Worker:
     """Takes threads and runs the command for each, at most `jobs` at the same time.
 
-    `report_step` is called with each step: its name, the thread, and a detail.
+    `retries` is how often a failed command is run again, after `backoff_seconds`, then twice that, and so on.
+    `timeout_seconds` is how long a command may run (0: without a limit). `report_step` is called with each step: its name,
+    the thread, and a detail.
     """
 
     def __init__(
@@ -54,6 +62,9 @@ class Worker:
         command: str,
         jobs: int = 1,
         lease_seconds: float = leases.DEFAULT_LEASE_SECONDS,
+        retries: int = 0,
+        backoff_seconds: float = 5.0,
+        timeout_seconds: float = 0,
         report_step: ReportStep | None = None,
     ) -> None:
         self._store = store
@@ -65,12 +76,20 @@ class Worker:
             raise InvalidInput(f"jobs must be from 1 to 256, not {jobs}", field="jobs")
         self._jobs = jobs
         self._lease_seconds = checks.seconds("lease-seconds", lease_seconds)
+        if not 0 <= retries <= MAX_RETRIES:
+            raise InvalidInput(f"retries must be from 0 to {MAX_RETRIES}, not {retries}", field="retries")
+        self._retries = retries
+        self._backoff_seconds = checks.seconds("backoff", backoff_seconds, allow_zero=True)
+        self._timeout_seconds = checks.seconds("timeout-seconds", timeout_seconds, allow_zero=True)
         self._report_step = report_step or (lambda step, thread, detail: None)
         self._running: list[_ThreadCommand] = []
         self._parked: list[_ParkedThread] = []
-        self._counts = {"done": 0, "failed": 0, "released": 0}
+        self._pausing: list[_PausedThread] = []
+        self._counts = {"done": 0, "failed": 0, "released": 0, "retried": 0}
+        self._release_reason = "the worker was stopped"
         self._wake = WakePipe()
         self._stopping = False
+        self._cannot_run: str | None = None  # why, once a command could not be run
 
     def stop(self) -> None:
         """Make `run` terminate its commands, give their threads back and return. Safe to call from a signal handler."""
@@ -80,7 +99,8 @@ class Worker:
     def run(self, *, until_empty: bool = False) -> WorkTotals:
         """Work until `stop` is called. With `until_empty`, return when there is nothing to take and no command runs.
 
-        If the store is unreachable or busy, try again after a pause. With `until_empty`, raise the error instead.
+        If the store is unreachable or busy, try again after a pause. With `until_empty`, raise the error instead. Refuses
+        with `InvalidInput` if the command cannot be run at all, after its threads were given back.
         """
         with self._store.watch(messages.agent_topic(self._agent)) as watch:
             while not self._stopping:
@@ -90,19 +110,24 @@ class Worker:
                     if until_empty:
                         raise
                     due = RETRY_WHEN_UNREACHABLE_SECONDS
-                if until_empty and not self._running:
+                if until_empty and not self._running and not self._pausing:
                     break
                 watch.wait(due, self._wake.read_fd)
                 self._wake.drain()
         self._release_all()
-        return WorkTotals(self._counts["done"], self._counts["failed"], self._counts["released"], len(self._parked))
+        if self._cannot_run is not None:
+            hint = "Its threads were given back. Check the command, its interpreter and PATH."
+            raise InvalidInput(f"the command cannot be run: {self._cannot_run}", field="command", hint=hint)
+        counts = self._counts
+        return WorkTotals(counts["done"], counts["failed"], counts["released"], len(self._parked), counts["retried"])
 
     def _run_once(self) -> float | None:
         """Do all work that is due. Return the seconds until the next work is due without a notification, or None."""
         self._reap_finished()
         self._renew_leases()
         self._resume_answered()
-        lapse = self._take_threads()
+        self._resume_paused()
+        lapse = None if self._stopping else self._take_threads()
         return 0 if any(run.child.has_ended for run in self._running) else self._seconds_until_due(lapse)
 
     def _take_threads(self) -> float | None:
@@ -116,7 +141,7 @@ class Worker:
                 self._start_command(claim)
         return None
 
-    def _start_command(self, claim: Claim) -> None:
+    def _start_command(self, claim: Claim, attempt: int = 1) -> None:
         conversation = threads.show(self._store, claim.thread.thread_id)
         task = conversation.to_json()
         task["lease"] = claim.lease.to_json()
@@ -132,7 +157,8 @@ class Worker:
             "INBOX_LEASE_TOKEN": claim.lease.lease_token,
         }
         child = ChildProcess(self._command, environment, jsontext.dumps(task), self._wake)
-        self._running.append(_ThreadCommand(claim, child, conversation.next_event_id))
+        ends_at = monotonic() + self._timeout_seconds if self._timeout_seconds else None
+        self._running.append(_ThreadCommand(claim, child, conversation.next_event_id, attempt, ends_at))
 
     def _reap_finished(self) -> None:
         for run in [run for run in self._running if run.child.has_ended]:
@@ -152,8 +178,10 @@ class Worker:
         thread = conversation.thread
         if thread.status in TERMINAL_STATUSES:
             self._report_step("ended", thread, "by its command")
-        elif run.child.status != 0:
-            self._fail_thread(run, thread)
+        elif run.child.status in CANNOT_RUN_STATUSES:
+            self._give_up(run)
+        elif run.child.status != 0 or run.timed_out:
+            self._fail_or_pause(run, thread)
         elif thread.status == BLOCKED and (question := self._latest_question(conversation, run.started_after_event)):
             self._parked.append(_ParkedThread(run.claim, question))
             self._report_step("parked", thread, "until its question is answered")
@@ -169,10 +197,29 @@ class Worker:
         self._counts["done"] += 1
         self._report_step("done", thread, summary)
 
-    def _fail_thread(self, run: _ThreadCommand, thread: Thread) -> None:
+    def _give_up(self, run: _ThreadCommand) -> None:
+        """Give the thread of a command that cannot be run back, and stop: the next thread would fare no better."""
+        self._cannot_run = self._describe_failure(run)
+        self._release_reason = f"the command cannot be run: {self._cannot_run}"
+        self._release_thread(run.claim)
+        self._stopping = True
+
+    def _describe_failure(self, run: _ThreadCommand) -> str:
         output = run.child.read_errors() or run.child.read_output()
-        summary = f"{run.child.exit_description}: {last_line(output)}" if output else run.child.exit_description
-        token = run.claim.lease.lease_token
+        ending = f"stopped after {self._timeout_seconds:g} s" if run.timed_out else run.child.exit_description
+        return f"{ending}: {last_line(output)}" if output else ending
+
+    def _fail_or_pause(self, run: _ThreadCommand, thread: Thread) -> None:
+        """Fail the thread of a failed command, or run the command again after a pause."""
+        summary, token = self._describe_failure(run), run.claim.lease.lease_token
+        if run.attempt <= self._retries:
+            pause_seconds = self._backoff_seconds * 2 ** (run.attempt - 1)
+            text = f"Attempt {run.attempt} failed ({summary}); trying again in {pause_seconds:g} s"
+            progress.update(self._store, thread.thread_id, agent=self._agent, summary=text, lease_token=token)
+            self._pausing.append(_PausedThread(run.claim, run.attempt + 1, monotonic() + pause_seconds))
+            self._report_step("retrying", thread, text)
+            return
+        output = run.child.read_errors() or run.child.read_output()
         progress.fail(self._store, thread.thread_id, agent=self._agent, summary=summary, body=output, lease_token=token)
         self._counts["failed"] += 1
         self._report_step("failed", thread, summary)
@@ -195,13 +242,18 @@ class Worker:
             if run.child.kill_at is not None:
                 if monotonic() >= run.child.kill_at:
                     run.child.send_signal(SIGKILL)
+            elif run.ends_at is not None and monotonic() >= run.ends_at:
+                run.timed_out = True
+                run.child.send_signal(SIGTERM)
             elif not self._still_ours(run):
                 self._report_step("lost", run.claim.thread, "it was ended or taken over; its command is stopped")
                 run.child.send_signal(SIGTERM)
-        for parked in list(self._parked):
-            if not self._still_ours(parked):
-                self._parked.remove(parked)
-                self._report_step("lost", parked.claim.thread, "it was ended or taken over while it waited")
+        waiting: tuple[list[Any], ...] = (self._parked, self._pausing)
+        for threads_at_rest in waiting:
+            for held in list(threads_at_rest):
+                if not self._still_ours(held):
+                    threads_at_rest.remove(held)
+                    self._report_step("lost", held.claim.thread, "it was ended or taken over while it waited")
 
     def _still_ours(self, held: _HeldClaim) -> bool:
         """Return whether the worker still holds a thread. Renews the lease if that is due."""
@@ -224,6 +276,14 @@ class Worker:
                 self._restart_command(parked.claim)
                 self._parked.remove(parked)
 
+    def _resume_paused(self) -> None:
+        """Run the failed commands again whose pause is over, while there are free jobs."""
+        for paused in list(self._pausing):
+            if len(self._running) < self._jobs and monotonic() >= paused.resume_at:
+                self._pausing.remove(paused)
+                self._counts["retried"] += 1
+                self._start_command(paused.claim, paused.attempt)
+
     def _restart_command(self, claim: Claim) -> None:
         thread_id, token = claim.thread.thread_id, claim.lease.lease_token
         try:
@@ -234,8 +294,8 @@ class Worker:
 
     def _seconds_until_due(self, seconds_until_lapse: float | None) -> float | None:
         """Return the seconds until a lease must be renewed, a command must be killed, or a lease of others runs out."""
-        moments = [run.renew_at if run.child.kill_at is None else run.child.kill_at for run in self._running]
-        moments += [parked.renew_at for parked in self._parked]
+        moments = [run.due_at for run in self._running] + [parked.renew_at for parked in self._parked]
+        moments += [min(paused.renew_at, paused.resume_at) for paused in self._pausing]
         waits = [max(moment - monotonic(), 0) for moment in moments]
         if seconds_until_lapse is not None:
             waits.append(seconds_until_lapse)
@@ -253,11 +313,13 @@ class Worker:
                 self._release_thread(run.claim)
             finally:
                 run.child.close()
-        self._running = []
+        for paused in self._pausing:
+            self._release_thread(paused.claim)
+        self._running, self._pausing = [], []
         self._wake.close()
 
     def _release_thread(self, claim: Claim) -> None:
-        thread_id, token, reason = claim.thread.thread_id, claim.lease.lease_token, "the worker was stopped"
+        thread_id, token, reason = claim.thread.thread_id, claim.lease.lease_token, self._release_reason
         try:
             leases.release(self._store, thread_id, agent=self._agent, reason=reason, lease_token=token)
             self._counts["released"] += 1
@@ -287,10 +349,32 @@ class _ParkedThread(_HeldClaim):
         self.question_event_id = question_event_id
 
 
-class _ThreadCommand(_HeldClaim):
-    """A command that runs for one thread. `started_after_event` is the latest event id before its start."""
+class _PausedThread(_HeldClaim):
+    """A thread whose command failed, and the time (monotonic seconds) to run it again."""
 
-    def __init__(self, claim: Claim, child: ChildProcess, started_after_event: int) -> None:
+    def __init__(self, claim: Claim, attempt: int, resume_at: float) -> None:
+        super().__init__(claim)
+        self.attempt = attempt
+        self.resume_at = resume_at
+
+
+class _ThreadCommand(_HeldClaim):
+    """A command that runs for one thread. `started_after_event` is the latest event id before its start.
+
+    `attempt` counts from 1. `ends_at` is the time (monotonic seconds) at which the command is stopped, or None.
+    """
+
+    def __init__(self, claim: Claim, child: ChildProcess, started_after_event: int, attempt: int, ends_at: float | None) -> None:
         super().__init__(claim)
         self.child = child
         self.started_after_event = started_after_event
+        self.attempt = attempt
+        self.ends_at = ends_at
+        self.timed_out = False
+
+    @property
+    def due_at(self) -> float:
+        """The time (monotonic seconds) at which the worker has to look after the command."""
+        if self.child.kill_at is not None:
+            return self.child.kill_at
+        return self.renew_at if self.ends_at is None else min(self.renew_at, self.ends_at)

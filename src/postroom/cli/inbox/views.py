@@ -209,7 +209,8 @@ def _render_checks(data: Data) -> str:
 
 
 def _render_worked(data: Data) -> str:
-    return f"{data['done']} done, {data['failed']} failed, {data['released']} given back, {data['parked']} waiting for an answer\n"
+    retried = f", {data['retried']} tried again" if data["retried"] else ""
+    return f"{data['done']} done, {data['failed']} failed, {data['released']} given back, {data['parked']} waiting for an answer{retried}\n"
 
 
 def _render_text(data: Data) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from postroom.cli.framework.output import Outcome, write_all
+from postroom.cli.framework.output import OK, Outcome, write_all
 from postroom.cli.inbox import inputs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.cli.framework.parser import Arguments
     from postroom.core.records.work import Thread
+
+
+FAILED = 1  # a thread failed. The codes of document 000 are about the command itself
 
 
 def handle_work(args: Arguments) -> Outcome:
@@ -19,14 +22,17 @@ def handle_work(args: Arguments) -> Outcome:
 
     if args.values["command"] is None:
         raise InvalidInput("'command' is missing", field="command", hint="For example: --command './build.sh'")
-    options = inputs.given_options(args, "jobs", "lease_seconds")
+    options = inputs.given_options(args, "jobs", "lease_seconds", "retries", "timeout_seconds")
+    if args.backoff is not None:
+        options["backoff_seconds"] = args.backoff
     tell = None if args.json else _print_progress
     worker = Worker(
         inputs.open_store_for(args), agent=inputs.require_agent(args), command=args.values["command"], report_step=tell, **options
     )
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: worker.stop())
-    return Outcome(worker.run(until_empty=args.until_empty).to_json(), view="worked")
+    totals = worker.run(until_empty=args.until_empty)
+    return Outcome(totals.to_json(), view="worked", exit_code=FAILED if totals.failed else OK)
 
 
 def _print_progress(step: str, thread: Thread, text: str) -> None:

@@ -1,0 +1,153 @@
+"""The command table of `inbox agent` and `inbox task`. `spec.py` includes it."""
+
+from __future__ import annotations
+
+from postroom.cli.framework.spec import INTEGER, NUMBER, Command, Flag
+
+_TASK = Flag("--task", "ID", "the task")
+_FROM = Flag("--from", "AGENT", "the sender; default: --agent")
+
+AGENTS_AND_TASKS = (
+    Command(
+        "agent add",
+        "Add an agent, or change its kind.",
+        "inbox.store:handle_agent_add",
+        (Flag("--kind", "agent|human", "default agent"),),
+        words=("NAME",),
+        example="inbox agent add maria --kind human",
+    ),
+    Command(
+        "agent token",
+        "Issue a token with which an agent connects over the network. The previous token is void at once.",
+        "inbox.store:handle_agent_token",
+        (
+            Flag("--revoke", "", "only revoke the current token"),
+            Flag("--scope", "own|all", "default own. all: the agent is a leader, which sees every thread, task and mailbox"),
+        ),
+        words=("NAME",),
+        details="The token is shown only once. It opens the threads, tasks and mailbox of the agent's name."
+        " A workspace's agent uses the workspace's token.",
+        example="inbox agent token analyst",
+    ),
+    Command(
+        "agent register",
+        "Give an agent a card, so that others can give it tasks. Replaces its earlier card.",
+        "inbox.tasks:handle_agent_register",
+        (
+            Flag("--description", "TEXT", "what the agent does"),
+            Flag("--skill", "NAME", "a skill of the agent; may be repeated", repeat=True),
+        ),
+        words=("NAME",),
+        example="inbox agent register canyon --description 'Reviews designs' --skill review",
+    ),
+    Command(
+        "agent find",
+        "List the agents that have a skill. Exit 10 when there are none.",
+        "inbox.tasks:handle_agent_find",
+        (Flag("--skill", "NAME", "the skill to look for"),),
+        example="inbox agent find --skill review",
+    ),
+    Command(
+        "agent list", "List every agent and person that the store knows.", "inbox.store:handle_agent_list", (), example="inbox agent list"
+    ),
+    Command(
+        "agent show",
+        "Show one agent and the threads that it holds.",
+        "inbox.store:handle_agent_show",
+        (),
+        words=("NAME",),
+        example="inbox agent show builder",
+    ),
+    Command(
+        "task submit",
+        "Give a task to another agent by name. The task waits if that agent is not running.",
+        "inbox.tasks:handle_task_submit",
+        (
+            _FROM,
+            Flag("--to", "AGENT", "the agent that should do it"),
+            Flag("--description", "TEXT", "what to do"),
+            Flag("--description-file", "PATH", "the same from a file; - for standard input"),
+            Flag("--context-json", "OBJECT", "a JSON object with more information"),
+            Flag("--context-file", "PATH", "the same from a file; - for standard input"),
+            Flag("--priority", "urgent|high|normal|low", "default normal"),
+            Flag("--deadline-seconds", "N", "the task fails if it is not done within N seconds", NUMBER),
+            Flag("--job", "ID", "the job that gives the task"),
+            Flag("--parent", "TASK", "the task that this task is a part of"),
+        ),
+        example='inbox task submit --from forge --to canyon --description "Review architecture for module X"',
+    ),
+    Command(
+        "task list",
+        "List tasks and results, newest first.",
+        "inbox.tasks:handle_task_list",
+        (
+            Flag("--status", "pending|accepted|completed|failed", "only tasks with this status"),
+            Flag("--limit", "N", "at most this many; default 100", INTEGER),
+        ),
+        details="With --agent: only those for this agent.",
+        example="inbox task list --agent canyon --status pending",
+    ),
+    Command("task show", "Show one task.", "inbox.tasks:handle_task_show", (_TASK,), example="inbox task show --task 5f0e…"),
+    Command(
+        "task accept",
+        "Accept a task. It is yours until its lease runs out.",
+        "inbox.tasks:handle_task_accept",
+        (_TASK, Flag("--lease-seconds", "N", "seconds until the lease runs out; default 900", NUMBER)),
+        details="Without --task: the most urgent one. Exit 10 when there is none.",
+        example="inbox task accept --agent canyon --json",
+    ),
+    Command(
+        "task complete",
+        "Report that a task is done. The agent that gave it receives the result.",
+        "inbox.tasks:handle_task_complete",
+        (
+            _TASK,
+            Flag("--artifacts-json", "OBJECT", "a JSON object with the result"),
+            Flag("--artifact", "PATH", "a file with the result; may be repeated", repeat=True),
+            Flag("--lease-token", "TOKEN", "refuse unless this is still the current lease"),
+        ),
+        example='inbox task complete --agent canyon --task 5f0e… --artifacts-json \'{"review": "fine"}\'',
+    ),
+    Command(
+        "task fail",
+        "Report that a task cannot be done. The agent that gave it receives the reason.",
+        "inbox.tasks:handle_task_fail",
+        (_TASK, Flag("--reason", "TEXT", "why"), Flag("--lease-token", "TOKEN", "refuse unless this is still the current lease")),
+        example='inbox task fail --agent canyon --task 5f0e… --reason "there is no module X"',
+    ),
+    Command(
+        "task cancel",
+        "Withdraw a task that you gave.",
+        "inbox.tasks:handle_task_cancel",
+        (_TASK, Flag("--reason", "TEXT", "why")),
+        example="inbox task cancel --agent forge --task 5f0e…",
+    ),
+    Command(
+        "task ack",
+        "Mark a result as read.",
+        "inbox.tasks:handle_task_ack",
+        (_TASK,),
+        example="inbox task ack --agent forge --task 9c1b…",
+    ),
+    Command(
+        "task render",
+        "Print an agent's waiting tasks and results as Markdown for its prompt. Accepts none of them.",
+        "inbox.tasks:handle_task_render",
+        (Flag("--budget", "N", "at most this many characters; default 10000", INTEGER),),
+        example="inbox task render --agent canyon",
+    ),
+    Command(
+        "task wait",
+        "Sleep until a task has ended. Exit 10 when the time is over.",
+        "inbox.tasks:handle_task_wait",
+        (_TASK, Flag("--timeout-seconds", "N", "give up after N seconds; 0 (the default) waits forever", NUMBER)),
+        example="inbox task wait --task 5f0e… --timeout-seconds 600",
+    ),
+    Command(
+        "task open-thread",
+        "Open a work thread for a task. The task ends when the thread ends.",
+        "inbox.tasks:handle_task_open_thread",
+        (_TASK,),
+        example="inbox task open-thread --agent canyon --task 5f0e…",
+    ),
+)
