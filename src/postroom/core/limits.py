@@ -34,6 +34,22 @@ MAX_DOCUMENTS = 50  # of one push
 MAX_DOCUMENT_BYTES = 64 * MIB  # a larger document is not hashed
 MAX_PUSH_BYTES = 128 * MIB  # documents of one push that are hashed; the others count as changed only if their size differs
 
+# Requests
+MAX_HEAD_BYTES = 64 * KIB  # of the head of a request
+MAX_HEADERS = 100
+MAX_REQUEST_BYTES = MIB
+MAX_MESSAGE_REQUEST_BYTES = 32 * MIB  # a mail, or the arguments of a verb
+MAX_BUFFERED_BYTES = 256 * MIB  # bodies of all requests that run
+MAX_BUFFERED_BYTES_PER_CALLER = 64 * MIB
+MAX_FRAME_BYTES = 256 * KIB  # one WebSocket frame of a client
+
+# Shares of one caller
+MAX_THREADS_PER_CALLER = 1  # of the threads for verbs with many steps, and of those that hash documents
+MAX_READS_PER_CALLER = 2  # of the threads for reads
+MAX_QUEUED_CALLS = 64  # of one caller that wait for such a thread
+MAX_QUEUED_WRITES = 500  # of one caller that wait for the next commit
+MAX_BYTES_PER_MINUTE = 256 * MIB  # that one caller may send
+
 # Answers
 MAX_ANSWER_BYTES = 4 * MIB  # an answer is cut before it, with `more`; a single larger item is an answer by itself
 MAX_EVENT_SUMMARY_CHARS = 500  # of a summary in the stream of events

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 
-from postroom.core import checks
+from postroom.core import checks, limits
 from postroom.core.errors import InvalidInput
 from postroom.core.records import Record
 
@@ -29,6 +29,7 @@ class Settings(Record):
     max_listeners: int = 2000
     max_waits: int = 500
     max_sockets: int = 1000
+    max_mib_per_minute: int = limits.MAX_BYTES_PER_MINUTE // limits.MIB
 
     @property
     def is_secure(self) -> bool:

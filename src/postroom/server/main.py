@@ -14,8 +14,8 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from postroom.core.errors import InvalidInput, Taken
+from postroom.core.limits import MAX_FRAME_BYTES, MIB
 from postroom.core.records import Record
-from postroom.core.rpc.wire import MAX_FRAME_BYTES
 from postroom.people import passes
 from postroom.server import app
 from postroom.server.config import Settings, check_settings
@@ -118,6 +118,7 @@ async def _run_server(
             rate=settings.rate,
             secure=settings.is_secure,
             behind_proxy=settings.behind_proxy,
+            bytes_per_minute=settings.max_mib_per_minute * MIB,
         )
 
     hosts: set[str] = set()

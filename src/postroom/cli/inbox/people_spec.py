@@ -25,6 +25,7 @@ PEOPLE = (
             Flag("--behind-proxy", "", "a proxy in front of the server terminates TLS"),
             Flag("--allow-host", "NAME", "another host name of the server; may be repeated", repeat=True),
             Flag("--rate", "N", "how many requests each caller may make in a second; default 500", NUMBER),
+            Flag("--max-mib-per-minute", "N", "how many MiB each caller may send in a minute; default 256", INTEGER),
             Flag("--max-listeners", "N", "how many event streams may be open; default 2000", INTEGER),
             Flag("--max-waits", "N", "how many calls may wait; default 500", INTEGER),
             Flag("--max-sockets", "N", "how many WebSockets may be open; default 1000", INTEGER),

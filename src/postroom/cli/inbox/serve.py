@@ -60,7 +60,7 @@ def _settings_from(args: Arguments, location: str) -> Settings:
     from postroom.server.config import Settings
 
     options = inputs.given_options(args, "host", "port", "uds", "data", "person", "tls_cert", "tls_key")
-    limits = inputs.given_options(args, "max_listeners", "max_waits", "max_sockets", "rate")
+    limits = inputs.given_options(args, "max_listeners", "max_waits", "max_sockets", "max_mib_per_minute", "rate")
     for field, value in limits.items():
         _require_positive(field.replace("_", "-"), value)
     if not 0 <= options.get("port", 0) <= 65535:

@@ -22,7 +22,6 @@ WIRE_VERSION = 2
 CONTENT_TYPE = f"application/vnd.postroom.v{WIRE_VERSION}+json"
 VERB_PROTOCOL = f"postroom.verbs.v{WIRE_VERSION}"  # the subprotocol of the WebSocket
 VERSION_HEADER = "Postroom-Version"  # carries the package version. It is shown in messages and decides nothing
-MAX_FRAME_BYTES = 256 * 1024  # one WebSocket frame from a client
 
 TYPE_KEY, ITEMS_KEY = "~", "items"
 _JSON_TYPES = frozenset((str, int, bool, type(None)))  # need no encoding. Most values are of these types, so they are tested first

@@ -46,7 +46,7 @@ async def show_file(request: Request, state: AppState, caller: Caller) -> Respon
     pushed = await _find_pushed(request, state, path)
     link = f"/api/workspaces/{quote(workspace.workspace_id)}/file?path={quote(path, safe='')}&download=1"
     try:
-        data, sha256, size = await asyncio.to_thread(_read_document, workspace, path)
+        data, sha256, size = await state.store_access.read_files(partial(_read_document, workspace, path))
     except NotFound:
         if pushed is None:
             raise

@@ -122,29 +122,33 @@ def network_of(address: str) -> str:
 
 
 class RateLimiter:
-    """A token bucket for each caller: `rate` requests a second, and `burst` requests at once."""
+    """A token bucket for each caller: `rate` units a second, and `burst` units at once. `what` describes the limit in a refusal."""
 
-    def __init__(self, rate: float, burst: float) -> None:
+    def __init__(self, rate: float, burst: float, what: str = "") -> None:
+        self._what = what or f"{rate:g} requests a second"
         self._rate = rate
         self._burst = burst
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def check_rate(self, caller_key: str) -> None:
-        """Count a request. Refuses with `TooMany` if the caller has to wait."""
-        wait_seconds = self.seconds_until_allowed(caller_key)
+    def check_rate(self, caller_key: str, cost: float = 1) -> None:
+        """Count a request of a cost in units. Refuses with `TooMany` if the caller has to wait."""
+        wait_seconds = self.seconds_until_allowed(caller_key, cost)
         if wait_seconds:
             pause = max(1, round(wait_seconds + 0.5))
-            raise TooMany(f"more than {self._rate:g} requests a second", hint=f"Come back in {pause} s.", retry_after=pause)
+            raise TooMany(f"more than {self._what}", hint=f"Come back in {pause} s.", retry_after=pause)
 
-    def seconds_until_allowed(self, caller_key: str) -> float:
-        """Count a request and return 0, or return the number of seconds until one is allowed."""
+    def seconds_until_allowed(self, caller_key: str, cost: float = 1) -> float:
+        """Count a request and return 0, or return the number of seconds until one is allowed.
+
+        A request may cost more than is left, as long as something is left. The next one waits longer for it.
+        """
         now = monotonic()
         tokens_left, since = self._buckets.pop(caller_key, (self._burst, now))
         tokens_left = min(self._burst, tokens_left + (now - since) * self._rate)
         if tokens_left < 1:
             self._buckets[caller_key] = (tokens_left, now)
             return (1 - tokens_left) / self._rate
-        self._buckets[caller_key] = (tokens_left - 1, now)
+        self._buckets[caller_key] = (tokens_left - cost, now)
         if len(self._buckets) > MAX_TRACKED_CALLERS:
             self._buckets.popitem(last=False)
         return 0

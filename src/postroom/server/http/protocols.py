@@ -50,6 +50,7 @@ class RequestTracker:
             await self._app(scope, receive, send)
             return
         connection: LimitedHttpProtocol = scope["state"].pop(CONNECTION_KEY)
+        scope[CONNECTION_KEY] = connection
         connection.begin_request()
         try:
             await self._app(scope, receive, send)
@@ -67,6 +68,7 @@ class LimitedHttpProtocol(asyncio.Protocol):
         self, config: uvicorn.Config, server_state: ServerState, app_state: dict[str, Any], _loop: asyncio.AbstractEventLoop | None = None
     ) -> None:
         self._inner = uvicorn_contract.make_http_protocol(config, server_state, {**app_state, CONNECTION_KEY: self}, _loop)
+        self.is_lost = False
         self._requests = 0  # that the application works on
         self._head_deadline: float | None = None
         self._head_timer: asyncio.TimerHandle | None = None
@@ -84,6 +86,7 @@ class LimitedHttpProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         LimitedHttpProtocol.open_connections -= 1
+        self.is_lost = True
         self._head_deadline = None
         if self._head_timer is not None:
             self._head_timer.cancel()

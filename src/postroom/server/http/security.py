@@ -10,15 +10,15 @@ from urllib.parse import quote, unquote_to_bytes
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from postroom.core import limits
 from postroom.core.errors import InvalidInput, TooLarge, TooMany
 from postroom.server.http.responses import JsonResponse, error_response
 from postroom.server.http.unix_socket import is_unix_socket
 
-MAX_BODY_BYTES = 1024 * 1024
-MAX_MESSAGE_BODY_BYTES = 32 * MAX_BODY_BYTES  # read only after the caller is authenticated
 MESSAGE_PATHS = ("/api/verbs/", "/api/mailbox")
-MAX_BUFFERED_BYTES = 256 * MAX_BODY_BYTES  # in the bodies of all requests that run
-MAX_BUFFERED_BYTES_PER_TOKEN = 64 * MAX_BODY_BYTES
+MAX_LENGTH_DIGITS = 10  # of a Content-Length
+CALLER_KEY = "postroom.caller"  # of the scope: the name of the caller, once it is authenticated
+CHARGE_KEY = "postroom.charge"  # of the scope: a function that counts the bytes of a body, and refuses over the caller's quota
 SEND_LESS_HINT = "Send less, or push a document instead."
 ALWAYS_ACCEPTED_BYTES = 64 * 1024  # a body up to this size is accepted even if the buffers are full
 BODY_STALL_SECONDS = 20.0  # between two parts of a body
@@ -51,7 +51,7 @@ class SecurityMiddleware:
         self._origins = origins
         self._is_secure = any(origin.startswith("https:") for origin in origins)
         self._concurrent_requests = 0
-        self._buffered: Counter[bytes] = Counter()
+        self._buffered: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -68,8 +68,7 @@ class SecurityMiddleware:
             await refused(scope, receive, send)
             return
         scope["path"] = path
-        token = dict(headers).get(b"authorization", b"")
-        limited = receive if scope["type"] == "websocket" else BodyLimiter(receive, max_body_bytes(scope), self._buffered, token)
+        limited = receive if scope["type"] == "websocket" else BodyLimiter(receive, scope, self._buffered)
         self._concurrent_requests += 1
         try:
             await self._app(scope, limited, send)
@@ -98,7 +97,10 @@ class SecurityMiddleware:
         if scope["method"] == "HEAD" and scope["path"] in NO_HEAD_PATHS:
             return error_response("wrong_method", "HEAD is not for this address", "Use GET.", 405, Allow="GET")
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > max_body_bytes(scope):
+        is_long = len(length) > MAX_LENGTH_DIGITS
+        if not length.isdigit() or (is_long and length.startswith(b"0")):
+            return error_response("invalid_input", "the Content-Length is malformed", "Write it as a number.", 400)
+        if is_long or int(length) > max_body_bytes(scope):
             return _too_large_response(scope)
         if self._concurrent_requests >= MAX_CONCURRENT_REQUESTS:
             return error_response("too_many", "too many requests at once", "Come back in a few seconds.", 429, **{"Retry-After": "5"})
@@ -130,7 +132,7 @@ def _malformed_path_response() -> JsonResponse:
 
 def max_body_bytes(scope: Scope) -> int:
     """Return the size limit of a body. Messages and the arguments of verbs may be larger than other bodies."""
-    return MAX_MESSAGE_BODY_BYTES if scope["path"].startswith(MESSAGE_PATHS) else MAX_BODY_BYTES
+    return limits.MAX_MESSAGE_REQUEST_BYTES if scope["path"].startswith(MESSAGE_PATHS) else limits.MAX_REQUEST_BYTES
 
 
 def _too_large_response(scope: Scope) -> JsonResponse:
@@ -142,13 +144,17 @@ def _too_large_message(max_bytes: int) -> str:
 
 
 class BodyLimiter:
-    """An ASGI `receive` that limits a body in size and time, also without a Content-Length. `buffered` counts all requests by token."""
+    """An ASGI `receive` that limits a body in size and time, also without a Content-Length. `buffered` counts all requests by caller.
 
-    def __init__(self, receive: Receive, max_bytes: int, buffered: Counter[bytes], token: bytes) -> None:
+    A body is read after its caller is authenticated, so that one caller has one share, however it writes its token.
+    """
+
+    def __init__(self, receive: Receive, scope: Scope, buffered: Counter[str]) -> None:
         self._receive = receive
-        self._max_bytes = max_bytes
+        self._scope = scope
+        self._max_bytes = max_body_bytes(scope)
         self._buffered = buffered
-        self._token = token
+        self._caller = ""
         self._has_more = True
         self._deadline = monotonic() + BODY_TOTAL_SECONDS
         self.bytes = 0
@@ -166,21 +172,25 @@ class BodyLimiter:
         self._has_more = message.get("more_body", False)
         if message["type"] == "http.request":
             size = len(message.get("body", b""))
+            if not self.bytes:
+                self._caller = self._scope.get(CALLER_KEY, "")
             self.bytes += size
-            self._buffered[self._token] += size
+            self._buffered[self._caller] += size
             if self.bytes > self._max_bytes:
                 raise TooLarge(_too_large_message(self._max_bytes), hint=SEND_LESS_HINT)
             if self.bytes > ALWAYS_ACCEPTED_BYTES and (
-                self._buffered[self._token] > MAX_BUFFERED_BYTES_PER_TOKEN or self._buffered.total() > MAX_BUFFERED_BYTES
+                self._buffered[self._caller] > limits.MAX_BUFFERED_BYTES_PER_CALLER or self._buffered.total() > limits.MAX_BUFFERED_BYTES
             ):
                 raise TooMany("too much is being sent at once", hint="Come back in a few seconds.", retry_after=5)
+            if not self._has_more and self.bytes and CHARGE_KEY in self._scope:
+                self._scope[CHARGE_KEY](self.bytes)
         return message
 
     def release_bytes(self) -> None:
         """Stop counting this body: the request is answered."""
         if self.bytes:
-            self._buffered[self._token] -= self.bytes
-            self._buffered += Counter()  # drops the tokens with a count of 0
+            self._buffered[self._caller] -= self.bytes
+            self._buffered += Counter()  # drops the callers with a count of 0
             self.bytes = 0
 
 

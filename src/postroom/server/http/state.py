@@ -11,11 +11,14 @@ from typing import Any
 
 from starlette.requests import HTTPConnection
 
-from postroom.core import clock
-from postroom.core.errors import Unauthenticated
+from postroom.core import clock, limits
+from postroom.core.errors import Interrupted, Unauthenticated
 from postroom.people import passes
 from postroom.server.http.auth import MAX_TRACKED_CALLERS, Caller, RateLimiter, Token, identify_caller, network_of, read_token
+from postroom.server.http.security import CALLER_KEY, CHARGE_KEY
 from postroom.server.http.unix_socket import DOOR, is_unix_socket
+from postroom.server.http.websocket_protocol import CONNECTION_KEY
+from postroom.server.runtime.fair_share import set_current_request
 from postroom.server.runtime.idempotency import IdempotencyCache
 from postroom.server.runtime.queue_reports import QueueReports
 from postroom.server.runtime.render_process import RenderPool
@@ -28,13 +31,24 @@ NOTE_AGAIN_SECONDS = 3600.0  # after a use of a pass that could not be recorded
 class AppState:
     """The shared state of one server: access to the store, rate limits, renderer, wait pool and idempotency cache."""
 
-    def __init__(self, store_access: StoreAccess, *, person: str, dev: bool, rate: float, secure: bool, behind_proxy: bool) -> None:
+    def __init__(
+        self,
+        store_access: StoreAccess,
+        *,
+        person: str,
+        dev: bool,
+        rate: float,
+        secure: bool,
+        behind_proxy: bool,
+        bytes_per_minute: int = limits.MAX_BYTES_PER_MINUTE,
+    ) -> None:
         self.store_access = store_access
         self.person = person
         self.dev = dev
         self.secure = secure
         self._behind_proxy = behind_proxy
         self.rate_limiter = RateLimiter(rate, rate * 2)
+        self.byte_limiter = RateLimiter(bytes_per_minute / 60, bytes_per_minute, f"{bytes_per_minute // limits.MIB} MiB a minute")
         self.anonymous_limiter = RateLimiter(10, 100)
         self.renderer = RenderPool()
         self.wait_pool = WaitPool()
@@ -72,6 +86,7 @@ class AppState:
         if caller.token is not None and not skip_rate_limit:
             self.rate_limiter.check_rate(caller.name)
         self.note_use(caller)
+        self._share_with(request, caller)
         return caller
 
     async def presume(self, request: HTTPConnection) -> Caller:
@@ -90,7 +105,21 @@ class AppState:
         if caller.token is not None:
             self.rate_limiter.check_rate(caller.name)
         self.note_use(caller)
+        self._share_with(request, caller)
         return caller
+
+    def _share_with(self, request: HTTPConnection, caller: Caller) -> None:
+        """Count what this request uses as the share of its caller."""
+        request.scope[CALLER_KEY] = caller.name
+        request.scope[CHARGE_KEY] = partial(self.byte_limiter.check_rate, caller.name)
+        set_current_request(caller.name, partial(self._check_wanted, request))
+
+    async def _check_wanted(self, request: HTTPConnection) -> None:
+        """Refuse a request whose client has disconnected, or whose token was revoked since."""
+        connection = request.scope.get(CONNECTION_KEY)
+        if connection is not None and connection.is_lost:
+            raise Interrupted("the client has disconnected", hint="Send it again. Nothing was done.")
+        await self._find_caller(request, read_token(request.headers))
 
     def forget(self, request: HTTPConnection) -> None:
         """Note that the token of a request is not valid any more. The failed attempt counts as one of a stranger."""
@@ -98,13 +127,19 @@ class AppState:
         if token is not None and self._last_callers.pop(token, None) is not None:
             self.anonymous_limiter.check_rate(self.client_network(request))
 
-    async def wait_for_rate(self, caller: Caller, frames: int = 1) -> None:
-        """Wait until a socket may execute a number of frames. A caller over its rate limit is delayed, not refused."""
+    async def wait_for_rate(self, caller: Caller, frames: int = 1, size: int = 0) -> None:
+        """Wait until a socket may execute a number of frames, of a size in characters.
+
+        A caller over its rate limit, or over its quota of bytes, is delayed, not refused.
+        """
+        set_current_request(caller.name, None)  # a `VerbCall` verifies the token again
         if caller.token is None:
             return
         for _ in range(frames):
             while pause := self.rate_limiter.seconds_until_allowed(caller.name):
                 await asyncio.sleep(pause)
+        while pause := self.byte_limiter.seconds_until_allowed(caller.name, size):
+            await asyncio.sleep(pause)
         self.note_use(caller)
 
     async def _find_caller(self, request: HTTPConnection, token: Token | None) -> Caller:

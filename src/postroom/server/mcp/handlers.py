@@ -98,7 +98,7 @@ class ToolHandlers:
     async def _ask_person(self, arguments: Arguments) -> Entry:
         parameters = {"deadlineSeconds": "deadline_seconds", "onSilence": "on_silence", "escalateTo": "escalate_to"}
         question = {parameters.get(key, key): value for key, value in arguments.items() if key not in ("waitSeconds", "docs")}
-        described = await describe_documents(self._workspace, documents.check_doc_paths(arguments.get("docs", ())))
+        described = await describe_documents(self._store_access, self._workspace, documents.check_doc_paths(arguments.get("docs", ())))
         entry: Entry = await self._store_access.write(
             partial(asking.ask_described, workspace=self._workspace, described=described, **question), DOOR
         )

@@ -26,7 +26,6 @@ from postroom.core.records.people import Workspace
 from postroom.people import workspaces
 from postroom.server.http.auth import Caller
 from postroom.server.http.responses import refusal_response
-from postroom.server.http.security import MAX_BODY_BYTES
 from postroom.server.http.state import AppState
 from postroom.server.mcp.handlers import ToolHandlers
 from postroom.server.mcp.schemas import INSTRUCTIONS, SCHEMAS, TOOLS
@@ -114,7 +113,7 @@ def make_session_manager(server: Server[Any]) -> StreamableHTTPSessionManager:
     """
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     return StreamableHTTPSessionManager(
-        server, stateless=True, json_response=False, max_request_body_size=MAX_BODY_BYTES, security_settings=unchecked
+        server, stateless=True, json_response=False, max_request_body_size=limits.MAX_REQUEST_BYTES, security_settings=unchecked
     )
 
 

@@ -20,7 +20,7 @@ from postroom.core.errors import InvalidInput, NotFound, Refusal, Unauthenticate
 from postroom.core.rpc import wire
 from postroom.core.rpc.waits import is_timeout, is_wait_time, next_cursor_args
 from postroom.core.text import short_repr
-from postroom.core.verbs import VERBS, WAIT, WRITE, Verb
+from postroom.core.verbs import READ, VERBS, WAIT, WRITE, Verb
 from postroom.server.http.auth import Caller, verify_token
 from postroom.server.http.endpoint import check_fields, parse_object
 from postroom.server.http.responses import refusal_response
@@ -189,6 +189,8 @@ async def _run_verb(state: AppState, call: VerbCall, listeners: Listeners) -> by
             return _encode_result(await state.store_access.write(call, call.door))
         if verb.mode == WAIT and not _is_single_check(call.arguments):
             return await _run_wait(state, call, listeners)
+        if verb.mode == READ:
+            return await state.store_access.read_in_thread(lambda store: _encode_result(call(store)))
         return await state.store_access.run_in_thread(lambda store: _encode_result(call(store)), call.door)
     except (TypeError, ValueError, AttributeError, OverflowError) as error:  # verbs do not check the types of their arguments
         _log.warning("%s rejected its arguments: %s: %s", verb.name, type(error).__name__, error)

@@ -88,13 +88,13 @@ class _Connection:
                 self._end_connection(CLOSE_UNSUPPORTED_DATA, "frames are text")
                 return
             await self._call_slots.acquire()
-            task = asyncio.create_task(self._answer_frame(frames.parse_frame(message["text"], frames.VERB_FIELDS)))
+            task = asyncio.create_task(self._answer_frame(frames.parse_frame(message["text"], frames.VERB_FIELDS), len(message["text"])))
             self._calls.add(task)
             task.add_done_callback(self._calls.discard)
 
-    async def _answer_frame(self, frame: Frame) -> None:
+    async def _answer_frame(self, frame: Frame, size: int) -> None:
         try:
-            await self._send_frame(await self._execute_frame(frame))
+            await self._send_frame(await self._execute_frame(frame, size))
         except OSError:
             pass  # the client disconnected: `_read_frames` ends after its last frame
         except Exception:
@@ -107,14 +107,14 @@ class _Connection:
         async with self._write_lock:
             await self._send({"type": "websocket.send", "text": frame})
 
-    async def _execute_frame(self, frame: Frame) -> str:
+    async def _execute_frame(self, frame: Frame, size: int) -> str:
         try:
             if frame.error is not None:
                 self._malformed_frames += 1
                 if self._malformed_frames >= MAX_MALFORMED_FRAMES:
                     self._end_connection(CLOSE_POLICY_VIOLATION, f"{MAX_MALFORMED_FRAMES} frames were malformed")
                 raise frame.error
-            await self._state.wait_for_rate(self._caller)
+            await self._state.wait_for_rate(self._caller, size=size)
             if frame.op == "ping":
                 return frames.result_frame(frame.id, b"null")
             name, key = frame.fields.pop("verb"), frame.fields.pop("key", None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -19,10 +18,10 @@ async def push_entry(
     """Check and store an entry. Refuses one without documents and without comments."""
     paths, text = documents.check_doc_paths(docs), repository.check_text("comments", comments or "")
     entries.require_content(paths, text)
-    described = await describe_documents(workspace, paths)
+    described = await describe_documents(store_access, workspace, paths)
     return await store_access.write(partial(entries.store_entry, workspace=workspace, described=described, comments=text), door)
 
 
-async def describe_documents(workspace: Workspace, paths: list[str]) -> Described:
+async def describe_documents(store_access: StoreAccess, workspace: Workspace, paths: list[str]) -> Described:
     """Read the documents of an entry in a thread, and return their descriptions."""
-    return await asyncio.to_thread(documents.describe_files, workspace.path, paths) if paths else Described()
+    return await store_access.read_files(partial(documents.describe_files, workspace.path, paths)) if paths else Described()

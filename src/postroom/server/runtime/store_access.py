@@ -12,10 +12,12 @@ from threading import Lock, Thread
 from time import monotonic
 from typing import Any, TypeVar
 
+from postroom.core import limits
 from postroom.core.errors import Refusal, TooMany
 from postroom.people import question_sync
 from postroom.people.entries_mirror import EntriesMirror, concerns_entries
 from postroom.server.runtime.broadcaster import BroadcastEvent, EventBroadcaster, EventFilter
+from postroom.server.runtime.fair_share import FairSlots
 from postroom.server.runtime.writer import GroupCommitWriter, wait_for_thread
 from postroom.store import open_store
 from postroom.store.interface import Store, Transaction
@@ -27,6 +29,7 @@ LAPSE_CHECK_SECONDS = 1.0  # between looks for leases that ran out, and for miss
 MAX_CACHED_PAGES = 256
 MAX_THREADED_VERBS = 3  # at once: they share one connection, and their transactions take turns
 READ_THREADS = 3  # each with a connection of its own
+FILE_THREADS = 2
 MIRROR_RETRY_SECONDS = 5.0  # after the mirror of the entries could not be written
 MIRROR_CHECK_SECONDS = 2.0  # between checks for changes that other programs made to the mirror
 MAX_WAIT_SECONDS = 50.0  # less than the minute that clients allow for a call
@@ -46,8 +49,12 @@ class StoreAccess:
         self._pages: dict[tuple[object, ...], tuple[float, bytes]] = {}
         self._pages_version: int | None = None
         self._shared_store = self._open_connection(location)
-        self._thread_slots = asyncio.Semaphore(MAX_THREADED_VERBS)
+        self._thread_slots = FairSlots(MAX_THREADED_VERBS, per_caller=limits.MAX_THREADS_PER_CALLER, max_queued=limits.MAX_QUEUED_CALLS)
+        self._verb_threads = ThreadPoolExecutor(MAX_THREADED_VERBS, thread_name_prefix="verb")
+        self._read_slots = FairSlots(READ_THREADS, per_caller=limits.MAX_READS_PER_CALLER, max_queued=limits.MAX_QUEUED_CALLS)
         self._read_threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
+        self._file_slots = FairSlots(FILE_THREADS, per_caller=limits.MAX_THREADS_PER_CALLER, max_queued=limits.MAX_QUEUED_CALLS)
+        self._file_threads = ThreadPoolExecutor(FILE_THREADS, thread_name_prefix="file")
         self._idle_readers: SimpleQueue[Store] = SimpleQueue()
         for _ in range(READ_THREADS):
             self._idle_readers.put(self._open_connection(location))
@@ -131,7 +138,8 @@ class StoreAccess:
 
         Neither the event loop nor a verb that writes waits for it. Encode a large answer inside `verb` too.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._read_threads, self._run_with_idle_reader, verb)
+        async with self._read_slots.hold_slot():
+            return await asyncio.get_running_loop().run_in_executor(self._read_threads, self._run_with_idle_reader, verb)
 
     def _run_with_idle_reader(self, verb: Callable[[Store], T]) -> T:
         store = self._idle_readers.get()  # there is one for each thread
@@ -142,8 +150,13 @@ class StoreAccess:
 
     async def run_in_thread(self, verb: Callable[[Store], T], door: str = "http") -> T:
         """Run a verb that writes in many steps in a thread, on a connection that it shares with others of its kind."""
-        async with self._thread_slots:
-            return await asyncio.to_thread(verb, self._shared_store.with_door(door))
+        async with self._thread_slots.hold_slot():
+            return await asyncio.get_running_loop().run_in_executor(self._verb_threads, verb, self._shared_store.with_door(door))
+
+    async def read_files(self, read: Callable[[], T]) -> T:
+        """Run a function that reads files of a workspace, which may be large or slow, in threads that nothing else uses."""
+        async with self._file_slots.hold_slot():
+            return await asyncio.get_running_loop().run_in_executor(self._file_threads, read)
 
     def blocking_store(self, door: str) -> Store:
         """Return the store for a verb that blocks in a thread of its own."""
@@ -218,7 +231,8 @@ class StoreAccess:
                 await close()
             except Exception:  # the others must be closed too
                 _log.exception("the server did not end cleanly")
-        await asyncio.to_thread(self._read_threads.shutdown)
+        for threads in (self._read_threads, self._verb_threads, self._file_threads):
+            await asyncio.to_thread(threads.shutdown)
         for store in self._stores:
             store.close()
 

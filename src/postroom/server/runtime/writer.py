@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from queue import SimpleQueue
 from threading import Thread
+from time import monotonic
 from typing import Any, TypeVar
 
 from postroom.core.errors import Contended
+from postroom.core.limits import MAX_QUEUED_WRITES
+from postroom.server.runtime.fair_share import FairQueue, current_caller
 from postroom.store.interface import Store
 
 T = TypeVar("T")
 WriteRequest = tuple[Callable[[Store], Any], str, "asyncio.Future[Any]"]
 MAX_BATCH_VERBS = 128
+MAX_BATCH_SECONDS = 0.1  # after which a batch takes no further verb: other callers wait for its commit
 _log = logging.getLogger("postroom.server")
 
 
@@ -24,43 +27,36 @@ class GroupCommitWriter:
     def __init__(self, store: Store, after_commit: Callable[[set[str]], None]) -> None:
         self._store = store
         self._after_commit = after_commit  # called in the thread after each commit, with the topics of its events
-        self._requests: SimpleQueue[WriteRequest | None] = SimpleQueue()
+        self._requests: FairQueue[WriteRequest] = FairQueue(MAX_QUEUED_WRITES)
         self._loop = asyncio.get_running_loop()
         self._thread = Thread(target=self._run_thread, name="committer", daemon=True)
         self._thread.start()
 
     async def run_verb(self, verb: Callable[[Store], T], door: str) -> T:
-        """Run a verb, and return its result once it is on disk. Cancelling the caller does not cancel the write."""
+        """Run a verb, and return its result once it is on disk. Cancelling the caller does not cancel the write.
+
+        Callers take turns. Refuses with `TooMany` if the caller has too many writes in the queue.
+        """
         future: asyncio.Future[T] = self._loop.create_future()
-        self._requests.put((verb, door, future))
+        self._requests.put(current_caller(), (verb, door, future))
         return await asyncio.shield(future)
 
     async def close(self) -> None:
         """Finish all queued writes, and end the thread."""
-        self._requests.put(None)
+        self._requests.close()
         await wait_for_thread(self._thread)
 
     def _run_thread(self) -> None:
-        while True:
-            taken = self._take_batch()
-            requests = [request for request in taken if request is not None]
-            if requests:
-                topics: set[str] = set()
-                results = self._commit_batch(requests, topics)
-                try:
-                    self._after_commit(topics)
-                except Exception:  # the verbs are committed, and must be answered
-                    _log.exception("a task after a commit failed")
-                self._loop.call_soon_threadsafe(_set_results, [future for _, _, future in requests], results)
-            if len(requests) < len(taken):
-                return
-
-    def _take_batch(self) -> list[WriteRequest | None]:
-        """Return the next request and those that are queued behind it. None is the request to end."""
-        taken = [self._requests.get()]
-        while taken[-1] is not None and len(taken) < MAX_BATCH_VERBS and not self._requests.empty():
-            taken.append(self._requests.get())
-        return taken
+        while taken := self._requests.take(MAX_BATCH_VERBS):
+            requests = [request for _, request in taken]
+            topics: set[str] = set()
+            results = self._commit_batch(requests, topics)
+            self._requests.put_back(taken[len(results) :])
+            try:
+                self._after_commit(topics)
+            except Exception:  # the verbs are committed, and must be answered
+                _log.exception("a task after a commit failed")
+            self._loop.call_soon_threadsafe(_set_results, [future for _, _, future in requests[: len(results)]], results)
 
     def _commit_batch(self, requests: list[WriteRequest], topics: set[str]) -> list[Any]:
         try:
@@ -72,8 +68,15 @@ class GroupCommitWriter:
             return [error] * len(requests)
 
     def _run_batch(self, requests: list[WriteRequest], topics: set[str], *, use_savepoints: bool = False) -> list[Any]:
+        """Run requests in one transaction, and return their results. After `MAX_BATCH_SECONDS` the rest is left for the next one."""
+        results = []
+        deadline = monotonic() + MAX_BATCH_SECONDS
         with self._store.batch(use_savepoints=use_savepoints, committed_topics=topics) as batch:
-            return [_run_verb(verb, batch.with_door(door)) for verb, door, _ in requests]
+            for verb, door, _ in requests:
+                results.append(_run_verb(verb, batch.with_door(door)))
+                if monotonic() > deadline:
+                    break
+        return results
 
 
 def _run_verb(verb: Callable[[Store], Any], store: Store) -> Any:

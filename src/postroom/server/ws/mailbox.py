@@ -126,21 +126,21 @@ class MailboxSocket:
                 self._frame_received.clear()
                 await self._frame_received.wait()
                 continue
-            batch = [frames.parse_frame(text) for text in self._unexecuted]
+            batch, size = [frames.parse_frame(text) for text in self._unexecuted], self._unexecuted_bytes
             self._unexecuted.clear()
             self._unexecuted_bytes = 0
             self._frames_taken.set()
             malformed = [number for number, frame in enumerate(batch) if frame.error is not None]
             if len(malformed) + self._malformed_frames >= MAX_MALFORMED_FRAMES:  # frames after the last of them are not executed
                 del batch[malformed[MAX_MALFORMED_FRAMES - self._malformed_frames - 1] + 1 :]
-            for answer in await self._execute_batch(batch):
+            for answer in await self._execute_batch(batch, size):
                 self._queue_answer(answer)
             if self._malformed_frames >= MAX_MALFORMED_FRAMES:
                 self.end_connection(CLOSE_POLICY_VIOLATION, f"{MAX_MALFORMED_FRAMES} frames were malformed")
 
-    async def _execute_batch(self, batch: list[Frame]) -> list[str]:
+    async def _execute_batch(self, batch: list[Frame], size: int) -> list[str]:
         """Execute frames and return their answers in order. They are started in order and run together, so that many share one commit."""
-        await self._state.wait_for_rate(self._caller, len(batch))
+        await self._state.wait_for_rate(self._caller, len(batch), size)
         started = [asyncio.create_task(self._answer_frame(frame)) for frame in batch]
         return [await task for task in started]
 

@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from postroom import __version__
 from postroom._fastpath import json_text as jsontext
 from postroom.core.errors import StorageFailure
-from postroom.core.rpc.wire import MAX_FRAME_BYTES, VERB_PROTOCOL, VERSION_HEADER
+from postroom.core.limits import MAX_FRAME_BYTES
+from postroom.core.rpc.wire import VERB_PROTOCOL, VERSION_HEADER
 from postroom.store.remote.transport import CONNECT_TIMEOUT_SECONDS, HttpAnswer, HttpTransport, RetryingTransport, ServerAddress
 from postroom.store.remote.versions import server_is_older
 

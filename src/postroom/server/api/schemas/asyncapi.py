@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from postroom import __version__
-from postroom.core.rpc.wire import MAX_FRAME_BYTES, VERB_PROTOCOL
+from postroom.core.limits import MAX_FRAME_BYTES
+from postroom.core.rpc.wire import VERB_PROTOCOL
 from postroom.server.api.schemas.builders import BOOLEAN, INTEGER, NULLABLE_TEXT, TEXT, Schema, object_of, schema_ref
 from postroom.server.http.responses import JsonResponse
 from postroom.server.rpc.dispatch import MAX_KEY_CHARS

@@ -1,0 +1,155 @@
+"""Fair shares: one caller uses only a part of the server's threads and queue places, and work that nobody waits for is dropped.
+
+The caller of a request is kept in a context variable, which every task that serves the request inherits. Work of the server itself has
+no caller and no limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from threading import Condition
+from typing import Generic, NamedTuple, TypeVar
+
+from postroom.core.errors import TooMany
+
+T = TypeVar("T")
+RETRY_AFTER_SECONDS = 1
+
+
+class CurrentRequest(NamedTuple):
+    """The caller of a request. `check_wanted` raises a refusal if the caller has left, or if its token was revoked."""
+
+    caller: str
+    check_wanted: Callable[[], Awaitable[object]] | None
+
+
+_OWN_WORK = CurrentRequest("", None)
+_current: ContextVar[CurrentRequest] = ContextVar("current_request", default=_OWN_WORK)
+
+
+def set_current_request(caller: str, check_wanted: Callable[[], Awaitable[object]] | None) -> None:
+    """Note the caller that this task and the tasks that it starts work for."""
+    _current.set(CurrentRequest(caller, check_wanted))
+
+
+def current_caller() -> str:
+    """Return the caller of the request, or "" if the server itself works."""
+    return _current.get().caller
+
+
+def share_used_up(what: str) -> TooMany:
+    hint = f"Come back in {RETRY_AFTER_SECONDS} s, or send less at once."
+    return TooMany(f"too many of your {what} wait already", hint=hint, retry_after=RETRY_AFTER_SECONDS)
+
+
+class FairSlots:
+    """Places for work that runs at once. A caller uses at most `per_caller` of them, and has at most `max_queued` waiting.
+
+    Waiting work is dropped if its caller has left or lost its token meanwhile.
+    """
+
+    def __init__(self, slots: int, *, per_caller: int, max_queued: int) -> None:
+        self._free = slots
+        self._per_caller = per_caller
+        self._max_queued = max_queued
+        self._running: Counter[str] = Counter()
+        self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
+
+    @asynccontextmanager
+    async def hold_slot(self) -> AsyncIterator[None]:
+        """Hold a place inside the block. Refuses with `TooMany` if the caller has too much waiting."""
+        caller, check_wanted = _current.get()
+        if self._may_run(caller):
+            self._start(caller)
+            must_wait = False
+        else:
+            await self._wait_for_slot(caller)
+            must_wait = True
+        try:
+            if must_wait and check_wanted is not None:
+                await check_wanted()
+            yield
+        finally:
+            self._release_slot(caller)
+
+    def _may_run(self, caller: str) -> bool:
+        return self._free > 0 and (not caller or self._running[caller] < self._per_caller)
+
+    def _start(self, caller: str) -> None:
+        self._free -= 1
+        self._running[caller] += 1
+
+    async def _wait_for_slot(self, caller: str) -> None:
+        if caller and sum(waiter == caller for waiter, _ in self._waiting) >= self._max_queued:
+            raise share_used_up("calls")
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = (caller, turn)
+        self._waiting.append(entry)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._release_slot(caller)
+            else:
+                self._waiting.remove(entry)
+            raise
+
+    def _release_slot(self, caller: str) -> None:
+        self._free += 1
+        self._running[caller] -= 1
+        self._running += Counter()  # drops the callers with a count of 0
+        for entry in self._waiting:
+            if self._may_run(entry[0]):
+                self._waiting.remove(entry)
+                self._start(entry[0])
+                entry[1].set_result(None)
+                return
+
+
+class FairQueue(Generic[T]):
+    """A queue between threads. Callers take turns, and each has at most `max_queued` items in it. The items of one caller stay in order."""
+
+    def __init__(self, max_queued: int) -> None:
+        self._max_queued = max_queued
+        self._lanes: OrderedDict[str, deque[T]] = OrderedDict()
+        self._changed = Condition()
+        self._closed = False
+
+    def put(self, caller: str, item: T) -> None:
+        """Add an item. Refuses with `TooMany` if the caller has too many in the queue."""
+        with self._changed:
+            lane = self._lanes.setdefault(caller, deque())
+            if caller and len(lane) >= self._max_queued:
+                raise share_used_up("writes")
+            lane.append(item)
+            self._changed.notify()
+
+    def take(self, maximum: int) -> list[tuple[str, T]]:
+        """Wait for items, and return up to `maximum` with their callers, one of each caller in turn. Empty if the queue is closed."""
+        with self._changed:
+            while not self._lanes and not self._closed:
+                self._changed.wait()
+            taken: list[tuple[str, T]] = []
+            while self._lanes and len(taken) < maximum:
+                caller, lane = self._lanes.popitem(last=False)
+                taken.append((caller, lane.popleft()))
+                if lane:
+                    self._lanes[caller] = lane
+            return taken
+
+    def put_back(self, items: list[tuple[str, T]]) -> None:
+        """Put items that were taken in front of the others of their callers."""
+        with self._changed:
+            for caller, item in reversed(items):
+                self._lanes.setdefault(caller, deque()).appendleft(item)
+                self._lanes.move_to_end(caller, last=False)
+
+    def close(self) -> None:
+        """Have `take` return an empty list once the queue is empty."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
