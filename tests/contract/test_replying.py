@@ -122,7 +122,7 @@ def test_a_reply_that_is_said_again_with_its_key_is_there_once(store: Store) -> 
     before = everything(store)
     again = work.reply(store, thread_id, sender="leader", summary="Blue", key="once")
     assert (again.message, again.next_event_id) == (first.message, first.next_event_id)
-    with pytest.raises(InvalidState, match="another reply"):
+    with pytest.raises(InvalidState, match="another message"):
         work.reply(store, thread_id, sender="leader", summary="Green", key="once")
     assert everything(store) == before
     assert work.reply(store, thread_id, sender="leader", summary="Blue", key="twice").message != first.message

@@ -198,3 +198,26 @@ def test_a_message_that_names_the_threads_own_run_and_task_is_taken(store: Store
     thread = work.send(store, sender="leader", to="builder", subject="Build", run_id="R", task_id="T").thread
     work.send(store, sender="leader", summary="More", thread_id=thread.thread_id, run_id="R", task_id="T")
     assert len(work.show(store, thread.thread_id).messages) == 2
+
+
+def test_a_message_that_is_sent_again_with_its_key_is_there_once(store: Store) -> None:
+    first = work.send(store, sender="leader", to="builder", subject="Blue", key="once")
+    assert work.send(store, sender="leader", to="builder", subject="Blue", key="once") == first
+    assert len(work.list_threads(store).threads) == 1
+    more = work.send(store, sender="leader", thread_id=first.thread.thread_id, summary="And green", key="more")
+    assert work.send(store, sender="leader", thread_id=first.thread.thread_id, summary="And green", key="more").message == more.message
+    assert len(work.show(store, first.thread.thread_id).messages) == 2
+
+
+@pytest.mark.parametrize("other", [{"subject": "Green"}, {"to": "tester"}, {"kind": "question"}, {"thread_id": "another"}])
+def test_a_key_stands_for_one_message(store: Store, other: dict[str, str]) -> None:
+    message = {"sender": "leader", "to": "builder", "subject": "Blue", "key": "once"}
+    work.send(store, **message)  # type: ignore[arg-type]
+    with pytest.raises(InvalidState, match="another message"):
+        work.send(store, **(message | other))  # type: ignore[arg-type]
+    assert len(work.list_threads(store).threads) == 1
+
+
+def test_the_keys_of_two_senders_do_not_meet(store: Store) -> None:
+    first = work.send(store, sender="leader", to="builder", subject="Blue", key="once")
+    assert work.send(store, sender="boss", to="builder", subject="Blue", key="once").thread != first.thread

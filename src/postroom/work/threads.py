@@ -41,11 +41,13 @@ def send(
     payload_json: str = "{}",
     priority: str | None = None,
     artifacts: Sequence[Attachment] = (),
+    key: str | None = None,
 ) -> PostedMessage:
     """Open a thread for `to`, or post in the thread `thread_id`. If that thread does not exist, it is opened with this id.
 
     An empty subject defaults to the summary, and an empty summary to the subject. In an existing thread, `to` defaults
-    to the other side, and `priority` changes the thread's priority. Refuses with `InvalidState` once the thread has ended.
+    to the other side, and `priority` changes the thread's priority. `key` makes retries safe: a second send with the same key
+    returns the first one and posts nothing. Refuses with `InvalidState` a key of another message, or once the thread has ended.
     """
     checks.name("from", sender, hint="Name yourself with --from, --agent or INBOX_AGENT.")
     checks.choice("kind", kind, KINDS)
@@ -53,11 +55,17 @@ def send(
         checks.choice("priority", priority, PRIORITIES)
     checks.line("subject", subject)
     content = messages.check_content(summary or subject, body, payload_json, artifacts)
+    message_id = None if key is None else _message_id_for_key("send", sender, checks.name("key", key))
     with store.write() as tx:
+        before = None if message_id is None else tx.fetch_one(tx.sql.message_find, message_id=message_id)
+        if before is not None:
+            return _repeated_send(tx, before, content, thread_id=thread_id, to=to, kind=kind)
         known = None if thread_id is None else _lock_if_exists(tx, thread_id)
         if known is None:
             opened = _create_thread(tx, thread_id, sender, to, subject, content, run_id, task_id, priority)
-            return messages.post(tx, opened, content, kind=kind, sender=sender, to=opened.assigned_to, event_type="thread.created")
+            return messages.post(
+                tx, opened, content, kind=kind, sender=sender, to=opened.assigned_to, event_type="thread.created", message_id=message_id
+            )
         thread, lease = known.thread, known.lease
         _check_unchanged("run", run_id, thread.run_id)
         _check_unchanged("task", task_id, thread.task_id)
@@ -65,7 +73,9 @@ def send(
             thread = thread.replace(priority=priority)
             tx.execute(tx.sql.thread_prioritise, thread_id=thread.thread_id, priority=priority)
             tx.execute(tx.sql.lease_prioritise, thread_id=thread.thread_id, priority=priority)
-        return post_in_thread(tx, thread, lease, content, sender=sender, to=to, kind=kind, event_type="thread.message")
+        return post_in_thread(
+            tx, thread, lease, content, sender=sender, to=to, kind=kind, event_type="thread.message", message_id=message_id
+        )
 
 
 @verb(caller="sender", access=THREAD_SPEAK, mode=WRITE)
@@ -111,10 +121,21 @@ def _message_id_for_key(*parts: str) -> str:
     return f"msg_{sha256(jsontext.dumps(parts).encode()).hexdigest()[:32]}"
 
 
+def _repeated_send(
+    tx: Transaction, message: Message, content: Content, *, thread_id: str | None, to: str | None, kind: str
+) -> PostedMessage:
+    """Return what was sent with the same key. Refuses with `InvalidState` if its thread, receiver, kind or content differs."""
+    given = (thread_id or message.thread_id, to or message.to_agent, kind)
+    if given != (message.thread_id, message.to_agent, message.kind):
+        raise InvalidState("that key was used for another message", hint="A key stands for one message: choose a new one.")
+    thread, _ = messages.get_thread(tx, message.thread_id)
+    return _repeated_reply(thread, messages.load_artifacts(tx, message), content)
+
+
 def _repeated_reply(thread: Thread, message: Message, content: Content) -> PostedMessage:
     """Return the reply that was posted with the same key. Refuses with `InvalidState` if its content differs."""
     if (message.summary, message.body, message.payload_json) != (content.summary, content.body, content.payload_json):
-        raise InvalidState("that key was used for another reply", hint="A key stands for one reply: choose a new one.")
+        raise InvalidState("that key was used for another message", hint="A key stands for one message: choose a new one.")
     return PostedMessage(thread, message, message.event_id)
 
 

@@ -33,33 +33,41 @@ class Outcome:
     """The result of a handler.
 
     `data` goes into the JSON envelope. None means that the handler has printed everything itself. `view` names the function
-    that renders `data` for people. `after` runs once the answer is printed, so that nothing unprinted is marked as read.
+    that renders `data` for people. `after` runs once the answer is printed, so that nothing unprinted is marked as read. `recovery` is
+    how to get the answer again if it cannot be printed.
     """
 
     def __init__(
-        self, data: dict[str, Any] | None, *, view: str = "", exit_code: int = OK, after: Callable[[], None] | None = None
+        self,
+        data: dict[str, Any] | None,
+        *,
+        view: str = "",
+        exit_code: int = OK,
+        after: Callable[[], None] | None = None,
+        recovery: str = "",
     ) -> None:
         self.data = data
         self.view = view
         self.exit_code = exit_code
         self.after = after
+        self.recovery = recovery
 
 
-def print_outcome(args: Arguments, outcome: Outcome) -> None:
-    """Print the JSON envelope or the text view on standard output."""
+def print_outcome(args: Arguments, outcome: Outcome) -> bool:
+    """Print the JSON envelope or the text view on standard output. Return whether it can be taken as seen."""
     if outcome.data is None:
-        return
+        return True
     if args.json:
-        write_all(1, success_json(args.command.name, outcome.data))
-    elif outcome.view:
-        write_all(1, __import__("postroom.cli.inbox.views", fromlist=("render_view",)).render_view(outcome.view, outcome.data))
+        return print_answer(success_json(args.command.name, outcome.data), outcome.recovery)
+    if outcome.view:
+        views = __import__("postroom.cli.inbox.views", fromlist=("render_view",))
+        return print_answer(views.render_view(outcome.view, outcome.data), outcome.recovery)
+    return True
 
 
 def print_refusal(program: CommandTable, refusal: errors.Refusal, json: bool) -> int:
     """Print a refusal, as JSON on standard output or as text on standard error. Return the exit code."""
-    if json:
-        write_all(1, failure_json(refusal.command, refusal))
-    else:
+    if not json or _write_text(1, failure_json(refusal.command, refusal)) is not None:
         from postroom.cli.framework import terminal
 
         write_all(2, terminal.render_refusal(refusal))
@@ -82,18 +90,49 @@ def exit_code(refusal: errors.Refusal) -> int:
     return next((code for kind, code in EXIT_CODES if isinstance(refusal, kind)), TROUBLE)
 
 
-def write_all(descriptor: int, text: str) -> bool:
-    """Write the whole text as UTF-8, whatever the locale. Return False if the reader has closed the pipe.
+def print_answer(text: str, recovery: str = "") -> bool:
+    """Print the answer of a command. If that fails, say on standard error that the command did its work, and return False.
 
-    Errors on standard error are ignored. Any other `OSError` is raised.
+    A reader that closed the pipe has seen what it wanted: that is no failure.
     """
+    error = _write_text(1, text)
+    if error is None or isinstance(error, BrokenPipeError):
+        return True
+    lines = f"The command did its work, but its answer could not be printed: {error.strerror}."
+    write_all(2, " ".join(filter(None, (lines, recovery))) + "\n")
+    return False
+
+
+def write_all(descriptor: int, text: str) -> bool:
+    """Write the whole text, and return whether that succeeded. A lost output never ends a command."""
+    return _write_text(descriptor, text) is None
+
+
+def _write_text(descriptor: int, text: str) -> OSError | None:
+    """Write the whole text as UTF-8, whatever the locale. Waits for the reader of a non-blocking pipe. Return the error, if any."""
     data = text.encode(errors="backslashreplace")
-    try:
-        while data:
+    while data:
+        try:
             data = data[os.write(descriptor, data) :]
-    except BrokenPipeError:
-        return False
-    except OSError:
-        if descriptor != 2:
-            raise
-    return True
+        except BlockingIOError:
+            _wait_until_writable(descriptor)
+        except OSError as error:
+            return error
+    return None
+
+
+def _wait_until_writable(descriptor: int) -> None:
+    from select import POLLOUT, poll
+
+    writable = poll()
+    writable.register(descriptor, POLLOUT)
+    writable.poll()
+
+
+def keep_standard_descriptors() -> None:
+    """Occupy closed standard descriptors, so that no file of the store gets their number. Writing to one still fails."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY)

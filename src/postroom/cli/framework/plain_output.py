@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom._fastpath.json_text import dumps
-from postroom.cli.framework.output import write_all
+from postroom.cli.framework.output import print_answer, write_all
 from postroom.core.errors import Interrupted, InvalidInput, StoreTrouble
 
 TYPE_CHECKING = False
@@ -34,15 +34,15 @@ class PlainOutcome:
         self.after: Callable[[], None] | None = None
 
 
-def print_outcome(args: Arguments, outcome: PlainOutcome) -> None:
-    """Print the data or text on standard output, and the trouble, if any, on standard error."""
+def print_outcome(args: Arguments, outcome: PlainOutcome) -> bool:
+    """Print the data or text on standard output, and the trouble, if any, on standard error. Return whether it can be taken as seen."""
     text = dumps(outcome.data) + "\n" if args.json and outcome.data is not None else outcome.text
-    if text:
-        write_all(1, text)
+    shown = not text or print_answer(text)
     if outcome.note and not args.json:
         write_all(2, f"{outcome.note}\n")
     if outcome.trouble is not None:
         outcome.exit_code = print_refusal(args.program, outcome.trouble, args.json)
+    return shown
 
 
 def print_refusal(program: CommandTable, refusal: Refusal, json: bool) -> int:

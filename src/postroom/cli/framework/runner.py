@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     class OutputFormat(Protocol):
         """The interface of an output module: the shape of the JSON, the text for people, and the exit codes."""
 
-        def print_outcome(self, args: Arguments, outcome: Outcome) -> None: ...
+        def print_outcome(self, args: Arguments, outcome: Outcome) -> bool: ...
 
         def print_refusal(self, program: CommandTable, refusal: Refusal, json: bool) -> int: ...
 
@@ -33,6 +33,7 @@ def run_and_exit(program: CommandTable) -> NoReturn:
     import gc
 
     gc.set_threshold(GC_THRESHOLD_OBJECTS)
+    output.keep_standard_descriptors()
     code = run_command(program, sys.argv[1:])
     # Everything is on disk and printed. Skipping the interpreter's teardown saves a fifth of the time of a command.
     os._exit(code)
@@ -47,8 +48,8 @@ def run_command(program: CommandTable, argv: list[str]) -> int:
         if args.help:
             return _print_help(args)
         outcome: Outcome = load_handler(args.command)(args)  # type: ignore[assignment]
-        output_module.print_outcome(args, outcome)
-        if outcome.after is not None:
+        shown = output_module.print_outcome(args, outcome)
+        if shown and outcome.after is not None:
             outcome.after()
         return outcome.exit_code
     except Refusal as refusal:
@@ -73,5 +74,5 @@ def _print_refusal(output_module: OutputFormat, program: CommandTable, args: Arg
 def _print_help(args: Arguments) -> int:
     from postroom.cli.framework.help import help_page
 
-    output.write_all(1, help_page(args.program, args.command.name, args.words, verbose=bool(args.values.get("verbose"))))
+    output.print_answer(help_page(args.program, args.command.name, args.words, verbose=bool(args.values.get("verbose"))))
     return output.OK

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from postroom.cli.framework.output import NOTHING, OK, Outcome
 from postroom.cli.inbox import inputs
+from postroom.core.text import shell_quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def handle_take(args: Arguments) -> Outcome:
         taken = take(inputs.open_store_for(args), agent=agent, **lease)
     if taken is None:
         return Outcome({"thread": None}, view="nothing", exit_code=NOTHING)
-    return Outcome(taken.to_json(), view="claimed")
+    return Outcome(taken.to_json(), view="claimed", recovery=_token_recovery(agent, taken.thread.thread_id))
 
 
 def handle_claim(args: Arguments) -> Outcome:
@@ -46,7 +47,13 @@ def handle_claim(args: Arguments) -> Outcome:
 
     agent, thread = inputs.require_agent(args), inputs.require_thread(args)
     result = claim(inputs.open_store_for(args), thread, agent=agent, takeover=args.takeover, **inputs.given_options(args, "lease_seconds"))
-    return Outcome(result.to_json(), view="claimed")
+    return Outcome(result.to_json(), view="claimed", recovery=_token_recovery(agent, thread))
+
+
+def _token_recovery(agent: str, thread_id: str) -> str:
+    """Return how to get a lease again whose token could not be printed."""
+    agent_word, thread_word = shell_quote(agent), shell_quote(thread_id)
+    return f"Claim the thread again with `inbox claim --takeover --agent {agent_word} --thread {thread_word}`."
 
 
 def handle_renew(args: Arguments) -> Outcome:

@@ -12,6 +12,7 @@ _THREAD = Flag("--thread", "THREAD_ID", "the thread; default: $INBOX_THREAD")
 _TOKEN = Flag("--lease-token", "TOKEN", "refuse unless this is still the current lease; default: $INBOX_LEASE_TOKEN for $INBOX_THREAD")
 _LEASE = Flag("--lease-seconds", "N", "seconds until the lease runs out unless it is renewed; default 900", NUMBER)
 _TIMEOUT = Flag("--timeout-seconds", "N", "give up after N seconds, with exit 10; 0 (the default) waits forever", NUMBER)
+_KEY = Flag("--key", "TEXT", "makes a retry safe: a second message of yours with the same key is not posted again")
 _FROM = Flag("--from", "AGENT", "the sender; default: --agent")
 _LIMIT = Flag("--limit", "N", "at most this many", INTEGER)
 _TEXTS = (
@@ -53,6 +54,7 @@ _COMMANDS = (
             *_TEXTS,
             Flag("--priority", "low|normal|high", "default normal; in an existing thread, changes it"),
             *_ARTIFACTS,
+            _KEY,
         ),
         example='inbox send --from leader --to builder --subject "Add the login page"',
     ),
@@ -115,6 +117,7 @@ _COMMANDS = (
             Flag("--kind", "answer|question|progress|control", "default answer"),
             *_TEXTS,
             *_ARTIFACTS,
+            _KEY,
         ),
         example='inbox reply --from leader --thread thr_123 --summary "Use email and password"',
     ),

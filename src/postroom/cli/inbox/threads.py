@@ -17,7 +17,7 @@ def handle_send(args: Arguments) -> Outcome:
     sender = inputs.require_sender(args)
     ids = {"thread_id": args.thread, "run_id": args.run, "task_id": args.task}
     result = send(
-        inputs.open_store_for(args), sender=sender, **ids, **inputs.given_options(args, "to", "subject", "kind", "priority"), **text
+        inputs.open_store_for(args), sender=sender, **ids, **inputs.given_options(args, "to", "subject", "kind", "priority", "key"), **text
     )
     return Outcome(result.to_json(), view="sent")
 
@@ -30,7 +30,7 @@ def handle_reply(args: Arguments) -> Outcome:
         inputs.open_store_for(args),
         inputs.require_thread(args),
         sender=inputs.require_sender(args),
-        **inputs.given_options(args, "to", "kind"),
+        **inputs.given_options(args, "to", "kind", "key"),
         **text,
     )
     return Outcome(result.to_json(), view="replied")

@@ -88,7 +88,8 @@ def handle_wait(args: Arguments) -> Outcome:
 def _delivery_outcome(delivery: Delivery | None) -> Outcome:
     if delivery is None:
         return Outcome({"message": None}, view="no mail", exit_code=NOTHING)
-    return Outcome(delivery.to_json(), view="delivery")
+    recovery = f"Message {delivery.message.msg_id} is delivered again when its in-flight time is over; `mailbox peek` shows when."
+    return Outcome(delivery.to_json(), view="delivery", recovery=recovery)
 
 
 def handle_ack(args: Arguments) -> Outcome:

@@ -187,7 +187,7 @@ def handle_follow(args: Arguments) -> PlainOutcome:
             wait = max(deadline - monotonic(), 0.000001) if seconds else 0.0
             limit = MAX_FOLLOW_EVENTS_PER_READ if left is None else min(left, MAX_FOLLOW_EVENTS_PER_READ)
             events = wait_for_events(queue, last_event_id=seen, limit=limit, filter=args.filter, timeout_seconds=wait)
-            if not events or not write_all(1, _events_outcome(events).text):
+            if not events or not write_all(1, _events_outcome(events).text):  # without its output, there is nothing left to do
                 break
             seen = events[-1].id
             if left is not None:
