@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from postroom.processes.child_process import MAX_OUTPUT_BYTES
 from tests.cli.mailbox_process import Gate, written
 from tests.cli.notifier_process import add, adding, ended, runs, tasks
 from tests.cli.process import eventually, is_alive
 from tests.cli.queue_process import BusyQueueCommands, end
 
-MIB = 1 << 20
 SOURCE = "external:telegram:tg-main:group:grp-123/topic-456:alice"  # the document's own example
 
 
@@ -114,7 +114,7 @@ def test_output_of_any_size_hangs_nothing_and_its_end_is_kept(commands: BusyQueu
     add(commands, "head -c 5000000 /dev/zero | tr '\\0' a; head -c 3000000 /dev/zero | tr '\\0' b >&2; printf END")
     (run,) = ended(commands)
     assert run["outcome"] == "ok"
-    assert run["output"].endswith("b" * (MIB - 3) + "END")
+    assert run["output"].endswith("b" * (MAX_OUTPUT_BYTES - 3) + "END")
     assert "a" not in run["output"][100:]  # before that there is at most a word about what was left out
 
 

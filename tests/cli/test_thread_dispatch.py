@@ -134,7 +134,7 @@ def test_a_handler_runs_in_the_queue_with_its_names_in_the_environment(commands:
     environment = dict(line.split("=", 1) for line in written(commands.queue / "environment").splitlines())
     assert environment["THREAD_DIR"] == environment["PWD"] == str(commands.queue.resolve())
     assert environment["THREAD_CONSUMER"] == "c"
-    assert environment["MARK"] == "of the caller"
+    assert "MARK" not in environment, "it may be a secret of the process that started the runner"
     assert environment["PATH"] == f"/usr/bin:/bin:{BIN}"
 
 

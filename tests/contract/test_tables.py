@@ -8,6 +8,7 @@ from typing import Any
 from postroom.core.records import Record
 from postroom.queues.notifier import open_notifier
 from postroom.queues.queue import open_queue
+from postroom.queues.subscriptions import subscribe
 from postroom.store.copying import TABLES
 from postroom.store.interface import Catalogue, Store
 from postroom.store.postgres import statements as postgres_statements
@@ -37,8 +38,14 @@ def test_no_table_is_declared_twice_and_no_column_either() -> None:
 
 def test_the_tables_of_a_queue_are_declared(tmp_path: Path) -> None:
     init_queue(str(tmp_path / "queue"))
-    tables = (queue_statements.EVENTS, queue_statements.SUBSCRIPTION_TABLE, queue_statements.PROGRESS_TABLE)
+    tables = (
+        queue_statements.EVENTS,
+        queue_statements.SUBSCRIPTION_TABLE,
+        queue_statements.PROGRESS_TABLE,
+        queue_statements.ENVIRONMENT_TABLE,
+    )
     with open_queue(str(tmp_path / "queue")) as queue:
+        subscribe(queue, "c", handler="true", environment={"KEY": "1"})
         assert declared(tables) == found(queue.file)
 
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 
+from postroom._fastpath.json_text import dumps
 from postroom.core import checks, clock
 from postroom.core.errors import Conflict, InvalidInput, NotFound
 from postroom.core.records.notifier import NotifierStatus
 from postroom.core.records.queues import ALREADY_QUEUED, LEFT_TO_OWNER, QUEUED
 from postroom.core.text import sha1_hex, shell_quote, short_repr
+from postroom.processes.command_environment import check_environment
 from postroom.queues import runner_process
 from postroom.store.ownership import find_other_owner, require_own_queue
 from postroom.store.sqlite import notifier_statements as sql
@@ -19,7 +21,7 @@ from postroom.store.sqlite.queue_databases import NotifierDatabase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from postroom.core.records.notifier import NotifierRun, NotifierTask, NotifierTimer
     from postroom.queues.queue import Queue
@@ -46,11 +48,21 @@ def open_notifier(place: str | None = None, *, door: str = "library", now: Calla
 
 
 def add_task(
-    notifier: NotifierDatabase, task_id: str, *, author: str, command: str, retries: int = 0, timeout_seconds: float | None = None
+    notifier: NotifierDatabase,
+    task_id: str,
+    *,
+    author: str,
+    command: str,
+    retries: int = 0,
+    timeout_seconds: float | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> NotifierTask:
-    """Queue a command for the runner. Refuses with `Conflict` if the same command is queued under the same id."""
+    """Queue a command for the runner. It has a short environment and the variables in `environment`, which are stored.
+
+    Refuses with `Conflict` if the same command is queued under the same id.
+    """
     checks.name("task-id", task_id, hint="Name it with --task-id.")
-    binds = _check_command_fields(author, command, retries, timeout_seconds)
+    binds = _check_command_fields(author, command, retries, timeout_seconds, environment)
     with notifier.write() as tx:
         if tx.fetch_one(sql.TASK_QUEUED, task=task_id, command=command) is not None:
             raise Conflict(f"{short_repr(task_id)} is already queued", hint="It will be run; there is nothing to do.")
@@ -100,6 +112,7 @@ def add_timer(
     timezone: str = "",
     retries: int = 0,
     timeout_seconds: float | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> NotifierTimer:
     """Add a timer that queues a command at the times of a cron expression: five fields, or six with seconds first.
 
@@ -108,7 +121,7 @@ def add_timer(
     from postroom.queues.timers import next_fire_time
 
     checks.name("timer-id", timer_id, hint="Name it with --timer-id.")
-    binds = _check_command_fields(author, command, retries, timeout_seconds)
+    binds = _check_command_fields(author, command, retries, timeout_seconds, environment)
     with notifier.write() as tx:
         upcoming = next_fire_time(cron, timezone, tx.now())
         if tx.fetch_one(sql.TIMER_GET, timer=timer_id) is not None:
@@ -207,7 +220,7 @@ def queue_dispatch(notifier: NotifierDatabase, path: str, *, author: str) -> str
             # Check again: another process may have queued it before this transaction began.
             is_queued = tx.fetch_one(sql.TASK_QUEUED, task=task, command=command) is not None
             if not is_queued:
-                binds = {"author": author, "command": command, "retries": 0, "timeout": None}
+                binds = {"author": author, "command": command, "retries": 0, "timeout": None, "environment": "{}"}
                 tx.insert_event(sql.TASK_INSERT, TASK_TOPICS, task=task, queue=path, now=clock.format_stamp(tx.now()), **binds)
                 resume_if_stopped(tx)
     runner_process.wake_runner(notifier.home)
@@ -243,7 +256,9 @@ def resume_if_stopped(tx: SqliteTransaction) -> None:
         tx.execute(sql.SETTING_SET, name="mode", value=ON_DEMAND)
 
 
-def _check_command_fields(author: str, command: str, retries: int, timeout_seconds: float | None) -> dict[str, object]:
+def _check_command_fields(
+    author: str, command: str, retries: int, timeout_seconds: float | None, environment: Mapping[str, str] | None
+) -> dict[str, object]:
     """Check the fields that tasks and timers share, and return them as bind parameters."""
     checks.name("author", author, hint="Name it with --author.", max_chars=_MAX_AUTHOR_CHARS)
     if not checks.text("command", command).strip():
@@ -252,4 +267,5 @@ def _check_command_fields(author: str, command: str, retries: int, timeout_secon
         raise InvalidInput(f"retries must be from 0 to {MAX_RETRIES}, not {retries}", field="retries", hint="Choose a smaller number.")
     if timeout_seconds is not None:
         checks.seconds("timeout-seconds", timeout_seconds)
-    return {"author": author, "command": command, "retries": retries, "timeout": timeout_seconds}
+    variables = dumps(check_environment(environment or {}))
+    return {"author": author, "command": command, "retries": retries, "timeout": timeout_seconds, "environment": variables}

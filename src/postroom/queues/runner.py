@@ -7,9 +7,11 @@ import signal
 import sys
 from time import monotonic
 
+from postroom._fastpath.json_text import loads
 from postroom.core import clock
 from postroom.core.errors import NoStore, Refusal, StoreTrouble
 from postroom.core.records.notifier import FAILED, LOST, OK, TIMEOUT, NotifierTask
+from postroom.processes.command_environment import command_environment
 from postroom.queues.dispatching import dispatch
 from postroom.queues.locks import ConsumerLock
 from postroom.queues.notifier import RESIDENT, TASK_TOPICS, queue_dispatch, read_mode, revive_runner
@@ -189,7 +191,8 @@ class Runner:
         from postroom.queues.running_command import RunningCommand
 
         try:
-            command = RunningCommand(task, self._notifier.home, {**os.environ, "PATH": search_path_with_commands()})
+            environment = {**command_environment(), "PATH": search_path_with_commands(), **loads(task.environment_json)}
+            command = RunningCommand(task, self._notifier.home, environment)
         except OSError as error:
             with self._notifier.write() as tx:
                 self._finish_task(tx, task, monotonic(), FAILED, None, f"it could not be started: {error}")
@@ -279,7 +282,7 @@ class Runner:
                 task = f"timer-{timer.timer_id}"
                 if tx.fetch_one(sql.TASK_QUEUED, task=task, command=timer.command) is None:
                     binds = {"author": timer.author, "command": timer.command, "retries": timer.retries, "timeout": timer.timeout_seconds}
-                    tx.execute(sql.TASK_INSERT, task=task, queue=None, now=now, **binds)
+                    tx.execute(sql.TASK_INSERT, task=task, queue=None, now=now, environment=timer.environment_json, **binds)
 
 
 def idle_seconds() -> float:

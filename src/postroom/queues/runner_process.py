@@ -13,6 +13,7 @@ import sys
 from time import monotonic, sleep
 
 from postroom.core.errors import StoreReadOnly
+from postroom.processes.command_environment import command_environment
 from postroom.queues.locks import ConsumerLock
 
 TYPE_CHECKING = False
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _RUNNER_CODE = "from postroom.queues.runner import main; main()"
-_HANDLER_VARIABLES = ("THREAD_DIR", "THREAD_CONSUMER", "INBOX_LEASH")  # not passed on: a runner that a handler starts does not belong to it
 _MAX_LOG_BYTES = 1 << 20
 _WAIT_TIMEOUT_SECONDS = 10.0
 _SIGTERM = 15
@@ -94,7 +94,7 @@ def _spawn_runner(home: str, lock: ConsumerLock) -> None:
         os.posix_spawn(
             sys.executable,
             (sys.executable, "-P", "-c", _RUNNER_CODE, home, str(inherited_fd)),
-            {name: value for name, value in os.environ.items() if name not in _HANDLER_VARIABLES},
+            {**command_environment(), "NOTIFIER_HOME": home},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600),

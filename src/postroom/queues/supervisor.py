@@ -18,6 +18,7 @@ from postroom._fastpath.json_text import dumps
 from postroom.core.clock import MICROSECONDS_PER_SECOND
 from postroom.core.errors import FilterFailed, NoStore, Refusal, StoreBusy
 from postroom.core.text import sha1_hex, to_file_name
+from postroom.processes.command_environment import command_environment
 from postroom.processes.process_group import release_watchdog, spawn_group
 from postroom.queues.locks import ConsumerLock
 from postroom.queues.queue import Queue
@@ -47,11 +48,12 @@ def exec_supervisor(path: str, state: SubscriptionState, lock: ConsumerLock, run
     _detach_from_parent(lock.fd)
     lock.write_state(**{**lock.read_state(), "pid": os.getpid(), "resting": not run_now})
     if run_now:
-        first_run = " ".join(map(str, run_handler(path, state.subscription)))
+        first_run = " ".join(map(str, run_handler(path, state)))
     os.set_inheritable(lock.fd, True)
     code = "from postroom.queues.supervisor import run_from_arguments; run_from_arguments()"
     arguments = (path, consumer, str(lock.fd), str(state.acked), str(state.head), state.subscription.handler_cmd, first_run)
-    os.execv(sys.executable, (sys.executable, "-P", "-c", code, *arguments))  # noqa: S606
+    # Not -I, which would hide a Postroom that is installed for one user. Without PYTHON… variables, -P is as safe.
+    os.execve(sys.executable, (sys.executable, "-P", "-c", code, *arguments), command_environment())  # noqa: S606
 
 
 def run_from_arguments() -> NoReturn:
@@ -161,7 +163,7 @@ class Supervisor:
     def _run_handler(self, state: SubscriptionState) -> None:
         self._append_log(format_spawned(state.subscription))
         self._head = state.head
-        self.record_run(*run_handler(self._queue.path, state.subscription))
+        self.record_run(*run_handler(self._queue.path, state))
 
     def record_run(self, status: int, seconds: float, start_error: str = "") -> None:
         """Log one run of the handler, and start a backoff if it acknowledged nothing.
@@ -204,11 +206,11 @@ class Supervisor:
         self._queue.journal.append_log(f"dispatch: consumer={quote_for_log(self._consumer)} {one_line(text)}", level)
 
 
-def run_handler(folder: str, subscription: Subscription) -> tuple[int, float, str]:
+def run_handler(folder: str, state: SubscriptionState) -> tuple[int, float, str]:
     """Run the handler and wait for it. Returns its exit code or minus its signal, the seconds, and why it could not be started."""
     started_at = monotonic()
     try:
-        pid, watchdog_fd = _spawn_handler(folder, subscription.handler_cmd, subscription.consumer_id)
+        pid, watchdog_fd = _spawn_handler(folder, state)
     except OSError as error:
         return EXIT_CODE_NOT_STARTED, monotonic() - started_at, one_line(str(error))
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -216,14 +218,16 @@ def run_handler(folder: str, subscription: Subscription) -> tuple[int, float, st
     return status, monotonic() - started_at, ""
 
 
-def _spawn_handler(folder: str, command: str, consumer: str) -> tuple[int, int]:
+def _spawn_handler(folder: str, state: SubscriptionState) -> tuple[int, int]:
     os.chdir(folder)
-    environment = {**os.environ, "THREAD_DIR": folder, "THREAD_CONSUMER": consumer, "PATH": search_path_with_commands()}
+    consumer = state.subscription.consumer_id
+    environment = {**command_environment(), "PATH": search_path_with_commands(), **state.environment}
+    environment.update(THREAD_DIR=folder, THREAD_CONSUMER=consumer)
     output = _open_output(folder, consumer)
     try:
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return spawn_group(command, environment, (null, output, output))
+            return spawn_group(state.subscription.handler_cmd, environment, (null, output, output))
         finally:
             os.close(null)
     finally:

@@ -49,6 +49,7 @@ class Command:
 
 EXITS = "Exit codes: 0 success, 10 no matching work, 20 conflict, 30 invalid input or state, 40 not found, 50 storage trouble."
 DB = Flag("--db", "PATH", "the store; default: $INBOX_DB, else the nearest .agents/coord.db in this folder or above")
+ENV = Flag("--env", "NAME", "give it this variable, with the value that it has now; may be repeated", repeat=True)
 SHARED = Flag("--shared", "GROUP", "let the members of a group use the files; default: only you")
 JSON = Flag("--json", "", "print one JSON object")
 HELP = Flag("--help", "", "show this help")

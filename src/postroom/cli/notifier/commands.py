@@ -5,6 +5,7 @@ from __future__ import annotations
 from postroom.cli.framework.plain_output import PlainOutcome
 from postroom.cli.framework.terminal import indented_lines, one_line
 from postroom.core.errors import InvalidInput
+from postroom.processes.command_environment import take_from_environment
 from postroom.queues import notifier as verbs
 
 TYPE_CHECKING = False
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def handle_task_add(args: Arguments) -> PlainOutcome:
     _require_flags(args, "author", "task_id", "command")
-    options = _given_options(args, "retries", "timeout_seconds")
+    options = {**_given_options(args, "retries", "timeout_seconds"), "environment": take_from_environment(args.env)}
     task = verbs.add_task(_open_notifier(), args.task_id, author=args.author, command=args.values["command"], **options)
     return PlainOutcome(f"{task.task_id} queued\n", task.to_json())
 
@@ -42,7 +43,7 @@ def handle_task_runs(args: Arguments) -> PlainOutcome:
 
 def handle_timer_add(args: Arguments) -> PlainOutcome:
     _require_flags(args, "author", "timer_id", "cron", "command")
-    options = _given_options(args, "retries", "timeout_seconds", "timezone")
+    options = {**_given_options(args, "retries", "timeout_seconds", "timezone"), "environment": take_from_environment(args.env)}
     timer = verbs.add_timer(_open_notifier(), args.timer_id, author=args.author, cron=args.cron, command=args.values["command"], **options)
     return PlainOutcome(f"{timer.timer_id} fires next at {timer.next_at}\n", timer.to_json())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.cli.framework.spec import HELP, INTEGER, JSON, NUMBER, VERBOSE, Command, CommandTable, Flag
+from postroom.cli.framework.spec import ENV, HELP, INTEGER, JSON, NUMBER, VERBOSE, Command, CommandTable, Flag
 
 GLOBAL = (JSON, HELP, VERBOSE)
 
@@ -18,7 +18,7 @@ _COMMANDS = (
         "task add",
         "Queue a command that is run soon. Exit 1 if it is waiting already.",
         "notifier.commands:handle_task_add",
-        (_AUTHOR, _TASK, _COMMAND, _RETRIES, _TIMEOUT),
+        (_AUTHOR, _TASK, _COMMAND, ENV, _RETRIES, _TIMEOUT),
         details="The id and the command identify a task. A task that is running is not waiting, so it can be queued again.",
         example="notifier task add --author warden --task-id nightly --command './clean.sh' --retries 3",
     ),
@@ -48,6 +48,7 @@ _COMMANDS = (
             _TIMER,
             Flag("--cron", "EXPR", "minute hour day month weekday; with six fields, seconds first"),
             _COMMAND,
+            ENV,
             Flag("--timezone", "NAME", "for example Europe/Berlin; default: the time zone of this machine"),
             _RETRIES,
             _TIMEOUT,

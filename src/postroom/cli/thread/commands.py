@@ -196,10 +196,12 @@ def handle_follow(args: Arguments) -> PlainOutcome:
 
 
 def handle_subscribe(args: Arguments) -> PlainOutcome:
+    from postroom.processes.command_environment import take_from_environment
     from postroom.queues.subscriptions import read_subscription_state, subscribe
 
     queue = _open_queue(args, "consumer", "handler")
-    subscription = subscribe(queue, args.consumer, handler=args.handler, filter=args.filter, last_event_id=args.last_event_id)
+    options = {"filter": args.filter, "last_event_id": args.last_event_id, "environment": take_from_environment(args.env)}
+    subscription = subscribe(queue, args.consumer, handler=args.handler, **options)
     progress = read_subscription_state(queue, args.consumer)
     has_unread = progress is not None and progress.unread
     trouble = _schedule_consumer(queue, args.consumer) if has_unread else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.cli.framework.spec import HELP, INTEGER, JSON, NUMBER, SHARED, VERBOSE, Command, CommandTable, Flag
+from postroom.cli.framework.spec import ENV, HELP, INTEGER, JSON, NUMBER, SHARED, VERBOSE, Command, CommandTable, Flag
 
 GLOBAL = (JSON, HELP, VERBOSE)
 
@@ -95,6 +95,7 @@ _COMMANDS = (
             _CONSUMER,
             Flag("--handler", "CMD", "the shell command; it finds the queue in $THREAD_DIR and its name in $THREAD_CONSUMER"),
             _FILTER,
+            ENV,
             Flag(
                 "--last-event-id",
                 "N",
@@ -104,7 +105,8 @@ _COMMANDS = (
         ),
         details=(
             "The handler runs in the queue's folder, one at a time, with its output in logs/. It should pop, work and ack, and needs no"
-            " --thread and --consumer for that. When it ends and there is more, it is started again: at once if it acked something,"
+            " --thread and --consumer for that. Its environment has HOME, PATH, LANG, LC_*, TZ, TMPDIR, USER, LOGNAME, SHELL, NOTIFIER_*,"
+            " THREAD_* and the variables of --env. When it ends and there is more, it is started again: at once if it acked something,"
             " otherwise after a delay."
         ),
         example='thread subscribe --thread ./events --consumer worker-1 --handler "./work.sh" --filter "type = \'message\'"',

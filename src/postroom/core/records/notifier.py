@@ -26,9 +26,10 @@ class NotifierTask(Record):
     timeout_seconds: float | None
     created_at: str
     due_at: str
+    environment_json: str = "{}"  # may hold secrets: not shown
 
     def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in self.items() if name not in ("number", "queue", "lost")}
+        return {name: value for name, value in self.items() if name not in ("number", "queue", "lost", "environment_json")}
 
 
 class NotifierRun(Record):
@@ -60,6 +61,10 @@ class NotifierTimer(Record):
     timeout_seconds: float | None
     created_at: str
     next_at: str
+    environment_json: str = "{}"  # may hold secrets: not shown
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: value for name, value in self.items() if name != "environment_json"}
 
 
 class TaskCounts(Record):

@@ -14,8 +14,8 @@ _TASK, _RUN, _TIMER = TASK_TABLE.column_list, RUN_TABLE.column_list, TIMER_TABLE
 
 TASK_QUEUED = Query("SELECT 1 FROM tasks WHERE state = 'queued' AND task_id = :task AND command = :command", single_value)
 TASK_INSERT = (
-    "INSERT INTO tasks (task_id, author, command, queue, state, attempts, lost, retries, timeout_seconds, created_at, due_at)"
-    " VALUES (:task, :author, :command, :queue, 'queued', 0, 0, :retries, :timeout, :now, :now)"
+    "INSERT INTO tasks (task_id, author, command, queue, state, attempts, lost, retries, timeout_seconds, created_at, due_at,"
+    " environment_json) VALUES (:task, :author, :command, :queue, 'queued', 0, 0, :retries, :timeout, :now, :now, :environment)"
 )
 TASK_GET = Query(f"SELECT {_TASK} FROM tasks WHERE number = :number", NotifierTask)
 TASKS = Query(f"SELECT {_TASK} FROM tasks ORDER BY number", NotifierTask)
@@ -49,7 +49,9 @@ RUNS = Query(f"SELECT {_RUN} FROM runs ORDER BY run DESC LIMIT :limit", Notifier
 RUNS_OF = Query(f"SELECT {_RUN} FROM runs WHERE task_id = :task ORDER BY run DESC LIMIT :limit", NotifierRun)
 
 TIMER_GET = Query(f"SELECT {_TIMER} FROM timers WHERE timer_id = :timer", NotifierTimer)
-TIMER_INSERT = f"INSERT INTO timers ({_TIMER}) VALUES (:timer, :author, :cron, :timezone, :command, :retries, :timeout, :now, :next)"
+TIMER_INSERT = (
+    f"INSERT INTO timers ({_TIMER}) VALUES (:timer, :author, :cron, :timezone, :command, :retries, :timeout, :now, :next, :environment)"
+)
 TIMERS = Query(f"SELECT {_TIMER} FROM timers ORDER BY timer_id", NotifierTimer)
 TIMERS_DUE = Query(f"SELECT {_TIMER} FROM timers WHERE next_at <= :now ORDER BY next_at, timer_id", NotifierTimer)
 TIMER_NEXT = Query("SELECT next_at FROM timers ORDER BY next_at LIMIT 1", single_value)

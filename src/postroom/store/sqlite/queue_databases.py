@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SCHEMA_VERSION = 1
+QUEUE_SCHEMA_VERSION, NOTIFIER_SCHEMA_VERSION = 1, 2
 _COUNT_QUEUE_TABLES = "SELECT count(*) FROM sqlite_master WHERE name IN ('events', 'subscriptions', 'consumer_progress')"
 
 
@@ -44,8 +44,8 @@ class QueueDatabase(SqliteStore):
             raise NotAStore(f"{location} is not a database", hint="Restore it from a backup, or init another folder.") from None
         if tables != 3:
             raise NotAStore(f"{location} is not the database of a queue", hint="Restore it from a backup, or init another folder.")
-        if version > SCHEMA_VERSION:
-            raise WrongVersion(f"{location} has schema {version}; this program knows {SCHEMA_VERSION}", hint="Upgrade postroom.")
+        if version > QUEUE_SCHEMA_VERSION:
+            raise WrongVersion(f"{location} has schema {version}; this program knows {QUEUE_SCHEMA_VERSION}", hint="Upgrade postroom.")
 
 
 class NotifierDatabase(SqliteStore):
@@ -63,9 +63,11 @@ class NotifierDatabase(SqliteStore):
     def check_schema(connection: Connection, location: str) -> None:
         try:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version == 1:
+                version = _upgrade_notifier(connection)
         except Error:
             version = 0
-        if version != SCHEMA_VERSION:
+        if version != NOTIFIER_SCHEMA_VERSION:
             raise NotAStore(f"{location} is not a notifier's database of this version", hint="Name another folder with NOTIFIER_HOME.")
 
 
@@ -104,14 +106,39 @@ def _resolve_folder(path: str) -> str:
     return resolve_path(checks.text("the path of a queue", path))
 
 
+def run_scripts(connection: Connection, kind: str, numbers: range) -> None:
+    """Run the scripts of a kind of database that have these numbers, in the open transaction."""
+    from postroom.store.migrations import read_scripts
+    from postroom.store.sqlite.schema import split_statements
+
+    for number, script in read_scripts(kind):
+        if number in numbers:
+            for statement in split_statements(script):
+                connection.execute(statement)
+
+
+def _upgrade_notifier(connection: Connection) -> int:
+    """Upgrade a notifier's database of version 1, unless another process was first, and return the version."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version == 1:
+            version = NOTIFIER_SCHEMA_VERSION
+            run_scripts(connection, "notifier", range(2, version + 1))
+            connection.execute(f"PRAGMA user_version={version}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    return version
+
+
 def _create_database(location: str, kind: str, *, mode: int) -> bool:
     """Create a database under a draft name and link it to its path, so that no process finds half of one.
 
     Return False if another process was first.
     """
-    from postroom.store.migrations import read_scripts
     from postroom.store.sqlite.errors import map_error
-    from postroom.store.sqlite.schema import split_statements
 
     connection, draft = None, ""
     try:
@@ -120,10 +147,9 @@ def _create_database(location: str, kind: str, *, mode: int) -> bool:
         connection = open_connection(draft)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("BEGIN IMMEDIATE")
-        for _, script in read_scripts(kind):
-            for statement in split_statements(script):
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        version = NOTIFIER_SCHEMA_VERSION if kind == "notifier" else QUEUE_SCHEMA_VERSION
+        run_scripts(connection, kind, range(1, version + 1))
+        connection.execute(f"PRAGMA user_version={version}")
         connection.execute("COMMIT")
         connection.close()
         os.link(draft, location)

@@ -8,6 +8,7 @@ from postroom.store.tables import Query, Table, single_value
 EVENTS = Table("events", QueueEvent.__fields__)
 SUBSCRIPTION_TABLE = Table("subscriptions", Subscription.__fields__)
 PROGRESS_TABLE = Table("consumer_progress", ConsumerProgress.__fields__)
+ENVIRONMENT_TABLE = Table("subscription_environment", ("consumer_id", "name", "value"))
 
 EVENT_COLUMNS = EVENTS.column_list
 _DRAFT = EVENTS.columns[1:]  # without the id, which the database assigns
@@ -25,6 +26,12 @@ SUBSCRIPTION_GET = Query(f"{_SUBSCRIPTION} WHERE consumer_id = :consumer", Subsc
 SUBSCRIPTION_INSERT = f"INSERT INTO subscriptions ({SUBSCRIPTION_TABLE.column_list}) VALUES (:consumer, :handler, :filter)"
 SUBSCRIPTION_DELETE = "DELETE FROM subscriptions WHERE consumer_id = :consumer"
 SUBSCRIPTIONS = Query(f"{_SUBSCRIPTION} ORDER BY consumer_id", Subscription)
+
+# A queue has this table since a subscription first named a variable.
+ENVIRONMENT_EXISTS = Query("SELECT count(*) FROM sqlite_master WHERE name = 'subscription_environment'", single_value)
+ENVIRONMENT_OF = "SELECT name, value FROM subscription_environment WHERE consumer_id = :consumer"
+ENVIRONMENT_INSERT = f"INSERT INTO subscription_environment ({ENVIRONMENT_TABLE.column_list}) VALUES (:consumer, :name, :value)"
+ENVIRONMENT_DELETE = "DELETE FROM subscription_environment WHERE consumer_id = :consumer"
 
 _PROGRESS = f"SELECT {PROGRESS_TABLE.column_list} FROM consumer_progress"
 PROGRESS_GET = Query(f"{_PROGRESS} WHERE consumer_id = :consumer", ConsumerProgress)
