@@ -16,10 +16,23 @@ ASK = ("ask", "--from", "builder", "--question", "Ship it?")
 CHOICES = ("--choice", "yes", "--choice", "no")
 SOON = ("--deadline-seconds", "0.05")  # real, and short
 NUMBERS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-ANSWER = {"entry_id", "verified", "state", "answer", "choice", "answered_by", "answered_at", "door", "deadline", "to"}
+ANSWER = {
+    "entry_id",
+    "verified",
+    "state",
+    "answer",
+    "choice",
+    "answered_by",
+    "answered_at",
+    "door",
+    "deadline",
+    "to",
+    "question_id",
+    "answer_id",
+}
 QUESTION = {
     *("state", "to", "choices", "deadline", "onSilence", "default", "escalateTo", "escalatedAt"),
-    *("answer", "choice", "answeredBy", "answeredAt"),
+    *("answer", "choice", "answeredBy", "answeredAt", "answerId", "questionId"),
 }
 
 
@@ -54,7 +67,8 @@ def test_a_sleeping_question_is_woken_by_a_reply(desk: PeopleWorkspace) -> None:
     assert (finished.json["ok"], finished.json["schema_version"], finished.json["command"]) == (True, 1, "ask")
     assert STAMP.fullmatch(answer["answered_at"])
     answer.pop("answered_at")
-    fixed = {"entry_id": identity, "door": "cli", "deadline": None, "to": "user", "verified": False}
+    assert answer.pop("answer_id").startswith("rep_")
+    fixed = {"entry_id": identity, "question_id": identity, "door": "cli", "deadline": None, "to": "user", "verified": False}
     assert answer == {**fixed, "state": "answered", "answer": "yes", "choice": "yes", "answered_by": "user"}
 
 
@@ -73,6 +87,7 @@ def test_a_question_is_an_entry_with_all_that_was_asked(desk: PeopleWorkspace) -
     question = entry["question"]
     assert set(question) == QUESTION
     assert STAMP.fullmatch(question.pop("deadline"))
+    assert question.pop("questionId") == entry["id"]
     said = {name: value for name, value in question.items() if value is not None}
     assert said == {"state": "open", "to": "maria", "choices": ["yes", "no"], "onSilence": "default", "default": "no"}
 

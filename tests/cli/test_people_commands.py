@@ -36,7 +36,7 @@ def _steps(desk: PeopleWorkspace, identity: str) -> list[tuple[str, str, str]]:
     receipts = desk.shown(identity)["receipts"]
     assert all(STAMP.fullmatch(receipt["at"]) for receipt in receipts)
     assert [receipt["at"] for receipt in receipts] == sorted(receipt["at"] for receipt in receipts)
-    assert all(set(receipt) == {"step", "at", "by", "door", "reply"} for receipt in receipts)
+    assert all(set(receipt) == {"step", "at", "by", "door", "reply", "answer"} for receipt in receipts)
     return [(receipt["step"], receipt["by"], receipt["door"]) for receipt in receipts]
 
 

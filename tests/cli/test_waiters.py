@@ -48,8 +48,8 @@ def test_a_sleeping_wait_reply_is_woken_by_a_reply(blocked: Inbox) -> None:
 
 def test_a_sleeping_wait_reply_tells_people_what_was_said(blocked: Inbox) -> None:
     waiter = blocked.start("wait-reply", "--agent", "builder", "--thread", "one").sleeping()
-    _answer(blocked)
-    assert waiter.finish().stdout == "leader → builder  answer  just now\n  E-mail\n"
+    question_id = _answer(blocked)["message"]["in_reply_to"]
+    assert waiter.finish().stdout == f"leader → builder  answer, settles {question_id}  just now\n  E-mail\n"
 
 
 def test_a_sleeping_watch_is_woken_by_what_happens(inbox: Inbox) -> None:
@@ -254,7 +254,8 @@ def test_a_cursor_of_any_answer_fits_any_wait(blocked: Inbox) -> None:
     """What `update` and `show` answered is a cursor too."""
     asked = blocked.ok("update", "--agent", "builder", "--thread", "one", "--status", "blocked", "--summary", "And now?")
     assert blocked.ok("show", "--thread", "one")["next_event_id"] == asked["next_event_id"]
-    _answer(blocked)
+    question_id = asked["message"]["message_id"]
+    blocked.ok("reply", "--from", "leader", "--thread", "one", "--question", question_id, "--summary", "E-mail")
     woken = blocked.ok("wait-reply", "--thread", "one", "--after-event", str(asked["next_event_id"]))
     assert woken["message"]["summary"] == "E-mail"
 

@@ -61,6 +61,7 @@ def test_a_question_says_all_that_is_known_of_it(store: Store, clock: Clock) -> 
     assert (entry["kind"], entry["from"], entry["comments"]) == ("question", AGENT, "Ship it?")
     assert (entry["workspaceId"], entry["workspaceLabel"]) == ("", AGENT)
     assert entry["question"] == {
+        "questionId": entry["id"],
         "state": "open",
         "to": USER,
         "choices": ["yes", "no"],
@@ -73,6 +74,7 @@ def test_a_question_says_all_that_is_known_of_it(store: Store, clock: Clock) -> 
         "choice": None,
         "answeredBy": None,
         "answeredAt": None,
+        "answerId": None,
     }
     assert "threadId" not in entry
     assert shown(store, entry["id"]) == entry

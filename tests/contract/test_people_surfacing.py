@@ -188,11 +188,12 @@ def test_an_answer_given_in_the_thread_closes_the_entry(store: Store) -> None:
     assert happened(store, entry_id).count("entry.answered") == 1
 
 
-def test_an_answer_of_anybody_closes_the_entry(store: Store) -> None:
+def test_an_answer_of_another_person_closes_the_entry(store: Store) -> None:
+    persons(store)
     thread_id, entry_id = surfaced(store)
-    work.reply(store, thread_id, sender="leader", summary="Blue")
+    work.reply(store, thread_id, sender=ADA, summary="Blue")
     question = question_of(store, entry_id)
-    assert (question["state"], question["answeredBy"]) == ("answered", "leader")
+    assert (question["state"], question["answeredBy"]) == ("answered", ADA)
 
 
 def test_an_answer_that_came_before_anybody_looked_closes_it_all_the_same(store: Store) -> None:
@@ -306,7 +307,8 @@ def test_a_worker_that_sleeps_is_woken_by_a_reply_to_the_entry(live: Store, plac
 
 def test_who_becomes_known_as_a_person_is_shown_what_they_were_asked_before(store: Store) -> None:
     threads = [blocked(store, question, to="bob") for question in ("First?", "Second?", "Answered?", "Over?")]
-    work.reply(store, threads[2], sender="leader", summary="By another")
+    work.reply(store, threads[1], sender="leader", summary="A remark")
+    work.reply(store, threads[2], sender="bob", summary="Before he was a person")
     work.cancel(store, threads[3], agent="leader")
     assert people.history(store).entries == ()
     work.add_agent(store, "bob", kind="human")

@@ -68,6 +68,16 @@ def test_a_thread_is_opened_from_who_asked_to_who_is_asked(store: Store) -> None
     assert claimed.thread.thread_id == thread_id
 
 
+@pytest.mark.parametrize(("door", "verified"), [("cli", False), ("http", True)])
+def test_the_thread_of_a_task_is_as_verified_as_the_task(store: Store, door: str, verified: bool) -> None:
+    """The door by which the thread is opened confirms nothing about the sender of the task."""
+    conductor_with_agents(store)
+    task = asked(Conductor(store.with_door(door)))
+    thread_id = Conductor(store.with_door("http" if door == "cli" else "cli")).open_thread(task.task_id, agent=BOB)
+    (message,) = work.show(store, thread_id).messages
+    assert (message.from_agent, message.door, message.verified) == (ANN, door, verified)
+
+
 def test_a_task_has_one_thread_however_often_it_is_opened(store: Store) -> None:
     conductor = conductor_with_agents(store)
     task = asked(conductor)

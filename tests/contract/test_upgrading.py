@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import psycopg
 import pytest
 
 import postroom
-from postroom import mail, work
+from postroom import mail, people, work
 from postroom.core.errors import WrongVersion
 from postroom.store.migrations import read_scripts
 from postroom.store.sqlite.engine import APPLICATION_ID
@@ -24,24 +24,40 @@ THREAD = (
 )
 
 
+STAMP = "2026-01-01T00:00:00.000000Z"
+MakeOldStore = Callable[..., str]
+
+
 @pytest.fixture
-def first_version(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+def make_old_store(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[MakeOldStore]:
+    """Makes a store as an earlier version made it, with rows in it."""
+    with ExitStack() as stack:
+
+        def make(version: int, *rows: str) -> str:
+            scripts = [script for number, script in read_scripts(engine) if number <= version]
+            if engine == "sqlite":
+                with closing(sqlite3.connect(tmp_path / "old.db", isolation_level=None)) as file:
+                    file.execute("PRAGMA journal_mode=WAL")
+                    statements = [statement for script in scripts for statement in split_statements(script)]
+                    for statement in (*statements, f"PRAGMA application_id={APPLICATION_ID}", f"PRAGMA user_version={version}", *rows):
+                        file.execute(statement)
+                return str(tmp_path / "old.db")
+            server: Postgres = request.getfixturevalue("postgres")
+            url = stack.enter_context(server.schema())
+            connection = stack.enter_context(psycopg.connect(server.url, autocommit=True))
+            name = url.rpartition("schema=")[2]
+            connection.execute(f"CREATE SCHEMA {name}; SET search_path TO {name}".encode())
+            for statement in (*scripts, f"INSERT INTO meta (version) VALUES ({version})", *rows):
+                connection.execute(statement.encode())
+            return url
+
+        yield make
+
+
+@pytest.fixture
+def first_version(make_old_store: MakeOldStore) -> str:
     """A store as version 1 made it, with a thread in it."""
-    script = dict(read_scripts(engine))[1]
-    if engine == "sqlite":
-        with closing(sqlite3.connect(tmp_path / "old.db", isolation_level=None)) as file:
-            file.execute("PRAGMA journal_mode=WAL")
-            for statement in (*split_statements(script), f"PRAGMA application_id={APPLICATION_ID}", "PRAGMA user_version=1", THREAD):
-                file.execute(statement)
-        yield str(tmp_path / "old.db")
-        return
-    server: Postgres = request.getfixturevalue("postgres")
-    with server.schema() as url, psycopg.connect(server.url, autocommit=True) as connection:
-        name = url.rpartition("schema=")[2]
-        connection.execute(f"CREATE SCHEMA {name}; SET search_path TO {name}".encode())
-        connection.execute(script.encode())
-        connection.execute(f"INSERT INTO meta (version) VALUES (1); {THREAD}".encode())
-        yield url
+    return make_old_store(1, THREAD)
 
 
 def test_an_older_store_is_upgraded_with_all_it_holds(first_version: str) -> None:
@@ -54,3 +70,45 @@ def test_an_older_store_is_upgraded_with_all_it_holds(first_version: str) -> Non
     assert mail.enqueue(store, {"from": "lead", "to": "analyst", "payload": "new"}).queued
     assert postroom.init(first_version) is False
     store.close()
+
+
+def talk(thread_id: str, *said: tuple[str, str, str, str], status: str = "blocked") -> Iterator[str]:
+    """The rows of a thread and its messages, each an id with its number, sender, receiver and kind. A revoked lease is kind `revoke`."""
+    yield THREAD.replace("thr_old", thread_id).replace("'pending'", f"'{status}'")
+    for message_id, sender, to, kind in said:
+        event_id = int(message_id.removeprefix("m"))
+        stored, event = ("control", "thread.released") if kind == "revoke" else (kind, "thread.replied")
+        yield (
+            "INSERT INTO messages (message_id, thread_id, from_agent, to_agent, kind, summary, created_at, event_id, door)"
+            f" VALUES ('{message_id}', '{thread_id}', '{sender}', '{to}', '{stored}', 'Said', '{STAMP}', {event_id}, 'http')"
+        )
+        yield (
+            "INSERT INTO events (event_id, run_id, task_id, thread_id, source, event_type, message_id, created_at)"
+            f" VALUES ({event_id}, '', '', '{thread_id}', '{sender}', '{event}', '{message_id}', '{STAMP}')"
+        )
+
+
+def test_answers_from_before_get_their_question_and_no_question_opens_again(make_old_store: MakeOldStore) -> None:
+    """Until version 6 an answer settled all questions before it in its thread."""
+    place = make_old_store(
+        5,
+        *talk(
+            "thr_one", ("m101", "builder", "user", "question"), ("m102", "user", "builder", "answer"), ("m103", "user", "builder", "answer")
+        ),
+        *talk("thr_two", ("m104", "builder", "user", "question"), ("m105", "evil", "user", "question"), ("m106", "user", "evil", "answer")),
+        *talk("thr_open", ("m107", "builder", "user", "question"), ("m108", "builder", "user", "answer")),
+        *talk("thr_revoked", ("m109", "builder", "user", "question"), ("m110", "user", "builder", "revoke")),
+        *talk("thr_over", ("m111", "builder", "user", "question"), ("m112", "builder", "leader", "result"), status="done"),
+    )
+    postroom.init(place)
+    with closing(postroom.open(place)) as store:
+        shown = {
+            message.message_id: message
+            for thread in ("thr_one", "thr_two", "thr_open", "thr_revoked", "thr_over")
+            for message in work.show(store, thread).messages
+        }
+        people.sync_questions(store)
+        states = {entry.message_id: entry.ask.state for entry in people.history(store).entries if entry.ask is not None}
+    assert {message_id: one.in_reply_to for message_id, one in shown.items() if one.in_reply_to} == {"m102": "m101"}
+    assert [message_id for message_id, one in shown.items() if one.is_open] == ["m107"]
+    assert states == {"m101": "answered", "m104": "ended", "m105": "ended", "m107": "open", "m109": "ended", "m111": "ended"}

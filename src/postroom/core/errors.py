@@ -5,7 +5,9 @@
     │   ├── LeaseHeld            another agent holds a live lease
     │   ├── LeaseLost            the caller's lease was replaced
     │   ├── DeliveryLost         the caller's delivery timed out, or the message was delivered again
-    │   └── Taken                the name or the folder belongs to another owner
+    │   ├── Taken                the name or the folder belongs to another owner
+    │   ├── AmbiguousQuestion    several open questions could be meant by an answer
+    │   └── QuestionClosed       the question was answered or ended before
     ├── Invalid                  the request cannot be carried out as it is
     │   ├── InvalidInput         a value is malformed, missing or out of range
     │   ├── InvalidState         the state of the thread or message does not allow the request
@@ -78,6 +80,18 @@ class Taken(Conflict):
     """The name or the folder belongs to another owner."""
 
     code = "taken"
+
+
+class AmbiguousQuestion(Conflict):
+    """Several open questions could be meant by an answer. `questions` lists them."""
+
+    code = "ambiguous_question"
+
+
+class QuestionClosed(Conflict):
+    """The question was answered or ended before."""
+
+    code = "question_closed"
 
 
 class Invalid(Refusal):

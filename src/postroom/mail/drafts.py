@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_ID_CHARS = 400
+REPLY_ID_PREFIX = "reply:"  # of the ids of messages that carry a person's reply. No sender may choose such an id
 MAX_CREATED_AT_SECONDS = 253_402_300_799  # the last second of the year 9999
 
 _SNAKE_CASE_NAMES = {"msgId": "msg_id", "createdAt": "created_at", "protocolVersion": "protocol_version"}
@@ -36,7 +37,7 @@ def parse_message(message: Mapping[str, Any]) -> Draft:
     if "attempt" in fields:
         _check_whole_number("attempt", fields["attempt"], 2**32 - 1)
     return Draft(
-        None if fields.get("msg_id") is None else checks.name("msg_id", fields["msg_id"], max_chars=MAX_ID_CHARS),
+        None if fields.get("msg_id") is None else _check_msg_id(fields["msg_id"]),
         checks.name("from", fields.get("from"), hint="Name the sender."),
         checks.name("to", fields.get("to"), hint="Name the session that receives it."),
         _check_payload(fields.get("payload")),
@@ -58,6 +59,14 @@ def _split_fields(message: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
             raise InvalidInput(f"{name} was given twice, with different values", field=name, hint="Leave one spelling out.")
         target[name] = value
     return fields, extra
+
+
+def _check_msg_id(value: Any) -> str:
+    msg_id = checks.name("msg_id", value, max_chars=MAX_ID_CHARS)
+    if msg_id.startswith(REPLY_ID_PREFIX):
+        hint = "Choose another id, or leave it out."
+        raise InvalidInput(f"msg_id must not begin with {REPLY_ID_PREFIX!r}: such ids are for replies of people", field="msg_id", hint=hint)
+    return msg_id
 
 
 def _check_payload(value: Any) -> str:

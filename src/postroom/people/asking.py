@@ -117,11 +117,26 @@ def _store_question(
 
 
 def close_question(
-    tx: Transaction, entry: Entry, state: str, *, by: str | None, door: str | None, at: str, answer: str | None = None
+    tx: Transaction,
+    entry: Entry,
+    state: str,
+    *,
+    by: str | None,
+    door: str | None,
+    at: str,
+    answer: str | None = None,
+    answer_id: str | None = None,
 ) -> Entry:
     """Write how an open question ended, append the event, and return the entry. Raises `StoreBusy` if it is not open any more."""
     closed_meanwhile = StoreBusy(f"{entry.id} was answered while it was being written", hint="Try again.")
-    outcome = {"state": state, "answer": answer, "answered_by": by, "answered_door": door, "answered_at": at}
+    outcome = {
+        "state": state,
+        "answer": answer,
+        "answered_by": by,
+        "answered_door": door,
+        "answered_at": at,
+        "answer_id": answer_id,
+    }
     tx.execute_exactly_one(closed_meanwhile, tx.sql.ask_answer, entry_id=entry.id, **outcome)
     tx.execute(tx.sql.entry_close, id=entry.id)
     repository.append_entry_event(tx, state, entry.id, source=by or "", at=at, **repository.event_facts(entry))
@@ -165,7 +180,7 @@ def current_answer(tx: Transaction, entry_id: str, *, agent: str | None = None) 
         raise repository.entry_not_found(entry_id)
     if entry.ask is None:
         raise InvalidInput(f"{entry_id} asks nothing", field="entry", hint="Only a question has an answer.")
-    return Answer.from_ask(entry.ask)
+    return Answer.from_entry(entry)
 
 
 @retry_on_contention

@@ -10,11 +10,9 @@ from postroom._fastpath import json_text as jsontext
 from postroom.core import clock
 from postroom.core.errors import StoreBusy
 from postroom.core.records.people import ANSWERED, DEFAULT, ENDED, ESCALATE, QUESTION, REFUSED
-from postroom.core.states import TERMINAL_STATUSES
 from postroom.core.verbs import PEOPLE, WRITE, verb
 from postroom.people import asking, repository
 from postroom.store.retries import retry_on_contention
-from postroom.work.messages import RELEASED_EVENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
 CURSOR_NAME = "people.surface"
 BATCH_ROWS = 200
 MAX_QUESTION_CHARS = 200_000
+_ENDING_KINDS_JSON = jsontext.dumps(["result", "control"])
 
 
 def sync(store: Store) -> None:
@@ -90,17 +89,7 @@ def backfill_person(store: Store, name: str) -> int:
     """Make entries for the open questions to a name from before it was known as a person. Return their number."""
     with store.write() as tx:
         asked = sorted(tx.fetch_all(tx.sql.questions_to, agent=name), key=lambda message: message.event_id)
-        return sum(_insert_question(tx, message) for message in asked if not _is_settled(tx, message))
-
-
-def _is_settled(tx: Transaction, question: Message) -> bool:
-    """Return whether a question was answered, or the lease of the asking agent was revoked."""
-    closing, after = jsontext.dumps(["answer", "control"]), question.event_id
-    while (message := tx.fetch_one(tx.sql.message_after, thread_id=question.thread_id, after=after, kinds=closing)) is not None:
-        if message.kind == "answer" or _revoked_a_lease(tx, message):
-            return True
-        after = message.event_id
-    return False
+        return sum(_insert_question(tx, message) for message in asked)
 
 
 def _insert_question(tx: Transaction, message: Message) -> bool:
@@ -132,30 +121,31 @@ def _insert_question(tx: Transaction, message: Message) -> bool:
 
 
 def _close_questions(tx: Transaction, message: Message) -> None:
-    """Close the open questions that were asked in a thread before this message.
+    """Close the entries whose question was settled or ended in the thread of this message.
 
-    A message of kind `answer` answers them, unless the asker sent it. The end of the thread, or a revoked lease of the asker, ends them.
+    The work room decides which questions a message closes. An entry whose question was settled gets the answer of the message that
+    settled it. The others ended without an answer.
     """
-    open_questions = tx.fetch_all(tx.sql.asks_of_thread, thread_id=message.thread_id, event_id=message.event_id)
-    if not open_questions:
-        return
-    row = tx.fetch_one(tx.sql.thread_find, thread_id=message.thread_id)
-    thread_ended = row is not None and row.thread.status in TERMINAL_STATUSES
-    questions_end = message.kind != "answer" and (thread_ended or _revoked_a_lease(tx, message))
-    for entry in open_questions:
-        if questions_end:
-            asking.close_question(tx, entry, ENDED, by=message.from_agent, door=message.door, at=message.created_at)
-        elif message.kind == "answer" and message.from_agent != entry.agent:
-            answer = message.body or message.summary
-            asking.close_question(tx, entry, ANSWERED, answer=answer, by=message.from_agent, door=message.door, at=message.created_at)
+    for entry in tx.fetch_all(tx.sql.asks_closed_in_thread, thread_id=message.thread_id):
+        answer = tx.fetch_one(tx.sql.message_in_reply_to, message_id=entry.message_id)
+        if answer is None:
+            end = _message_that_ended(tx, message)
+            asking.close_question(tx, entry, ENDED, by=end.from_agent, door=end.door, at=end.created_at)
+        else:
+            close_answered(tx, entry, answer)
 
 
-def _revoked_a_lease(tx: Transaction, message: Message) -> bool:
-    """Return whether a message took a thread from its holder. There are other control messages, so its event decides."""
-    if message.kind != "control":
-        return False
-    (event,) = tx.fetch_all(tx.sql.events_after, after=message.event_id - 1, limit=1)
-    return event.event_type == RELEASED_EVENT
+def close_answered(tx: Transaction, entry: Entry, answer: Message) -> Entry:
+    """Close an entry with the message that settled its question in a thread, and return it."""
+    text = answer.body or answer.summary
+    outcome = {"by": answer.from_agent, "door": answer.door, "at": answer.created_at, "answer_id": answer.message_id}
+    return asking.close_question(tx, entry, ANSWERED, answer=text, **outcome)
+
+
+def _message_that_ended(tx: Transaction, message: Message) -> Message:
+    """Return the first message, from this one on, that can end questions: the result of the thread, or a control message."""
+    span = {"thread_id": message.thread_id, "after": message.event_id - 1}
+    return tx.fetch_one(tx.sql.message_after, kinds=_ENDING_KINDS_JSON, agent="", question="", **span) or message
 
 
 # Deadlines

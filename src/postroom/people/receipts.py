@@ -48,7 +48,8 @@ def _question_steps(ask: Ask | None) -> Iterator[EntryReceiptStep]:
     if ask.escalated_at is not None:
         yield EntryReceiptStep("escalated", ask.escalated_at, "", "")
     if ask.state != OPEN:
-        yield EntryReceiptStep(ask.state, ask.answered_at or "", ask.answered_by or "", ask.answered_door or "")
+        step = EntryReceiptStep(ask.state, ask.answered_at or "", ask.answered_by or "", ask.answered_door or "")
+        yield step.replace(answer=ask.answer_id)
 
 
 def _reply_steps(tx: Transaction, entry: Entry, reply: PersonReply) -> Iterator[EntryReceiptStep]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock
 from postroom.core.records.people import ReceivedMessage
 from postroom.core.states import UNVERIFIED_DOORS
 from postroom.core.verbs import OWN_NAME, READ, WRITE, verb
 from postroom.mail import mailbox
+from postroom.mail.drafts import REPLY_ID_PREFIX
 from postroom.mail.mailbox import build_message
 from postroom.people import asking, question_sync, repository
 from postroom.store.retries import retry_on_contention
@@ -15,7 +15,7 @@ from postroom.store.retries import retry_on_contention
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.core.records.mail import DeliveryRow, MailMessage
-    from postroom.core.records.people import Entry
+    from postroom.core.records.people import Entry, PersonReply
     from postroom.store.interface import Store, Transaction
 
 
@@ -49,7 +49,7 @@ def _take_messages(store: Store, agent: str, limit: int) -> tuple[ReceivedMessag
 def _take_mail(tx: Transaction, agent: str, limit: int, *, upto: int | None = None) -> list[ReceivedMessage]:
     """Take up to `limit` messages from the agent's mailbox. `upto`, in microseconds, takes only those stored by then."""
     taken = mailbox.take_and_ack_all(tx, agent, receiver=agent, limit=limit, upto=upto) if limit else []
-    return [_mail_message(message, delivery) for message, delivery in taken]
+    return [_mail_message(tx, message, delivery) for message, delivery in taken]
 
 
 def has_messages(tx: Transaction, *, agent: str) -> bool:
@@ -67,7 +67,7 @@ def old_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[Received
     with store.read() as tx:
         replies = tx.fetch_all(tx.sql.replies_of_agent, agent=agent, limit=limit)
         acked = tx.fetch_all(tx.sql.deliveries_acked, session=agent, limit=limit)
-    mail = [_mail_message(build_message(stored.delivery, stored.contents), stored.delivery) for stored in acked]
+        mail = [_mail_message(tx, build_message(stored.delivery, stored.contents), stored.delivery) for stored in acked]
     received = [
         ReceivedMessage("reply", reply.reply_id, reply.person, reply.body, reply.entry_id, reply.created_at, _is_verified(reply.door))
         for reply in replies
@@ -92,13 +92,20 @@ def _answer_message(entry: Entry) -> ReceivedMessage:
     )
 
 
-def _mail_message(message: MailMessage, delivery: DeliveryRow) -> ReceivedMessage:
+def _mail_message(tx: Transaction, message: MailMessage, delivery: DeliveryRow) -> ReceivedMessage:
     """Return a message of a mailbox: a person's reply to an entry, or mail from another agent."""
-    extra = jsontext.loads(message.extra_json)
-    is_reply = message.msg_id == f"reply:{extra.get('reply_id')}"
-    kind, entry_id = ("reply", str(extra["entry_id"])) if is_reply else ("mail", None)
+    reply = _find_reply(tx, message)
+    kind, entry_id = ("mail", None) if reply is None else ("reply", reply.entry_id)
     at = clock.format_stamp(delivery.stored_at)
     return ReceivedMessage(kind, message.msg_id, message.sender, message.payload, entry_id, at, _is_verified(delivery.door))
+
+
+def _find_reply(tx: Transaction, message: MailMessage) -> PersonReply | None:
+    """Return the stored reply that a message carries. The content of a message does not make it a reply: its sender wrote that."""
+    if not message.msg_id.startswith(REPLY_ID_PREFIX):
+        return None
+    reply = tx.fetch_one(tx.sql.reply_find, reply_id=message.msg_id.removeprefix(REPLY_ID_PREFIX))
+    return reply if reply is not None and (reply.message_id, reply.person) == (message.msg_id, message.sender) else None
 
 
 def _is_verified(door: str) -> bool:

@@ -5,18 +5,21 @@ The CLI and the server's inbox routes call `reply`.
 
 from __future__ import annotations
 
+from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidState
 from postroom.core.records.people import ANSWERED, Entry, PersonReply, ReplyResult
 from postroom.core.states import TERMINAL_STATUSES
 from postroom.core.verbs import PEOPLE, WRITE, verb
-from postroom.mail import drafts, mailbox
+from postroom.mail import mailbox
+from postroom.mail.drafts import REPLY_ID_PREFIX, Draft
 from postroom.people import asking, question_sync, repository, tokens
 from postroom.store.retries import retry_on_contention
 from postroom.work import messages, threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from postroom.core.records.work import Message
     from postroom.store.interface import Store, Transaction
 
 MAX_SUMMARY_CHARS = 200
@@ -47,9 +50,7 @@ def _store_reply(store: Store, entry_id: str, person: str, body: str, key: str |
         existing = None if key is None else tx.fetch_one(tx.sql.reply_find, reply_id=reply_id)
         if existing is not None:
             return _return_existing_reply(entry, existing, body)
-        via, message_id = _send_reply(tx, entry, reply_id, person, body)
-        if entry.ask is not None and entry.is_open:
-            entry = asking.close_question(tx, entry, ANSWERED, answer=body, by=person, door=tx.door, at=clock.format_stamp(tx.now()))
+        entry, via, message_id = _send_reply(tx, entry, reply_id, person, body)
         written = PersonReply(reply_id, entry_id, entry.agent, person, body, tx.door, clock.format_stamp(tx.now()), via, message_id)
         tx.execute(tx.sql.reply_insert, **dict(written.items()))
         entry = _add_search_terms(tx, entry, body)
@@ -69,25 +70,33 @@ def _return_existing_reply(entry: Entry, existing: PersonReply, body: str) -> Re
     return ReplyResult(entry, existing)
 
 
-def _send_reply(tx: Transaction, entry: Entry, reply_id: str, person: str, body: str) -> tuple[str, str | None]:
-    """Send the reply. Return how it was sent (`THREAD`, `ANSWER` or `MAILBOX`) and the id of its message, if it has one."""
+def _send_reply(tx: Transaction, entry: Entry, reply_id: str, person: str, body: str) -> tuple[Entry, str, str | None]:
+    """Send the reply. Return the entry, how it was sent (`THREAD`, `ANSWER` or `MAILBOX`) and the id of its message, if it has one."""
     if entry.ask is not None and entry.ask.thread_id is not None:
-        thread, lease = messages.lock_thread(tx, entry.ask.thread_id)
-        if thread.status in TERMINAL_STATUSES:
-            hint = "No agent waits for this answer any more. To start something new, send a thread."
-            raise InvalidState(f"the thread has ended: it is {thread.status}", hint=hint, status=thread.status)
-        content = messages.check_content(summary_of(body), body, "{}", ())
-        posted = threads.post_in_thread(
-            tx, thread, lease, content, sender=person, to=entry.agent, kind="answer", event_type="thread.replied"
-        )
-        return THREAD, posted.message.message_id
+        entry, message = _reply_in_thread(tx, entry, entry.ask.thread_id, person, body)
+        return entry, THREAD, message.message_id
     if entry.ask is not None and entry.is_open:
-        return ANSWER, None
+        outcome = {"by": person, "door": tx.door, "at": clock.format_stamp(tx.now()), "answer_id": reply_id}
+        return asking.close_question(tx, entry, ANSWERED, answer=body, **outcome), ANSWER, None
     if not entry.agent:
         raise InvalidState("no agent would get this reply: the entry's workspace is not known here", hint="This entry can only be read.")
-    message = {"msg_id": f"reply:{reply_id}", "from": person, "to": entry.agent, "payload": body}
-    draft = drafts.parse_message({**message, "entry_id": entry.id, "reply_id": reply_id})
-    return MAILBOX, mailbox.store_drafts(tx, [draft])[0].msg_id
+    extra = jsontext.dumps({"entry_id": entry.id, "reply_id": reply_id})
+    draft = Draft(f"{REPLY_ID_PREFIX}{reply_id}", person, entry.agent, body, None, extra)
+    return entry, MAILBOX, mailbox.store_drafts(tx, [draft])[0].msg_id
+
+
+def _reply_in_thread(tx: Transaction, entry: Entry, thread_id: str, person: str, body: str) -> tuple[Entry, Message]:
+    """Post the reply in the thread of the entry's question. It settles that question if it is open, and no other one."""
+    thread, lease = messages.lock_thread(tx, thread_id)
+    if thread.status in TERMINAL_STATUSES:
+        hint = "No agent waits for this answer any more. To start something new, send a thread."
+        raise InvalidState(f"the thread has ended: it is {thread.status}", hint=hint, status=thread.status)
+    content = messages.check_content(summary_of(body), body, "{}", ())
+    asked = tx.fetch_one(tx.sql.message_find, message_id=entry.message_id)
+    settled = asked if asked is not None and asked.is_open else None
+    address = {"sender": person, "to": entry.agent, "kind": "answer", "event_type": "thread.replied"}
+    message = threads.post_in_thread(tx, thread, lease, content, question=settled, **address).message
+    return (entry if settled is None else question_sync.close_answered(tx, entry, message)), message
 
 
 def summary_of(body: str) -> str:

@@ -71,7 +71,12 @@ class Catalogue(Protocol):
     messages_page_after: Query[PageBounds]
     messages_between: Query[Message]
     message_after: Query[Message]
-    question_latest: Query[int]
+    questions_open_to: Query[Message]
+    question_latest: Query[Message]
+    question_unanswered_at: Query[Message]
+    message_in_reply_to: Query[Message]
+    question_settle: str
+    questions_end: str
     artifact_insert: str
     artifacts_between: Query[Artifact]
     artifacts_of_message: Query[Artifact]
@@ -82,6 +87,7 @@ class Catalogue(Protocol):
     lease_renew: str
     lease_release: str
     lease_wait: str
+    lease_resume: str
     lease_prioritise: str
     leases_lapsed: Query[Candidate]
     leases_lapsed_of_status: Query[Candidate]
@@ -218,7 +224,7 @@ class Catalogue(Protocol):
     ask_delete: str
     ask_next_due: Query[int | None]
     asks_due: Query[Entry]
-    asks_of_thread: Query[Entry]
+    asks_closed_in_thread: Query[Entry]
     asks_uncollected: Query[Entry]
     reply_insert: str
     reply_find: Query[PersonReply]

@@ -410,32 +410,25 @@ class Conductor:
     def open_thread(self, task_id: str, *, agent: str) -> str:
         """Open a thread of work that answers a task, and return its id. When the thread ends, the task ends.
 
-        A second call returns the same thread.
+        Its first message comes from the source of the task, by the door by which the task came. A second call returns the same thread.
         """
-        from postroom.work import cancel, send
-
         repository.settle_tasks(self._store)
         with self._store.read() as tx:
             row = lookups.find_open_task_of(tx, task_id, agent, "answer")
-        if row.thread_id is not None:
-            return row.thread_id
-        # Open the thread before the link is written: after a crash in between, the task can still be accepted.
-        subject = row.description.strip().split("\n", 1)[0][:200]
-        opened = send(self._store, sender=row.source_agent, to=row.target_agent, subject=subject, body=row.description)
-        thread_id = opened.thread.thread_id
-        linked = self._link_thread(task_id, agent, thread_id)
-        if linked != thread_id:
-            cancel(self._store, thread_id, agent=row.source_agent, reason=f"{linked} was opened at the same time")
-        return linked
+        return row.thread_id or self._open_thread(task_id, agent, row.door)
 
     @retry_on_contention
-    def _link_thread(self, task_id: str, agent: str, thread_id: str) -> str:
-        with self._store.write() as tx:
+    def _open_thread(self, task_id: str, agent: str, door: str) -> str:
+        from postroom.work.threads import open_thread
+
+        with self._store.with_door(door).write() as tx:
             row = lookups.find_open_task_of(tx, task_id, agent, "answer")
             if row.thread_id is not None:
                 return row.thread_id
-            now = clock.format_stamp(tx.now())
+            subject = row.description.strip().split("\n", 1)[0][:200]
+            opened = open_thread(tx, sender=row.source_agent, to=row.target_agent, subject=subject, body=row.description)
             event = None if row.status == ACCEPTED else "A2ATaskAccepted"
             # The task's own lease ends here: the lease of the thread replaces it.
+            now, thread_id = opened.message.created_at, opened.thread.thread_id
             repository.update_task(tx, row, event, status=ACCEPTED, accepted_at=now, lease_expires_at=None, thread_id=thread_id)
         return thread_id

@@ -50,7 +50,7 @@ def task_not_found_error(task_id: str) -> NotFound:
 
 
 def row_from_task(task: A2ATask) -> TaskRow:
-    """Return the pending row of a new task, without an event id."""
+    """Return the pending row of a new task, without an event id and a door."""
     return TaskRow(
         task_id=task.task_id,
         kind=task.kind,
@@ -81,6 +81,7 @@ def row_from_task(task: A2ATask) -> TaskRow:
         lease_expires_at=None,
         due_at=task.deadline,
         event_id=0,
+        door="",
     )
 
 
@@ -92,7 +93,7 @@ def store_new_task(tx: Transaction, row: TaskRow) -> TaskRow:
     event_id = append_task_event(tx, row, "A2ATaskSubmitted")
     # The event was written first. On PostgreSQL a concurrent `start_job` then waits for this transaction, or its job is visible here.
     job = running_job(tx, row.target_agent) if row.target_job_id is None else row.target_job_id
-    stored = row.replace(event_id=event_id, target_job_id=job)
+    stored = row.replace(event_id=event_id, target_job_id=job, door=tx.door)
     tx.execute(tx.sql.task_insert, **dict(stored.items()))
     if job is not None:
         append_task_event(tx, stored, "A2ATaskRouted")

@@ -127,6 +127,7 @@ def revoke_lease(store: Store, thread_id: str, *, person: str, reason: str = "")
         if lease is None or not lease.is_held:
             raise InvalidState(f"nobody holds {thread_id}", hint="There is nothing to take back: it waits for a worker.")
         end_lease(tx, lease)
+        tx.execute(tx.sql.questions_end, thread_id=thread_id, agent=lease.agent_id)
         return messages.post(
             tx, thread, content, kind="control", sender=person, to=lease.agent_id, event_type=messages.RELEASED_EVENT, status=PENDING
         )

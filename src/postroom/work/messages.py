@@ -6,12 +6,13 @@ from postroom.core import checks, clock, limits
 from postroom.core.errors import NotFound, StoreBusy
 from postroom.core.records import Record
 from postroom.core.records.work import Artifact, Attachment, Lease, Message, PostedMessage, Thread
-from postroom.core.states import BLOCKED
+from postroom.core.states import BLOCKED, TERMINAL_STATUSES
 from postroom.store.event_log import append_event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from postroom.store.interface import Transaction
 
@@ -119,11 +120,12 @@ def post(
     status: str | None = None,
     assigned_to: str | None = None,
     message_id: str | None = None,
+    in_reply_to: str | None = None,
 ) -> PostedMessage:
     """Post a message in a thread, in this transaction.
 
-    Writes the message, its event, the thread's new state, and the unread mark of the receiver. The caller holds the
-    thread's lock.
+    Writes the message, its event, the thread's new state, and the unread mark of the receiver. Settles the question `in_reply_to`, and
+    ends all questions of a thread that ends. The caller holds the thread's lock.
     """
     now = clock.format_stamp(tx.now())
     message_id = message_id or tx.new_id("msg")
@@ -131,17 +133,16 @@ def post(
         status=status or thread.status, assigned_to=assigned_to or thread.assigned_to, latest_message_id=message_id, updated_at=now
     )
     write_thread_state(tx, thread, after)
-    if BLOCKED in (thread.status, after.status):
-        # A question makes the lease wait for an answer. Any later message ends the wait, and the holder can go on.
-        tx.execute(tx.sql.lease_wait, thread_id=thread.thread_id, waiting=int(status == BLOCKED))
+    _close_questions(tx, after, in_reply_to)
+    if BLOCKED in (thread.status, status):
+        _write_lease_wait(tx, thread.thread_id, status=status, kind=kind, to=to)
     tx.execute(tx.sql.agent_seen, name=sender, now=now)
     # Append the event as late as possible: on PostgreSQL it locks the event log against other writers until the commit.
-    event_id = append_thread_event(
-        tx, after, event_type=event_type, source=sender, message_id=message_id, summary=content.summary, kind=kind, to=to
-    )
-    stored = Message(
-        message_id, thread.thread_id, sender, to, kind, content.summary, content.body, content.payload_json, now, event_id, tx.door
-    )
+    facts: dict[str, Any] = {"kind": kind, "to": to, **({} if in_reply_to is None else {"in_reply_to": in_reply_to})}
+    event_id = append_thread_event(tx, after, event_type=event_type, source=sender, message_id=message_id, summary=content.summary, **facts)
+    is_open = int(kind == "question")
+    texts = (content.summary, content.body, content.payload_json)
+    stored = Message(message_id, thread.thread_id, sender, to, kind, *texts, now, event_id, tx.door, in_reply_to, is_open)
     tx.execute(tx.sql.message_insert, **vars(stored))  # the statement does not use `artifacts`: it is not a column
     tx.execute(tx.sql.read_owed, agent=to, thread_id=thread.thread_id, event_id=event_id, guest=int(_is_guest(after, to)))
     if _is_guest(after, sender):
@@ -149,6 +150,27 @@ def post(
     if content.artifacts:
         stored = stored.replace(artifacts=tuple(_insert_artifact(tx, message_id, artifact, now) for artifact in content.artifacts))
     return PostedMessage(after, stored, event_id)
+
+
+def _close_questions(tx: Transaction, thread: Thread, settled_id: str | None) -> None:
+    """Close the question that a message settles, and all questions of a thread that ends."""
+    if settled_id is not None:
+        closed = StoreBusy(f"{settled_id} was settled while it was being answered", hint="Try again.")
+        tx.execute_exactly_one(closed, tx.sql.question_settle, message_id=settled_id)
+    if thread.status in TERMINAL_STATUSES:
+        tx.execute(tx.sql.questions_end, thread_id=thread.thread_id, agent="")
+
+
+def _write_lease_wait(tx: Transaction, thread_id: str, *, status: str | None, kind: str, to: str) -> None:
+    """Write whether the lease of a blocked thread waits for an answer.
+
+    It waits from the holder's question until the holder goes on, has no open question, or receives a control message. A remark of
+    another agent does not end the wait: the next worker could only ask again.
+    """
+    if status is not None:
+        tx.execute(tx.sql.lease_wait, thread_id=thread_id, waiting=int(status == BLOCKED))
+    elif kind in ("answer", "control"):
+        tx.execute(tx.sql.lease_resume, thread_id=thread_id, agent=to, is_control=int(kind == "control"))
 
 
 def write_thread_state(tx: Transaction, before: Thread, after: Thread) -> None:

@@ -9,11 +9,12 @@ from postroom.core.records.work import Conversation, Message, PostedMessage, Thr
 from postroom.core.states import HELD_STATUSES, KINDS, PENDING, PRIORITIES, REPLY_KINDS, STATUSES, TERMINAL_STATUSES
 from postroom.core.verbs import ANY_AGENT, READ, THREAD_SEEN, THREAD_SPEAK, THREADS_SEEN, WRITE, verb
 from postroom.store.retries import retry_on_contention
-from postroom.work import leases, messages
+from postroom.work import leases, messages, questions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
 
     from postroom.core.records.work import Attachment, HeldThread, Lease
     from postroom.store.interface import Store, Transaction
@@ -46,8 +47,9 @@ def send(
     """Open a thread for `to`, or post in the thread `thread_id`. If that thread does not exist, it is opened with this id.
 
     An empty subject defaults to the summary, and an empty summary to the subject. In an existing thread, `to` defaults
-    to the other side, and `priority` changes the thread's priority. `key` makes retries safe: a second send with the same key
-    returns the first one and posts nothing. Refuses with `InvalidState` a key of another message, or once the thread has ended.
+    to the other side, `priority` changes the thread's priority, and an answer settles a question as that of `reply` does. `key`
+    makes retries safe: a second send with the same key returns the first one and posts nothing. Refuses with `InvalidState` a
+    key of another message, or once the thread has ended.
     """
     checks.name("from", sender, hint="Name yourself with --from, --agent or INBOX_AGENT.")
     checks.choice("kind", kind, KINDS)
@@ -63,9 +65,7 @@ def send(
         known = None if thread_id is None else _lock_if_exists(tx, thread_id)
         if known is None:
             opened = _create_thread(tx, thread_id, sender, to, subject, content, run_id, task_id, priority)
-            return messages.post(
-                tx, opened, content, kind=kind, sender=sender, to=opened.assigned_to, event_type="thread.created", message_id=message_id
-            )
+            return _post_first(tx, opened, content, kind, message_id)
         thread, lease = known.thread, known.lease
         _check_unchanged("run", run_id, thread.run_id)
         _check_unchanged("task", task_id, thread.task_id)
@@ -73,9 +73,9 @@ def send(
             thread = thread.replace(priority=priority)
             tx.execute(tx.sql.thread_prioritise, thread_id=thread.thread_id, priority=priority)
             tx.execute(tx.sql.lease_prioritise, thread_id=thread.thread_id, priority=priority)
-        return post_in_thread(
-            tx, thread, lease, content, sender=sender, to=to, kind=kind, event_type="thread.message", message_id=message_id
-        )
+        question = _question_for(tx, thread, kind=kind, sender=sender, to=to, question_id=None)
+        place: dict[str, Any] = {"event_type": "thread.message", "message_id": message_id}
+        return post_in_thread(tx, thread, lease, content, sender=sender, to=to, kind=kind, question=question, **place)
 
 
 @verb(caller="sender", access=THREAD_SPEAK, mode=WRITE)
@@ -92,14 +92,21 @@ def reply(
     payload_json: str = "{}",
     artifacts: Sequence[Attachment] = (),
     key: str | None = None,
+    question: str | None = None,
 ) -> PostedMessage:
     """Post an answer in a thread. A blocked thread stays blocked until its worker, which this wakes, updates it.
+
+    An answer settles one open question, and wakes only its asker. `question` is its id. Without it, the answer settles the only
+    open question that the sender may settle: a person any question, an agent those that were put to it. If there is none, the
+    answer is a remark. Refuses with `AmbiguousQuestion` if there are several, with `QuestionClosed`, or with `Forbidden`.
 
     `key` makes retries safe: a second reply with the same key returns the first one and posts nothing. Refuses with
     `InvalidInput` an empty reply, and with `InvalidState` a key of another reply, or once the thread has ended.
     """
     checks.name("from", sender, hint="Name yourself with --from, --agent or INBOX_AGENT.")
     checks.choice("kind", kind, REPLY_KINDS)
+    if question is not None and kind != "answer":
+        raise InvalidInput("only an answer settles a question", field="question", hint="Leave out the kind, or the question.")
     content = messages.check_content(summary, body, payload_json, artifacts)
     if not (content.summary.strip() or content.body.strip() or content.payload_json != "{}" or content.artifacts):
         raise InvalidInput("the reply is empty", field="summary", hint="Say something with --summary, --body or --body-file.")
@@ -109,9 +116,26 @@ def reply(
         before = None if message_id is None else tx.fetch_one(tx.sql.message_find, message_id=message_id)
         if before is not None:
             return _repeated_reply(thread, messages.load_artifacts(tx, before), content)
+        settled = _question_for(tx, thread, kind=kind, sender=sender, to=to, question_id=question)
         return post_in_thread(
-            tx, thread, lease, content, sender=sender, to=to, kind=kind, event_type="thread.replied", message_id=message_id
+            tx,
+            thread,
+            lease,
+            content,
+            sender=sender,
+            to=to,
+            kind=kind,
+            event_type="thread.replied",
+            message_id=message_id,
+            question=settled,
         )
+
+
+def _question_for(tx: Transaction, thread: Thread, *, kind: str, sender: str, to: str | None, question_id: str | None) -> Message | None:
+    """Return the question that a message settles. Only answers settle one, and only in a thread that goes on."""
+    if kind != "answer" or thread.status in TERMINAL_STATUSES:
+        return None
+    return questions.find_question_to_settle(tx, thread.thread_id, sender=sender, to=to, question_id=question_id)
 
 
 def _message_id_for_key(*parts: str) -> str:
@@ -189,11 +213,16 @@ def _check_cursors(before_event: int | None, after_event: int | None) -> None:
 
 @verb(caller=ANY_AGENT, access=THREAD_SEEN, mode=READ)
 def is_answered(store: Store, thread_id: str, *, after_event: int) -> bool:
-    """Return whether a thread has an answer or a control message after an event."""
+    """Return whether a thread has an answer or a control message after an event.
+
+    If the event is that of a question, only its answer counts, and a control message to its asker.
+    """
     checks.event_id("after-event", after_event)
     with store.read() as tx:
         messages.get_thread(tx, checks.name("thread", thread_id))
-        return tx.fetch_one(tx.sql.message_after, thread_id=thread_id, after=after_event, kinds=ANSWER_KINDS_JSON) is not None
+        span: dict[str, Any] = {"agent": None, "after": after_event}
+        question = questions.find_waited_question(tx, thread_id, **span)
+        return questions.find_reply(tx, thread_id, kinds_json=ANSWER_KINDS_JSON, question=question, **span) is not None
 
 
 @verb(caller="agent", access=THREAD_SEEN, mode=WRITE)
@@ -305,6 +334,17 @@ def _lock_if_exists(tx: Transaction, thread_id: str) -> HeldThread | None:
     return tx.fetch_one(tx.sql.thread_find, thread_id=thread_id)
 
 
+def open_thread(tx: Transaction, *, sender: str, to: str, subject: str, body: str) -> PostedMessage:
+    """Open a thread of work in this transaction. Its first message has the door of the transaction."""
+    content = messages.check_content(subject, body, "{}", ())
+    return _post_first(tx, _create_thread(tx, None, sender, to, subject, content, None, None, None), content, "task")
+
+
+def _post_first(tx: Transaction, thread: Thread, content: Content, kind: str, message_id: str | None = None) -> PostedMessage:
+    sides = {"sender": thread.created_by, "to": thread.assigned_to}
+    return messages.post(tx, thread, content, kind=kind, event_type="thread.created", message_id=message_id, **sides)
+
+
 def _create_thread(
     tx: Transaction,
     thread_id: str | None,
@@ -348,15 +388,29 @@ def post_in_thread(
     kind: str,
     event_type: str,
     message_id: str | None = None,
+    question: Message | None = None,
 ) -> PostedMessage:
-    """Post a message in a thread that the caller has locked. If the sender holds the thread, its lease is extended."""
+    """Post a message in a thread that the caller has locked. If the sender holds the thread, its lease is extended.
+
+    The message settles `question`, which the caller has checked, and goes to its asker.
+    """
     if thread.status in TERMINAL_STATUSES:
         raise leases.thread_ended_error(thread)
     if lease is not None and lease.is_held and lease.agent_id == sender:
         leases.extend_lease(tx, lease)
     other_side = thread.created_by if sender == thread.assigned_to else thread.assigned_to
-    addressee = other_side if to is None else checks.name("to", to)
-    return messages.post(tx, thread, content, kind=kind, sender=sender, to=addressee, event_type=event_type, message_id=message_id)
+    addressee = checks.name("to", to) if to is not None else other_side if question is None else question.from_agent
+    return messages.post(
+        tx,
+        thread,
+        content,
+        kind=kind,
+        sender=sender,
+        to=addressee,
+        event_type=event_type,
+        message_id=message_id,
+        in_reply_to=None if question is None else question.message_id,
+    )
 
 
 def _check_unchanged(field: str, given: str | None, stored: str) -> None:

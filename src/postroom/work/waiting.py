@@ -15,14 +15,14 @@ from postroom.core.states import KINDS, LAPSED, TERMINAL_STATUSES, WAITED_KINDS,
 from postroom.core.text import shell_quote
 from postroom.core.verbs import OWN_NAME, OWN_VIEW, THREAD_SEEN, WAIT, verb
 from postroom.store.wait_loop import wait_until
-from postroom.work import candidates, lapses, leases, messages
+from postroom.work import candidates, lapses, leases, messages, questions
 from postroom.work.threads import mark_read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from postroom.core.records.work import Claim, Event, Lease, Message
+    from postroom.core.records.work import Claim, Event, Lease, Message, Thread
     from postroom.store.interface import Store, Transaction
 
 _EVENTS_PER_SCAN = 500
@@ -41,27 +41,27 @@ def wait_reply(
     timeout_seconds: float = 0,
     lease_token: str | None = None,
     mark: bool = True,
+    question: str | None = None,
 ) -> ReplyWaitResult:
     """Wait until a reply arrives, at most `timeout_seconds` (0: without a limit).
 
-    Without a cursor, the wait starts after the thread's latest question. If `agent` holds the thread, its lease is renewed
-    during the wait, and `LeaseLost` is raised if another worker takes the thread. Refuses with `InvalidState` if the thread
-    has ended without such a reply. The reply is marked as read by `agent`. With `mark=False` the caller does that, after it
-    has delivered the reply.
+    An agent with an open question waits for the message that settles it, or a control message to it. `question` is its id, by default
+    of the agent's latest one. Another agent waits for any reply that does not settle someone else's question. Without a cursor, the
+    wait starts after that question, or else after the thread's latest one. While the holder of the thread waits, its lease is renewed,
+    and `LeaseLost` is raised if another worker takes the thread. Refuses with `InvalidState` if the thread has ended without such a
+    reply. The reply is marked as read by `agent`. With `mark=False` the caller does that, after it has delivered the reply.
     """
-    wanted = checks.choices("kinds", kinds, KINDS)
+    kinds_json = jsontext.dumps(list(checks.choices("kinds", kinds, KINDS)))
     checks.seconds("timeout-seconds", timeout_seconds, allow_zero=True)
     with store.read() as tx:
         thread, lease = messages.get_thread(tx, checks.name("thread", thread_id))
-        after = _start_cursor(tx, thread_id, after_message, after_event)
-    keeper = _LeaseKeeper(store, None if thread.status in TERMINAL_STATUSES else lease, agent)
-    if lease_token is not None and thread.status not in TERMINAL_STATUSES and not keeper.has_token(lease_token):
-        raise leases.lease_lost_error(thread_id)
-    kinds_json, topics = jsontext.dumps(list(wanted)), (messages.thread_topic(thread_id),)
+        cursor = _check_start_cursor(tx, thread_id, after_message, after_event)
+        after, waited = _find_start(tx, thread_id, agent, cursor, question)
+    keeper, topics = _make_keeper(store, thread, lease, agent, lease_token), (messages.thread_topic(thread_id),)
 
     def find_reply() -> Message | None:
         with store.read() as tx:
-            reply = tx.fetch_one(tx.sql.message_after, thread_id=thread_id, after=after, kinds=kinds_json)
+            reply = questions.find_reply(tx, thread_id, agent=agent, after=after, kinds_json=kinds_json, question=waited)
             if reply is not None:
                 return messages.load_artifacts(tx, reply)
             thread, held = messages.get_thread(tx, thread_id)
@@ -184,6 +184,15 @@ class _LeaseKeeper:
             raise leases.lease_lost_error(self._lease.thread_id)
 
 
+def _make_keeper(store: Store, thread: Thread, lease: Lease | None, agent: str | None, lease_token: str | None) -> _LeaseKeeper:
+    """Return the keeper of a waiting holder's lease. Refuses with `LeaseLost` if `lease_token` is not the current one."""
+    has_ended = thread.status in TERMINAL_STATUSES
+    keeper = _LeaseKeeper(store, None if has_ended else lease, agent)
+    if lease_token is not None and not has_ended and not keeper.has_token(lease_token):
+        raise leases.lease_lost_error(thread.thread_id)
+    return keeper
+
+
 class _LapseTimer:
     """The periodic task that wakes a waiter when the next lease that it may take runs out."""
 
@@ -206,8 +215,26 @@ class _LapseTimer:
         """Do nothing: the waiter's next read finds the lapsed thread."""
 
 
-def _start_cursor(tx: Transaction, thread_id: str, after_message: str | None, after_event: int | None) -> int:
-    """Return the event id after which a wait for a reply starts: of the given cursor, or of the latest question."""
+def _find_start(
+    tx: Transaction, thread_id: str, agent: str | None, after: int | None, question_id: str | None
+) -> tuple[int, Message | None]:
+    """Return the event id after which a wait for a reply starts, and the question whose answer it is for, if there is one."""
+    asked = None if question_id is None else questions.get_question(tx, thread_id, question_id)
+    if after is None:
+        asked = asked or (tx.fetch_one(tx.sql.question_latest, thread_id=thread_id, agent=agent) if agent else None)
+        latest = asked or tx.fetch_one(tx.sql.question_latest, thread_id=thread_id, agent="")
+        after = 0 if latest is None else latest.event_id
+    waited = asked or questions.find_waited_question(tx, thread_id, agent=agent, after=after)
+    if waited is None or waited.is_open:
+        return after, waited
+    answer = tx.fetch_one(tx.sql.message_in_reply_to, message_id=waited.message_id)
+    if answer is None:  # it ended, or was answered before answers named their question
+        return after, None
+    return min(after, answer.event_id - 1), waited
+
+
+def _check_start_cursor(tx: Transaction, thread_id: str, after_message: str | None, after_event: int | None) -> int | None:
+    """Return the event id of the given cursor, or None if none is given."""
     if after_message is not None and after_event is not None:
         raise InvalidInput("after-message and after-event exclude each other", field="after-event", hint="Leave one of them out.")
     if after_event is not None:
@@ -219,7 +246,7 @@ def _start_cursor(tx: Transaction, thread_id: str, after_message: str | None, af
                 f"there is no message {after_message} in {thread_id}", hint=f"See `inbox show --thread {shell_quote(thread_id)}`."
             )
         return message.event_id
-    return tx.fetch_one(tx.sql.question_latest, thread_id=thread_id) or 0
+    return None
 
 
 def _check_cursor(tx: Transaction, event_id: int) -> int:

@@ -225,12 +225,12 @@ class Worker:
         self._report_step("failed", thread, summary)
 
     def _latest_question(self, page: Conversation, since: int) -> int | None:
-        """Return the event id of the thread's latest question after the event `since`. Reads earlier pages if necessary."""
+        """Return the event id of the worker's latest question after the event `since`. Reads earlier pages if necessary."""
         while True:
             for message in reversed(page.messages):
                 if message.event_id <= since:
                     return None
-                if message.kind == "question":
+                if message.kind == "question" and message.from_agent == self._agent:
                     return message.event_id
             if page.next_before_event is None:
                 return None

@@ -115,14 +115,14 @@ def _render_entry(data: Data) -> str:
     text += "".join(f"  document {one_line(doc['path'])}\n" for doc in entry.get("docs", []))
     text += indented_lines(entry["comments"], "  │ ") if "comments" in entry else ""
     if "question" in entry:
-        text += _render_question(entry["question"])
+        text += _render_question(entry)
     for reply in data["replies"]:
         way = f"{reply['via']}{_unverified_suffix(reply)}"
         text += f"{colour_text('dim', relative_time(reply['at']))}  {one_line(reply['from'])} replied ({way})\n" + indented_lines(
             reply["body"], "  │ "
         )
     for stamp in data["receipts"]:
-        facts = f"{stamp['step']:13}  {one_line(stamp['by'])}  {stamp['door']}"
+        facts = f"{stamp['step']:13}  {one_line(stamp['by'])}  {stamp['door']}  {stamp['answer'] or ''}"
         text += f"  {colour_text('dim', stamp['at'])}  {facts.rstrip()}\n"
     return text
 
@@ -132,8 +132,10 @@ def _unverified_suffix(message: Data) -> str:
     return "" if message["verified"] else ", unverified"
 
 
-def _render_question(question: Data) -> str:
+def _render_question(entry: Data) -> str:
+    question = entry["question"]
     text = f"  asked of {one_line(question['to'])}: {question['state']}"
+    text += f", question {question['questionId']} in {one_line(entry['threadId'])}" if "threadId" in entry else ""
     text += f", choices: {one_line(', '.join(question['choices']))}" if question["choices"] else ""
     text += f", until {question['deadline']}, then {question['onSilence']}" if question["deadline"] else ""
     return text + (f"\n  answer: {one_line(question['answer'])}\n" if question["answer"] else "\n")

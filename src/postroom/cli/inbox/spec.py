@@ -33,10 +33,8 @@ _COMMANDS = (
         "Create a store, or upgrade one. Safe to repeat.",
         "inbox.store:handle_init",
         (SHARED,),
-        details=(
-            "Without --db, the store is $INBOX_DB, else .agents/coord.db in this folder, even if a folder above has one. The files are for"
-            " you alone, whatever the umask is; those of an existing store are made so. In a git work tree, they are ignored by git."
-        ),
+        details="Without --db, the store is $INBOX_DB, else .agents/coord.db in this folder, even if a folder above has one. The files"
+        " are for you alone, whatever the umask is; those of an existing store are made so. In a git work tree, they are ignored by git.",
         example="inbox init --db .agents/coord.db",
     ),
     Command(
@@ -115,10 +113,12 @@ _COMMANDS = (
             Flag("--to", "AGENT", "default: the other side of the thread"),
             _THREAD,
             Flag("--kind", "answer|question|progress|control", "default answer"),
+            Flag("--question", "MESSAGE_ID", "the question that this answers; default: the only open one that you may answer"),
             *_TEXTS,
             *_ARTIFACTS,
             _KEY,
         ),
+        details="An answer settles one question. What was asked of a person, only a person settles: other answers are remarks.",
         example='inbox reply --from leader --thread thr_123 --summary "Use email and password"',
     ),
     Command(
@@ -204,10 +204,8 @@ _COMMANDS = (
             Flag("--after-event", "EVENT_ID", "start after this event; default: now", INTEGER),
             _TIMEOUT,
         ),
-        details=(
-            "With --agent: only what others do, in threads that this agent created, in threads assigned to it, or in messages to it."
-            " The status lapsed stands for a lease that ran out."
-        ),
+        details="With --agent: only what others do, in threads that this agent created, in threads assigned to it, or in messages to it."
+        " The status lapsed stands for a lease that ran out.",
         example="inbox watch --agent leader --status blocked,done,failed,lapsed --timeout-seconds 600 --json",
     ),
     Command(
@@ -218,6 +216,7 @@ _COMMANDS = (
             _THREAD,
             Flag("--after-message", "MESSAGE_ID", "only replies after this message"),
             Flag("--after-event", "EVENT_ID", "only replies after this event; default: the thread's latest question", INTEGER),
+            Flag("--question", "MESSAGE_ID", "wait for the answer to this question; default: the latest one of --agent"),
             Flag("--kinds", "answer|control|result", "the kinds of message that count as a reply; default: these three", LIST),
             _TIMEOUT,
             _TOKEN,
@@ -238,13 +237,11 @@ _COMMANDS = (
             Flag("--backoff", "SECONDS", "the pause before the first retry, doubled for each further one; default 5", NUMBER),
             Flag("--timeout-seconds", "N", "stop a command after N seconds; that counts as a failure; default: no limit", NUMBER),
         ),
-        details=(
-            "The command's environment has INBOX_DB, INBOX_AGENT, INBOX_THREAD and INBOX_LEASE_TOKEN, so `inbox update` and the"
-            " others need no flags there. Exit 0 finishes the thread with the output of the command. Any other exit code fails"
-            " it, after the retries. If the command cannot be run at all (126, 127), the thread is given back and the worker"
-            " ends with 30. A command that ends after `inbox update --status blocked` is run again when the answer comes."
-            " The worker exits with 1 if a thread failed."
-        ),
+        details="The command's environment has INBOX_DB, INBOX_AGENT, INBOX_THREAD and INBOX_LEASE_TOKEN, so `inbox update` and the"
+        " others need no flags there. Exit 0 finishes the thread with the output of the command. Any other exit code fails"
+        " it, after the retries. If the command cannot be run at all (126, 127), the thread is given back and the worker"
+        " ends with 30. A command that ends after `inbox update --status blocked` is run again when the answer comes."
+        " The worker exits with 1 if a thread failed.",
         example="inbox work --agent builder --command './build.sh'",
     ),
     Command(

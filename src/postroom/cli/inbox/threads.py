@@ -30,7 +30,7 @@ def handle_reply(args: Arguments) -> Outcome:
         inputs.open_store_for(args),
         inputs.require_thread(args),
         sender=inputs.require_sender(args),
-        **inputs.given_options(args, "to", "kind", "key"),
+        **inputs.given_options(args, "to", "kind", "question", "key"),
         **text,
     )
     return Outcome(result.to_json(), view="replied")

@@ -38,7 +38,9 @@ def _render_sent(data: Data) -> str:
 
 def _render_replied(data: Data) -> str:
     message = data["message"]
-    return _thread_headline(data, "Replied in") + f"  {message['kind']} to {one_line(message['to_agent'])}, {message['message_id']}\n"
+    settled = f", settles {message['in_reply_to']}" if message["in_reply_to"] else ""
+    text = f"  {message['kind']} to {one_line(message['to_agent'])}, {message['message_id']}{settled}\n"
+    return _thread_headline(data, "Replied in") + text
 
 
 def _render_claimed(data: Data) -> str:
@@ -57,7 +59,10 @@ def _render_updated(data: Data) -> str:
     agent = shell_quote(data["message"]["from_agent"])
     thread_id = shell_quote(thread["thread_id"])
     wait = f"inbox wait-reply --agent {agent} --thread {thread_id} --after-event {data['next_event_id']}"
-    return _thread_headline(data, "Blocked") + f"  asked {one_line(data['message']['to_agent'])}; wait with `{wait}`\n"
+    return (
+        _thread_headline(data, "Blocked")
+        + f"  asked {one_line(data['message']['to_agent'])}, {data['message']['message_id']}; wait with `{wait}`\n"
+    )
 
 
 def _render_finished(data: Data) -> str:
@@ -153,7 +158,7 @@ def _messages_page(data: Data, humans: Any) -> str:
 
 def _render_message(message: Data, humans: Any) -> str:
     unverified = " (unverified)" if message["from_agent"] in humans and not message["verified"] else ""
-    head = f"{one_line(message['from_agent'])}{unverified} → {one_line(message['to_agent'])}  {message['kind']}  "
+    head = f"{one_line(message['from_agent'])}{unverified} → {one_line(message['to_agent'])}  {message['kind']}{_question_note(message)}  "
     text = f"\n{colour_text('bold', head)}{colour_text('dim', relative_time(message['created_at']))}\n"
     if message["summary"]:
         text += indented_lines(message["summary"], "  ")
@@ -164,6 +169,13 @@ def _render_message(message: Data, humans: Any) -> str:
     for artifact in message["artifacts"]:  # not indented, so that no text can imitate one
         text += f"+ {one_line(artifact['kind'])}: {one_line(artifact['path'])}\n"
     return text
+
+
+def _question_note(message: Data) -> str:
+    """Return the id of a question and whether it is open, or the question that an answer settled."""
+    if message["kind"] == "question":
+        return f" {message['message_id']}{', open' if message['is_open'] else ''}"
+    return f", settles {message['in_reply_to']}" if message["in_reply_to"] else ""
 
 
 def _render_woken(data: Data) -> str:

@@ -39,7 +39,7 @@ def handle_wait_reply(args: Arguments) -> Outcome:
 
     thread = inputs.require_thread(args)
     store = inputs.open_store_for(args, owns_process=True)
-    options = inputs.given_options(args, "after_message", "after_event", "kinds", "timeout_seconds")
+    options = inputs.given_options(args, "after_message", "after_event", "kinds", "timeout_seconds", "question")
     with interruptible():
         reply = wait_reply(store, thread, agent=args.agent, lease_token=inputs.lease_token(args), mark=False, **options)
     data: dict[str, object] = {"woke": reply.woke, "next_event_id": reply.next_event_id}

@@ -38,7 +38,10 @@ class WorkspaceRegistration(Record):
 
 
 class Ask(Record):
-    """The question of an entry: addressee, choices, and the effect of no answer. `thread_id` is set if it was asked in a thread."""
+    """The question of an entry: addressee, choices, and the effect of no answer. `thread_id` is set if it was asked in a thread.
+
+    `answer_id` is the id of the message in the thread, or of the reply, that settled it.
+    """
 
     entry_id: str
     agent: str
@@ -59,6 +62,7 @@ class Ask(Record):
     answered_at: str | None
     collected_at: str | None
     collected_door: str | None
+    answer_id: str | None = None
 
     @property
     def choices(self) -> list[str]:
@@ -85,6 +89,7 @@ class Ask(Record):
             "choice": self.choice,
             "answeredBy": self.answered_by,
             "answeredAt": self.answered_at,
+            "answerId": self.answer_id,
         }
 
 
@@ -122,6 +127,11 @@ class Entry(Record):
         docs: list[dict[str, Any]] = jsontext.loads(self.docs_json)
         return docs
 
+    @property
+    def question_id(self) -> str:
+        """The id of the entry's question: of the message that asked it in a thread, or else of the entry."""
+        return self.message_id or self.id
+
     def to_document(self) -> dict[str, Any]:
         """Return the entry with the fields of document 002. Empty fields are left out."""
         fields: dict[str, Any] = {
@@ -150,7 +160,7 @@ class Entry(Record):
         fields.update(kind=self.kind, door=self.door, readAt=self.read_at, readBy=self.read_by, replies=self.replies)
         fields["from"] = self.agent
         if self.ask is not None:
-            fields["question"] = self.ask.to_json()
+            fields["question"] = {**self.ask.to_json(), "questionId": self.question_id}
             if self.ask.thread_id is not None:
                 fields["threadId"] = self.ask.thread_id
         return fields
@@ -213,6 +223,7 @@ class PersonReply(Record):
             "door": self.door,
             "at": self.created_at,
             "via": self.via,
+            "messageId": self.message_id,
             "verified": self.door not in UNVERIFIED_DOORS,
         }
 
@@ -225,13 +236,17 @@ class ReplyResult(Record):
 
 
 class EntryReceiptStep(Record):
-    """One step of an entry, or of the `reply` to it: what happened, when, by which agent or person, through which door."""
+    """One step of an entry, or of the `reply` to it: what happened, when, by which agent or person, through which door.
+
+    `answer` is the id of the message or reply that settled the question, in the step in which it did.
+    """
 
     step: str
     at: str
     by: str
     door: str
     reply: str | None = None
+    answer: str | None = None
 
 
 class EntryDetail(Record):
@@ -243,7 +258,7 @@ class EntryDetail(Record):
 
 
 class Answer(Record):
-    """The result of a wait for an answer. `state` is `open` if the wait timed out."""
+    """The result of a wait for an answer. `state` is `open` if the wait timed out. `answer_id` is the message or reply that settled it."""
 
     entry_id: str
     state: str
@@ -254,6 +269,8 @@ class Answer(Record):
     door: str | None
     deadline: str | None
     to: str
+    question_id: str = ""
+    answer_id: str | None = None
 
     @property
     def timed_out(self) -> bool:
@@ -263,8 +280,10 @@ class Answer(Record):
         return {**super().to_json(), "verified": self.door not in UNVERIFIED_DOORS}
 
     @classmethod
-    def from_ask(cls, ask: Ask) -> Answer:
-        """Return the current answer to an ask. An escalated ask has no deadline any more."""
+    def from_entry(cls, entry: Entry) -> Answer:
+        """Return the current answer to the question of an entry. An escalated question has no deadline any more."""
+        ask = entry.ask
+        assert ask is not None
         return cls(
             entry_id=ask.entry_id,
             state=ask.state,
@@ -275,6 +294,8 @@ class Answer(Record):
             door=ask.answered_door,
             deadline=None if ask.escalated_at else ask.deadline,
             to=ask.addressee,
+            question_id=entry.question_id,
+            answer_id=ask.answer_id,
         )
 
 

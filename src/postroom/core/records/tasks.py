@@ -37,6 +37,7 @@ class TaskRow(Record):
     lease_expires_at: str | None
     due_at: str | None
     event_id: int
+    door: str
 
 
 class JobRow(Record):

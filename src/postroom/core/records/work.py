@@ -71,7 +71,10 @@ class Attachment(Record):
 
 
 class Message(Record):
-    """One message of a thread. `event_id` orders the messages. `door` is how the message entered, as Postroom recorded it."""
+    """One message of a thread. `event_id` orders the messages. `door` is how the message entered, as Postroom recorded it.
+
+    `in_reply_to` is the id of the question that the message settled. `is_open` is 1 for a question that nothing has settled or ended.
+    """
 
     message_id: str
     thread_id: str
@@ -84,6 +87,8 @@ class Message(Record):
     created_at: str
     event_id: int
     door: str
+    in_reply_to: str | None = None
+    is_open: int = 0
     artifacts: tuple[Artifact, ...] = ()
 
     @property
@@ -92,7 +97,7 @@ class Message(Record):
         return self.door not in UNVERIFIED_DOORS
 
     def to_json(self) -> dict[str, Any]:
-        return {**super().to_json(), "verified": self.verified}
+        return {**super().to_json(), "is_open": bool(self.is_open), "verified": self.verified}
 
 
 class Event(Record):

@@ -57,10 +57,12 @@ def _encode_page(page: Conversation, html: dict[str, str]) -> bytes:
 
 
 async def reply_to_thread(request: Request, state: AppState, caller: Caller) -> Response:
-    body = (await json_body(request, body=str)).get("body", "")
+    fields = await json_body(request, body=str, question=str)
+    body = fields.get("body", "")
     if not body.strip():
         raise InvalidInput("'body' is missing", field="body", hint="Write some text.")
-    content = {"sender": caller.name, "summary": replying.summary_of(body), "body": body, "key": request.headers.get("idempotency-key")}
+    content = {"sender": caller.name, "summary": replying.summary_of(body), "body": body, "question": fields.get("question")}
+    content["key"] = request.headers.get("idempotency-key")
     call = make_call(caller, threads.reply, thread_id=request.path_params["id"], **content)
     posted = await state.store_access.write(call, call.door)
     return JsonResponse({"thread": posted.thread.to_json(), "message": posted.message.to_json()}, 201)

@@ -20,7 +20,7 @@ from postroom.server.http.responses import refusal_json
 from postroom.server.rpc.calls import make_call
 from postroom.server.runtime.pushing import describe_documents, push_entry
 from postroom.server.runtime.store_access import MAX_WAIT_SECONDS, StoreAccess, agent_filter, entry_filter, thread_filter, work_filter
-from postroom.work import candidates, leases, messages, progress, threads
+from postroom.work import candidates, leases, messages, progress, questions, threads
 
 DEFAULT_ASK_WAIT_SECONDS = 45.0
 MAX_PROMPT_CHARS = 32 * 1024  # of the messages in one result, which goes into a prompt
@@ -93,6 +93,7 @@ class ToolHandlers:
             "choice": answer.choice,
             "answeredBy": answer.answered_by,
             "answeredAt": answer.answered_at,
+            "answerId": answer.answer_id,
         }
 
     async def _ask_person(self, arguments: Arguments) -> Entry:
@@ -185,13 +186,16 @@ class ToolHandlers:
     async def _wait_for_reply(self, thread_id: str, after: int, seconds: float) -> Message | None:
         kinds = jsontext.dumps(list(WAITED_KINDS))
 
-        async def find_reply() -> Message | None:
-            return await self._store_access.read(
-                lambda tx: tx.fetch_one(tx.sql.message_after, thread_id=thread_id, after=after, kinds=kinds)
-            )
-
         if not seconds:
             return None
+        span: Arguments = {"agent": self._agent, "after": after}
+        question = await self._store_access.read(lambda tx: questions.find_waited_question(tx, thread_id, **span))
+
+        async def find_reply() -> Message | None:
+            return await self._store_access.read(
+                lambda tx: questions.find_reply(tx, thread_id, kinds_json=kinds, question=question, **span)
+            )
+
         reply = await self._store_access.wait(find_reply, thread_filter(thread_id), min(seconds, MAX_WAIT_SECONDS))
         if reply is not None:
             await self._run_write(threads.mark_read, thread_id=thread_id, agent=self._agent, event_id=reply.event_id)
@@ -236,7 +240,12 @@ class ToolHandlers:
         if message.payload_json != "{}":
             content["payload"] = _parse_payload(message.payload_json)
         names = {"from": self._visible_name(message.from_agent), "to": self._visible_name(message.to_agent)}
-        return {**names, **content, "at": message.created_at, "verified": message.verified, "eventId": message.event_id}
+        ids: JsonObject = {"messageId": message.message_id, "eventId": message.event_id}
+        if message.kind == "question":
+            ids["open"] = bool(message.is_open)
+        if message.in_reply_to is not None:
+            ids["inReplyTo"] = message.in_reply_to
+        return {**names, **content, "at": message.created_at, "verified": message.verified, **ids}
 
     def _entry_json(self, entry: Entry) -> JsonObject:
         fields = entry.to_json()

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from postroom.core.records.work import Artifact, Lease, Message
 from postroom.store.statements.work import *  # noqa: F403
-from postroom.store.statements.work import ARTIFACTS, EVENT_INSERT_BINDS, EVENT_INSERT_COLUMNS, LEASE_COLUMNS, MESSAGES, agent_find
+from postroom.store.statements.work import (
+    ARTIFACTS,
+    EVENT_INSERT_BINDS,
+    EVENT_INSERT_COLUMNS,
+    LEASE_COLUMNS,
+    MESSAGES,
+    REPLY_CONDITION,
+    agent_find,
+)
 from postroom.store.tables import Query
 
 # json_each keeps the list of kinds in one bind.
@@ -12,6 +20,7 @@ message_after = Query(
     f"""
     SELECT {MESSAGES.column_list} FROM messages
     WHERE thread_id = :thread_id AND event_id > :after AND kind IN (SELECT value FROM json_each(:kinds))
+{REPLY_CONDITION}
     ORDER BY event_id LIMIT 1""",
     Message,
 )

@@ -85,7 +85,7 @@ gone_after = Query(f"SELECT {DELETED_ENTRIES.column_list} FROM entries_gone WHER
 ask_insert = ASKS.insert_statement()
 ask_answer = """
     UPDATE asks SET state = :state, answer = :answer, answered_by = :answered_by, answered_door = :answered_door,
-      answered_at = :answered_at, due_at = NULL
+      answered_at = :answered_at, answer_id = :answer_id, due_at = NULL
     WHERE entry_id = :entry_id AND state = 'open'"""
 ask_escalate = """
     UPDATE asks SET addressee = :addressee, escalated_at = :escalated_at, due_at = NULL
@@ -96,8 +96,11 @@ ask_delete = "DELETE FROM asks WHERE entry_id = :entry_id"
 _SELECT_OPEN_ASK = f"{_SELECT_WITH_ASK.replace('LEFT JOIN', 'JOIN')} WHERE a.state = 'open'"
 asks_due = Query(f"{_SELECT_OPEN_ASK} AND a.due_at IS NOT NULL AND a.due_at <= :now ORDER BY a.due_at LIMIT :limit", make_entry_with_ask)
 ask_next_due = Query("SELECT min(due_at) FROM asks WHERE state = 'open' AND due_at IS NOT NULL", single_value)
-asks_of_thread = Query(
-    f"{_SELECT_OPEN_ASK} AND a.thread_id IS NOT NULL AND a.thread_id = :thread_id AND a.asked_event < :event_id ORDER BY a.asked_event",
+# The asks whose question is closed in its thread, but not yet here.
+asks_closed_in_thread = Query(
+    f"""
+    {_SELECT_OPEN_ASK} AND a.thread_id IS NOT NULL AND a.thread_id = :thread_id
+      AND NOT EXISTS (SELECT 1 FROM messages q WHERE q.message_id = e.message_id AND q.is_open = 1) ORDER BY a.asked_event""",
     make_entry_with_ask,
 )
 asks_uncollected = Query(

@@ -168,6 +168,12 @@ threads_unread_of_status = Query(
 
 # messages and artifacts
 
+# With a :question, only the answer that settles it counts, and control messages to its asker, :agent. Without one, an answer counts unless
+# it settles the question of another agent.
+REPLY_CONDITION = """
+      AND (kind <> 'answer' OR in_reply_to = :question OR (:question = '' AND (in_reply_to IS NULL OR :agent IN ('', to_agent))))
+      AND (kind <> 'control' OR :question = '' OR to_agent = :agent)"""
+
 message_insert = MESSAGES.insert_statement()
 
 message_find = Query(f"SELECT {MESSAGES.column_list} FROM messages WHERE message_id = :message_id", Message)
@@ -177,11 +183,41 @@ messages_between = Query(
     Message,
 )
 
-question_latest = Query(
-    """
-    SELECT event_id FROM messages WHERE thread_id = :thread_id AND kind = 'question' ORDER BY event_id DESC LIMIT 1""",
-    single_value,
+# questions of threads
+
+# An empty :agent stands for any. A person may settle any question, an agent those that were put to it, and no asker its own.
+questions_open_to = Query(
+    f"""
+    SELECT {MESSAGES.column_list} FROM messages
+    WHERE thread_id = :thread_id AND is_open = 1 AND from_agent <> :sender AND (:asker = '' OR from_agent = :asker)
+      AND (:is_person = 1 OR to_agent = :sender)
+    ORDER BY event_id LIMIT :limit""",
+    Message,
 )
+
+question_latest = Query(
+    f"""
+    SELECT {MESSAGES.column_list} FROM messages
+    WHERE thread_id = :thread_id AND kind = 'question' AND (:agent = '' OR from_agent = :agent) ORDER BY event_id DESC LIMIT 1""",
+    Message,
+)
+
+# The latest question between two events that is open, or that a message after :after settled.
+question_unanswered_at = Query(
+    f"""
+    SELECT {MESSAGES.column_list_as("q")} FROM messages q
+    WHERE q.thread_id = :thread_id AND q.kind = 'question' AND q.event_id BETWEEN :first AND :last
+      AND (:agent = '' OR q.from_agent = :agent)
+      AND (q.is_open = 1 OR EXISTS (SELECT 1 FROM messages a WHERE a.in_reply_to = q.message_id AND a.event_id > :after))
+    ORDER BY q.event_id DESC LIMIT 1""",
+    Message,
+)
+
+message_in_reply_to = Query(f"SELECT {MESSAGES.column_list} FROM messages WHERE in_reply_to = :message_id", Message)
+
+question_settle = "UPDATE messages SET is_open = 0 WHERE message_id = :message_id AND is_open = 1"
+
+questions_end = "UPDATE messages SET is_open = 0 WHERE thread_id = :thread_id AND is_open = 1 AND (:agent = '' OR from_agent = :agent)"
 
 messages_to_people = Query(
     f"""
@@ -193,8 +229,8 @@ messages_to_people = Query(
 questions_to = Query(
     f"""
     SELECT {MESSAGES.column_list_as("m")}
-    FROM reads r JOIN threads t ON t.thread_id = r.thread_id JOIN messages m ON m.thread_id = r.thread_id
-    WHERE r.agent_id = :agent AND m.kind = 'question' AND m.to_agent = :agent AND t.status NOT IN ('done', 'failed', 'cancelled')""",
+    FROM reads r JOIN messages m ON m.thread_id = r.thread_id
+    WHERE r.agent_id = :agent AND m.is_open = 1 AND m.to_agent = :agent""",
     Message,
 )
 
@@ -221,6 +257,11 @@ lease_release = """
     WHERE thread_id = :thread_id AND lease_token = :lease_token AND released_at IS NULL"""
 
 lease_wait = "UPDATE leases SET waiting = :waiting WHERE thread_id = :thread_id AND released_at IS NULL"
+
+lease_resume = """
+    UPDATE leases SET waiting = 0 WHERE thread_id = :thread_id AND released_at IS NULL AND agent_id = :agent
+      AND (:is_control = 1 OR NOT EXISTS (
+        SELECT 1 FROM messages q WHERE q.thread_id = :thread_id AND q.is_open = 1 AND q.from_agent = :agent))"""
 
 lease_prioritise = "UPDATE leases SET priority = :priority WHERE thread_id = :thread_id AND released_at IS NULL"
 

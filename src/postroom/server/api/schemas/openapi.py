@@ -31,7 +31,8 @@ from postroom.server.http.responses import JsonResponse
 from postroom.server.rpc import schemas
 
 _QUESTION = object_of(
-    "state to choices onSilence",
+    "questionId state to choices onSilence",
+    questionId={"type": "string", "description": "Of the message that asked it in a thread, or else of the entry"},
     state={"enum": ["open", "answered", "default", "refused", "ended"]},
     to=TEXT,
     choices=array_of(TEXT),
@@ -44,6 +45,7 @@ _QUESTION = object_of(
     choice=NULLABLE_TEXT,
     answeredBy=NULLABLE_TEXT,
     answeredAt=NULLABLE_TEXT,
+    answerId={"type": ["string", "null"], "description": "Of the message in the thread, or of the reply, that settled it"},
 )
 _DOC = object_of("path", path=TEXT, sha256=NULLABLE_TEXT, size={"type": ["integer", "null"]})
 _ENTRY = object_of(
@@ -67,6 +69,7 @@ _REPLY = object_of(
     "id entryId body door at via verified",
     **dict.fromkeys(("id", "entryId", "from", "body", "door", "at"), TEXT),
     via={"enum": ["thread", "answer", "mailbox"]},
+    messageId=NULLABLE_TEXT,
     verified=BOOLEAN,
 )
 _FILE = object_of(

@@ -27,7 +27,9 @@ from postroom.server.api.schemas.record_schema import public_schema, record_sche
 
 _LEASE: Schema = {**public_schema(Lease, hidden=("lease_token",)), "type": ["object", "null"]}
 _THREAD = public_schema(Thread, optional=("run_id", "task_id", "latest_message_id"), status={"enum": list(STATUSES)})
-_MESSAGE = public_schema(Message, optional=("payload_json", "artifacts"), artifacts=array_of({"type": "object"}), verified=BOOLEAN)
+_MESSAGE = public_schema(
+    Message, optional=("payload_json", "artifacts"), artifacts=array_of({"type": "object"}), is_open=BOOLEAN, verified=BOOLEAN
+)
 _AGENT = object_of(
     "name kind holds alive unread",
     name=TEXT,
@@ -176,10 +178,11 @@ _THREAD_PATHS: dict[str, dict[str, Schema]] = {
     },
     "/api/threads/{id}/reply": {
         "post": describe_operation(
-            "Reply in a thread. A repeated request with the same Idempotency-Key sends nothing twice",
+            "Reply in a thread. `question` is the id of the question that it answers; without it, the only open one. Several conflict."
+            " A repeated request with the same Idempotency-Key sends nothing twice",
             "201",
             schema_ref("Posted"),
-            body=request_body("body", body=_NONEMPTY_TEXT),
+            body=request_body("body", body=_NONEMPTY_TEXT, question=TEXT),
             parameters=(ID, KEY),
         )
     },

@@ -2,6 +2,42 @@
 
 -- questions and answers
 
+-- in_reply_to: the id of the question that a message settled. is_open: 1 for a question that nothing has settled or ended.
+ALTER TABLE messages ADD COLUMN in_reply_to TEXT;
+ALTER TABLE messages ADD COLUMN is_open INTEGER NOT NULL DEFAULT 0;
+CREATE UNIQUE INDEX idx_messages_reply ON messages(in_reply_to) WHERE in_reply_to IS NOT NULL;
+CREATE INDEX idx_messages_open ON messages(thread_id, event_id) WHERE is_open = 1;
+CREATE INDEX idx_messages_question ON messages(thread_id, event_id) WHERE kind = 'question';
+
+-- answer_id: the id of the message in the thread, or of the reply, that settled the question.
+ALTER TABLE asks ADD COLUMN answer_id TEXT;
+
+-- Until now an answer settled every question that others had asked before it in its thread, and a revoked lease ended them. Where one
+-- question was settled by an answer, the answer gets its id. Where several were, they are closed, and none is named.
+CREATE TABLE closed_questions (question TEXT NOT NULL PRIMARY KEY, closer TEXT);
+INSERT INTO closed_questions SELECT q.message_id, (
+  SELECT m.message_id FROM messages m WHERE m.thread_id = q.thread_id AND m.event_id > q.event_id AND (
+    (m.kind = 'answer' AND m.from_agent <> q.from_agent) OR (m.kind = 'control' AND EXISTS (
+      SELECT 1 FROM events e WHERE e.event_id = m.event_id AND e.event_type = 'thread.released')))
+  ORDER BY m.event_id LIMIT 1)
+FROM messages q WHERE q.kind = 'question';
+CREATE INDEX idx_closed_questions ON closed_questions(closer);
+UPDATE messages SET is_open = 1
+WHERE message_id IN (SELECT question FROM closed_questions WHERE closer IS NULL) AND NOT EXISTS (
+  SELECT 1 FROM threads t WHERE t.thread_id = messages.thread_id AND t.status IN ('done', 'failed', 'cancelled'));
+UPDATE messages SET in_reply_to = (
+  SELECT min(c.question) FROM closed_questions c WHERE c.closer = messages.message_id GROUP BY c.closer HAVING count(*) = 1)
+WHERE kind = 'answer';
+DROP TABLE closed_questions;
+UPDATE asks SET answer_id = (
+  SELECT a.message_id FROM entries e JOIN messages a ON a.in_reply_to = e.message_id WHERE e.id = asks.entry_id)
+WHERE state = 'answered' AND thread_id IS NOT NULL;
+UPDATE asks SET answer_id = (SELECT min(r.reply_id) FROM replies r WHERE r.entry_id = asks.entry_id AND r.via = 'answer')
+WHERE state = 'answered' AND thread_id IS NULL;
+
+-- door: how the task entered. Of the tasks from before this version it is not known, so they count as unverified.
+ALTER TABLE tasks ADD COLUMN door TEXT NOT NULL DEFAULT 'library';
+
 -- passes and agents
 ALTER TABLE passes ADD COLUMN last_used_at TEXT;
 CREATE INDEX idx_passes_person ON passes(person, token_hash);
