@@ -83,3 +83,21 @@ def test_json_of_a_hundred_levels_is_stored_as_it_was_written(store: Store) -> N
     payload = '{"a":' + "[" * 99 + "]" * 99 + ',"b":"\\u00e9"}'
     posted = work.send(store, sender="leader", to="builder", subject="Build", payload_json=payload)
     assert posted.message.payload_json == payload
+
+
+def test_an_agent_takes_large_messages_in_several_answers_and_loses_none(store: Store) -> None:
+    for number in range(3):
+        mail.enqueue(store, {"from": "leader", "to": "box", "payload": f"{number}" * (MIB * 2 // 3)})
+    answers = [people.read_messages(store, agent="box", limit=100) for _ in range(3)]
+    assert [[message.body[0] for message in answer] for answer in answers] == [["0", "1"], ["2"], []]
+    assert [message.body[0] for message in people.old_messages(store, agent="box", limit=100)] == ["2", "1"]
+
+
+def test_a_list_of_threads_is_cut_by_its_size_and_says_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_ANSWER_BYTES", 3000)
+    for number in range(3):
+        send(store, subject=f"{number}" * 1000)
+    page = work.list_threads(store, limit=100)
+    assert (len(page.threads), page.more) == (2, True)
+    monkeypatch.setattr(limits, "MAX_ANSWER_BYTES", 100)
+    assert len(work.list_threads(store, limit=100).threads) == 1

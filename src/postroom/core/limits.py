@@ -51,5 +51,7 @@ MAX_QUEUED_WRITES = 500  # of one caller that wait for the next commit
 MAX_BYTES_PER_MINUTE = 256 * MIB  # that one caller may send
 
 # Answers
-MAX_ANSWER_BYTES = 4 * MIB  # an answer is cut before it, with `more`; a single larger item is an answer by itself
+MAX_ANSWER_BYTES = 4 * MIB  # a list is cut there, with `more`; a single larger item is an answer by itself
+MAX_RECEIVED_BYTES = MIB  # messages that an agent takes at once; a single larger one is an answer by itself
+MAX_RESULT_BYTES = 64 * MIB  # of a verb that only reads; a larger one is refused
 MAX_EVENT_SUMMARY_CHARS = 500  # of a summary in the stream of events

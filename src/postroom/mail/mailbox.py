@@ -189,7 +189,7 @@ def _offer_first(tx: Transaction, locked: LockedMailbox, receiver: str) -> Deliv
 def take_and_ack_all(
     tx: Transaction, session: str, *, receiver: str, limit: int, upto: int | None = None
 ) -> list[tuple[MailMessage, DeliveryRow]]:
-    """Take and ack at most `limit` messages of a mailbox, in this transaction.
+    """Take and ack at most `limit` messages of a mailbox, in this transaction. Stops after `MAX_RECEIVED_BYTES` of payloads.
 
     For a caller that stores the messages in the same transaction and so cannot lose them. With `upto`, an instant in
     microseconds, stop at the first message that was stored later.
@@ -199,11 +199,18 @@ def take_and_ack_all(
         return []
     transitions.apply_overdue_moves(tx, locked)
     taken: list[tuple[MailMessage, DeliveryRow]] = []
-    while len(taken) < limit and _is_first_stored_by(tx, locked, upto) and (delivery := _offer_first(tx, locked, receiver)) is not None:
+    size = 0
+    while (
+        len(taken) < limit
+        and size < limits.MAX_RECEIVED_BYTES
+        and _is_first_stored_by(tx, locked, upto)
+        and (delivery := _offer_first(tx, locked, receiver)) is not None
+    ):
         row = tx.fetch_one(tx.sql.delivery_find, msg_id=delivery.message.msg_id)
         assert row is not None
         _ack_delivery(tx, locked, row)
         taken.append((delivery.message, row))
+        size += len(delivery.message.payload)
     locked.write_back()
     return taken
 

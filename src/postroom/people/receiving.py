@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.core import checks, clock
+from postroom.core import checks, clock, limits
 from postroom.core.records.people import ReceivedMessage
 from postroom.core.states import UNVERIFIED_DOORS
 from postroom.core.verbs import OWN_NAME, READ, WRITE, verb
@@ -14,14 +14,20 @@ from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from postroom.core.records.mail import DeliveryRow, MailMessage
+    from postroom.core.records.mail import DeliveryRow, MailMessage, StoredMessage
     from postroom.core.records.people import Entry, PersonReply
     from postroom.store.interface import Store, Transaction
+
+_AFTER_ALL_DELIVERIES = 2**62
+_ACKED_PER_STEP = 10  # each may have 10 MiB
 
 
 @verb(caller="agent", access=OWN_NAME, mode=WRITE)
 def read_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[ReceivedMessage, ...]:
-    """Take the messages to an agent, oldest first: its mail, and the answers to questions that it did not wait for."""
+    """Take the messages to an agent, oldest first: its mail, and the answers to questions that it did not wait for.
+
+    Takes at most `limit`, and no more after `MAX_RECEIVED_BYTES`. The next call returns the others.
+    """
     checks.name("agent", agent)
     checks.limit("limit", limit)
     question_sync.sync(store)
@@ -35,13 +41,14 @@ def _take_messages(store: Store, agent: str, limit: int) -> tuple[ReceivedMessag
         for question in tx.fetch_all(tx.sql.asks_uncollected, agent=agent, limit=limit):
             answer = _answer_message(question)
             received += _take_mail(tx, agent, limit - len(received), upto=clock.parse_stamp(answer.at))
-            if len(received) == limit:
+            if len(received) == limit or _size_of(received) >= limits.MAX_RECEIVED_BYTES:
                 break
             entry = repository.lock_entry_if_exists(tx, answer.id)
             if entry is not None and entry.ask is not None and entry.ask.collected_at is None:  # not collected before we locked it
                 asking.write_collected(tx, entry)
                 received.append(answer)
-        received += _take_mail(tx, agent, limit - len(received))
+        if _size_of(received) < limits.MAX_RECEIVED_BYTES:
+            received += _take_mail(tx, agent, limit - len(received))
         tx.execute(tx.sql.agent_seen, name=agent, now=clock.format_stamp(tx.now()))
     return tuple(received)
 
@@ -50,6 +57,10 @@ def _take_mail(tx: Transaction, agent: str, limit: int, *, upto: int | None = No
     """Take up to `limit` messages from the agent's mailbox. `upto`, in microseconds, takes only those stored by then."""
     taken = mailbox.take_and_ack_all(tx, agent, receiver=agent, limit=limit, upto=upto) if limit else []
     return [_mail_message(tx, message, delivery) for message, delivery in taken]
+
+
+def _size_of(received: list[ReceivedMessage]) -> int:
+    return sum(len(message.body) for message in received)
 
 
 def has_messages(tx: Transaction, *, agent: str) -> bool:
@@ -66,7 +77,7 @@ def old_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[Received
     checks.limit("limit", limit)
     with store.read() as tx:
         replies = tx.fetch_all(tx.sql.replies_of_agent, agent=agent, limit=limit)
-        acked = tx.fetch_all(tx.sql.deliveries_acked, session=agent, limit=limit)
+        acked = _read_acked(tx, agent, limit)
         mail = [_mail_message(tx, build_message(stored.delivery, stored.contents), stored.delivery) for stored in acked]
     received = [
         ReceivedMessage("reply", reply.reply_id, reply.person, reply.body, reply.entry_id, reply.created_at, _is_verified(reply.door))
@@ -74,6 +85,23 @@ def old_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[Received
     ]
     received += [message for message in mail if message.kind == "mail"]
     return tuple(sorted(received, key=lambda message: message.at, reverse=True)[:limit])
+
+
+def _read_acked(tx: Transaction, agent: str, limit: int) -> list[StoredMessage]:
+    """Return the newest acked messages of a mailbox, in small steps: at most `limit`, and no more after `MAX_RECEIVED_BYTES`."""
+    read: list[StoredMessage] = []
+    size = 0
+    while len(read) < limit:
+        before = read[-1].delivery.delivery_id if read else _AFTER_ALL_DELIVERIES
+        step = tx.fetch_all(tx.sql.deliveries_acked, session=agent, before=before, limit=min(limit - len(read), _ACKED_PER_STEP))
+        for stored in step:
+            read.append(stored)
+            size += len(stored.contents.payload)
+            if size >= limits.MAX_RECEIVED_BYTES:
+                return read
+        if len(step) < _ACKED_PER_STEP:
+            break
+    return read
 
 
 def _answer_message(entry: Entry) -> ReceivedMessage:

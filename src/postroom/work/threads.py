@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom._fastpath import json_text as jsontext
-from postroom.core import checks, clock
+from postroom.core import checks, clock, limits
 from postroom.core.errors import InvalidInput, InvalidState
 from postroom.core.records.work import Conversation, Message, PostedMessage, Thread, ThreadHold, ThreadPage
 from postroom.core.states import HELD_STATUSES, KINDS, PENDING, PRIORITIES, REPLY_KINDS, STATUSES, TERMINAL_STATUSES
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     NamePair = tuple[str | None, str | None]  # the creator and the assignee of a thread. None matches any name
 
+_THREAD_OVERHEAD_CHARS = 500  # ids, names, stamps and field names of a thread in an answer
 ANSWER_KINDS_JSON = jsontext.dumps(["answer", "control"])
 
 
@@ -278,7 +279,18 @@ def list_threads(
             for thread in _list_with_status(tx, status, pairs, run_id, task_id, visible_to, limit + 1):
                 by_id[thread.thread_id] = thread
         newest = sorted(by_id.values(), key=lambda thread: (thread.updated_at, thread.thread_id), reverse=True)
-        return ThreadPage(tuple(newest[:limit]), len(newest) > limit, _read_holds(tx, newest[:limit]))
+        page = _cut_page(newest[:limit])
+        return ThreadPage(tuple(page), len(newest) > len(page), _read_holds(tx, page))
+
+
+def _cut_page(threads: list[Thread]) -> list[Thread]:
+    """Return the first threads that fit into an answer, and at least one."""
+    size = 0
+    for number, thread in enumerate(threads):
+        size += len(thread.subject) + len(thread.run_id) + len(thread.task_id) + _THREAD_OVERHEAD_CHARS
+        if size > limits.MAX_ANSWER_BYTES and number:
+            return threads[:number]
+    return threads
 
 
 def _read_holds(tx: Transaction, listed: list[Thread]) -> tuple[ThreadHold, ...]:

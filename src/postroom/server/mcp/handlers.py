@@ -56,7 +56,10 @@ class ToolHandlers:
             received = await self._run_read(receiving.old_messages, agent=self._agent, limit=limit)
         else:
             received = await self._receive_messages(limit, arguments.get("waitSeconds", 0))
-        answer: JsonObject = {"messages": [message.to_json() for message in received], "more": len(received) == limit}
+        more = len(received) == limit
+        if received and not more and not arguments.get("old"):  # fewer, because they are large
+            more = await self._store_access.read(partial(receiving.has_messages, agent=self._agent))
+        answer: JsonObject = {"messages": [message.to_json() for message in received], "more": more}
         if not received and arguments.get("waitSeconds"):
             answer["next"] = "Nothing came. Call inbox_read again to go on waiting."
         if arguments.get("entries"):

@@ -16,7 +16,8 @@ from starlette.responses import Response
 
 from postroom import __version__, mail, people, tasks, work
 from postroom._fastpath import json_text as jsontext
-from postroom.core.errors import InvalidInput, NotFound, Refusal, Unauthenticated, WrongVersion
+from postroom.core.errors import InvalidInput, NotFound, Refusal, TooLarge, Unauthenticated, WrongVersion
+from postroom.core.limits import MAX_RESULT_BYTES
 from postroom.core.rpc import wire
 from postroom.core.rpc.waits import is_timeout, is_wait_time, next_cursor_args
 from postroom.core.text import short_repr
@@ -190,7 +191,7 @@ async def _run_verb(state: AppState, call: VerbCall, listeners: Listeners) -> by
         if verb.mode == WAIT and not _is_single_check(call.arguments):
             return await _run_wait(state, call, listeners)
         if verb.mode == READ:
-            return await state.store_access.read_in_thread(lambda store: _encode_result(call(store)))
+            return await state.store_access.read_in_thread(lambda store: _require_small(_encode_result(call(store))))
         return await state.store_access.run_in_thread(lambda store: _encode_result(call(store)), call.door)
     except (TypeError, ValueError, AttributeError, OverflowError) as error:  # verbs do not check the types of their arguments
         _log.warning("%s rejected its arguments: %s: %s", verb.name, type(error).__name__, error)
@@ -223,6 +224,13 @@ def _wait_in_turns(store: CancellableStore, call: VerbCall) -> bytes:
 
 def _encode_result(result: Any) -> bytes:
     return jsontext.dumps(wire.encode(result)).encode()
+
+
+def _require_small(result: bytes) -> bytes:
+    """Return the result of a verb that only reads. Refuses with `TooLarge` one that no client should wait for."""
+    if len(result) > MAX_RESULT_BYTES:
+        raise TooLarge(f"the answer has {len(result) >> 20} MiB", hint="Ask for less, for example with a lower limit.")
+    return result
 
 
 def _is_over(state: AppState, listeners: Listeners) -> bool:

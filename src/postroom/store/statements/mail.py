@@ -125,7 +125,7 @@ deliveries_dead_sizes = Query(
 deliveries_acked = Query(
     f"""
     SELECT {DELIVERIES.column_list} FROM deliveries
-    WHERE session = :session AND state = 'acked' ORDER BY delivery_id DESC LIMIT :limit""",
+    WHERE session = :session AND state = 'acked' AND delivery_id < :before ORDER BY delivery_id DESC LIMIT :limit""",
     make_stored_message,
 )
 
