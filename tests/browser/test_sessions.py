@@ -44,6 +44,16 @@ def test_a_page_on_another_port_gets_the_cookie_and_cannot_use_it(server: Runnin
     refusal(server.stranger.get("/api/summary", headers={"Cookie": cookie, "Origin": server.url}), 401)
 
 
+def test_a_link_with_a_wrong_key_does_not_sign_the_person_out(server: RunningServer, visit: BrowserTabs) -> None:
+    reader = visit(server)
+    again = visit.tab(server, reader.context)
+    again.allow("401")
+    again.go(f"/#key={'0' * 32}")
+    again.expect_live()
+    reader.page.reload()
+    reader.expect_live()
+
+
 def test_two_postrooms_on_one_host_do_not_sign_each_other_out(
     server: RunningServer, workspace: WorkspaceClient, found: Callable[..., RunningServer], visit: BrowserTabs
 ) -> None:

@@ -47,10 +47,10 @@ class Served:
         return f"unix:{self.ready['uds']}" if wire == "unix" else self.ready["url"].replace("http", wire, 1)
 
     def rows(self) -> Rows:
-        """Everything in the store."""
+        """Everything in the store, except when a pass was last used, which a server records in the background."""
         with closing(sqlite3.connect(f"file:{self.place}?mode=ro", uri=True)) as connection:
             tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
-            return {name: connection.execute(f'SELECT * FROM "{name}"').fetchall() for name in tables}
+            return {name: connection.execute(f'SELECT * FROM "{name}"').fetchall() for name in tables if name != "passes"}
 
 
 class Release:

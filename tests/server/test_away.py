@@ -160,7 +160,7 @@ COMMANDS = {
     "wait": ("mailbox", "wait", "--session", BOX, "--timeout-seconds", "0.2"),
     "enqueue": ("mailbox", "enqueue", "--from", "a", "--to", "b", "--payload", "x"),
 }
-NOWHERE = ["http://127.0.0.1:1", "ws://127.0.0.1:1", "https://127.0.0.1:1", "http://[::1]:1", "http://nowhere.invalid:80", "unix:{}/none"]
+NOWHERE = ["http://127.0.0.1:1", "ws://127.0.0.1:1", "https://127.0.0.1:1", "http://[::1]:1", "https://nowhere.invalid:80", "unix:{}/none"]
 
 
 @pytest.fixture(scope="session")

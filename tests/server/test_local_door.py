@@ -155,9 +155,10 @@ def test_it_is_its_owners_alone(server: RunningServer, place: str) -> None:
 
 
 def test_it_is_so_whatever_the_umask(found: Found, place: str) -> None:
+    server = found("--uds", place)
     before = os.umask(0)
     try:
-        server = found("--uds", place).open()
+        server.open()
     finally:
         os.umask(before)
     assert stat.S_IMODE(os.lstat(place).st_mode) == 0o600

@@ -68,7 +68,12 @@ def _render_passes(data: Data) -> str:
         return "No passes. `inbox sign-in` makes a link for a person, `inbox agent token NAME` a token for an agent.\n"
     rows = [
         (
-            *(listed["pass_id"], listed["kind"], one_line(listed["name"]), relative_time(listed["last_used_at"])),
+            *(
+                listed["pass_id"],
+                "leader" if listed["scope"] == "all" else listed["kind"],
+                one_line(listed["name"]),
+                relative_time(listed["last_used_at"]),
+            ),
             *(relative_time(listed["expires_at"]), relative_time(listed["created_at"])),
         )
         for listed in data["passes"]

@@ -336,14 +336,17 @@ class Pass(Record):
 
     def listed(self) -> ListedPass:
         """Return the pass as people see it, without the hash."""
-        return ListedPass(self.pass_id, self.kind, self.person, self.created_at, self.expires_at, self.last_used_at)
+        return ListedPass(self.pass_id, self.kind, self.person, self.created_at, self.expires_at, self.last_used_at, self.scope)
 
 
 PASS_ID_DIGITS = 12  # of the hash, in hexadecimal
 
 
 class ListedPass(Record):
-    """A pass as people see it. `name` is the person or the agent. `last_used_at` is exact to a day, and None if it was never used."""
+    """A pass as people see it. `name` is the person or the agent. `last_used_at` is exact to a day, and None if it was never used.
+
+    `scope` is `all` on the token of a leader, else `own`.
+    """
 
     pass_id: str
     kind: str
@@ -351,6 +354,7 @@ class ListedPass(Record):
     created_at: str
     expires_at: str | None
     last_used_at: str | None
+    scope: str
 
 
 class PassPage(Record):

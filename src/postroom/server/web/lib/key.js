@@ -6,17 +6,28 @@ const START = "#key=";
 let key = kept();
 
 if (location.hash.startsWith(START)) {
-  key = location.hash.slice(START.length);
+  const given = location.hash.slice(START.length);
   history.replaceState(history.state, "", location.pathname + location.search);
+  if (await fits(given)) keep(given);
+}
+window.addEventListener("storage", (event) => {
+  if (event.key === NAME) key = kept(); // somebody signed in in another tab
+});
+
+/** Whether a key fits the cookie. A link of another site may hold any key, and must not sign the person out. */
+async function fits(given) {
+  const answer = await fetch("/api/summary", { headers: { "X-Postroom-Key": given }, cache: "no-store" }).catch(() => null);
+  return answer?.status !== 401;
+}
+
+function keep(given) {
+  key = given;
   try {
     localStorage.setItem(NAME, key);
   } catch {
     // private windows and full disks: it holds until the page is closed
   }
 }
-window.addEventListener("storage", (event) => {
-  if (event.key === NAME) key = kept(); // somebody signed in in another tab
-});
 
 function kept() {
   try {
