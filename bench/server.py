@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import resource
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -16,9 +16,9 @@ from typing import NamedTuple
 import postroom
 from bench.load import Crowd, Line, drive, mcp_request, request, tell
 from bench.report import Report, interleaved, milliseconds, percentile, times
-from bench.serving import COMMENT, Served, fill, office, serve, serve_alone, serve_constant, serve_forgetful
+from bench.serving import COMMENT, Served, fill, office, serve, serve_alone, serve_constant, serve_forgetful, serve_unchecked
 from bench.talk import talk
-from postroom import people
+from postroom import people, work
 
 LARGE, SMALL, PAGE = 1_000_000, 1_000, 100
 ROUNDS, PUSHES = 200, 200
@@ -242,3 +242,22 @@ def _verbs(report: Report, folder: str) -> None:
     route, verb = median(rates["HttpPut"]), median(rates["VerbPut"])
     report.row("messages a second: as a verb / by the route", f"{verb:.0f} / {route:.0f}")
     report.row("as a verb / by the route", times(verb / route), "at least 1", met=verb >= route)
+    _permissions(report, folder)
+
+
+def _permissions(report: Report, folder: str) -> None:
+    """What the permission check of an agent in a thread costs: the same program with the check and without it, in turns."""
+    agent, places = "atlas", [office(folder, name) for name in ("checked", "unchecked")]
+    rates: dict[str, list[float]] = {"checked": [], "unchecked": []}
+    with serve(places[0][0]) as checked, serve_unchecked(places[1][0]) as unchecked:
+        for _ in range(TURNS):
+            for name, server, (place, registered) in zip(rates, (checked, unchecked), places):
+                with closing(postroom.open(place)) as store:
+                    sent = [work.send(store, sender=agent, to="lead", subject="S").thread.thread_id for _ in range(VERB_CLIENTS)]
+                facts = {"port": server.port, "token": registered.token, "agent": agent, "threads": sent}
+                rates[name].append(talk("VerbReply", facts, lines=VERB_CLIENTS, seconds=SECONDS))
+    with_check, without = median(rates["checked"]), median(rates["unchecked"])
+    report.row("`work.reply` of an agent a second: with the permission check / without", f"{with_check:.0f} / {without:.0f}")
+    report.row(
+        "what the check adds to a verb", f"{(without / with_check - 1) * 100:.1f} %", "at most 5 %", met=without <= with_check * 1.05
+    )

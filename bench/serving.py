@@ -102,6 +102,11 @@ def serve_forgetful(place: str) -> Served:
     return Served(sys.executable, "-m", "bench.serving", "forgetful", *_settings(place))
 
 
+def serve_unchecked(place: str) -> Served:
+    """The same program, which identifies its callers and lets each of them do everything."""
+    return Served(sys.executable, "-m", "bench.serving", "unchecked", *_settings(place))
+
+
 def serve_constant(body: Path) -> Served:
     return Served(sys.executable, "-m", "bench.serving", "constant", str(body))
 
@@ -221,6 +226,14 @@ def _constant(body: bytes) -> int:
     return 0
 
 
+def _unchecked(argv: list[str]) -> int:
+    from postroom.cli import inbox as entry
+    from postroom.server.rpc import permissions
+
+    permissions.authorise = lambda tx, caller, verb, arguments: None
+    return entry.run(argv)
+
+
 if __name__ == "__main__":
-    programs = {"alone": _alone, "forgetful": _forgetful}
+    programs = {"alone": _alone, "forgetful": _forgetful, "unchecked": _unchecked}
     sys.exit(programs[sys.argv[1]](sys.argv[2:]) if sys.argv[1] in programs else _constant(Path(sys.argv[2]).read_bytes()))

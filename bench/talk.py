@@ -110,6 +110,18 @@ class VerbPut(Http):
         return self.said.replace(self.key.encode(), f"{self.key[:16]}{self.done:016x}".encode(), 1)
 
 
+class VerbReply(VerbPut):
+    """A message of an agent in a thread in which it takes part, as a verb. Each client speaks in a thread of its own."""
+
+    def begin(self) -> bytes:
+        self.key = f"{os.urandom(8).hex()}{0:016x}"
+        headers = {"Content-Type": CONTENT_TYPE, VERSION_HEADER: __version__, "Idempotency-Key": self.key}
+        named = {"thread_id": self.facts["threads"][self.number], "sender": self.facts["agent"], "summary": PAYLOAD}
+        body = {"args": [], "named": named}
+        self.said = request("POST", "/api/verbs/work.reply", self.facts.get("port", 80), self.facts.get("token", ""), body, headers)
+        return self.said
+
+
 class HttpTake(Http):
     def begin(self) -> bytes:
         return self.ask(f"/api/mailbox/{self.facts['session']}/dequeue", None)
@@ -323,7 +335,7 @@ class NatsTake(Nats):
 
 
 KINDS: dict[str, type[Conversation]] = {
-    one.__name__: one for one in (HttpPut, VerbPut, HttpTake, WirePut, WireTake, RedisPut, RedisTake, NatsPut, NatsTake)
+    one.__name__: one for one in (HttpPut, VerbPut, VerbReply, HttpTake, WirePut, WireTake, RedisPut, RedisTake, NatsPut, NatsTake)
 }
 
 

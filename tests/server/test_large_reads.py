@@ -190,7 +190,7 @@ def test_an_agent_reads_no_thread_of_others_by_a_tool(server: RunningServer, wor
     with opened(server) as store:
         thread_id = talk(store, 2, to=other.agent)
     with at(workspace) as agent:
-        assert agent.refused("work_fetch", threadId=thread_id)["code"] == "forbidden"
+        assert agent.refused("work_fetch", threadId=thread_id)["code"] == "not_found"
         assert agent.refused("work_fetch", beforeEvent=3)["code"] == "invalid_input"
     with at(other) as agent:
         assert [message["from"] for message in agent.ok("work_fetch", threadId=thread_id)["messages"]] == ["leader", "leader"]

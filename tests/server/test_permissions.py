@@ -5,9 +5,12 @@ One server, and for each verb a store of its own, which its scenario prepares. C
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -16,13 +19,18 @@ from postroom import mail, people, work
 from postroom._fastpath import json_text as jsontext
 from postroom.core.rpc import wire
 from postroom.core.verbs import ANY_AGENT, MESSAGE_SENDER, READ, SERVER_MACHINE, WAIT, Verb
+from postroom.server.app import PERSON_ROUTES, SHARED_ROUTES
 from postroom.server.http.auth import RateLimiter
+from postroom.server.mcp.handlers import ToolHandlers
+from postroom.server.mcp.schemas import SCHEMAS
 from postroom.server.rpc.dispatch import routing_table
 from postroom.server.rpc.permission_table import HIDDEN, TABLE, YES, rule_of
+from postroom.server.runtime.store_access import StoreAccess
 from postroom.store.interface import Store
 from postroom.tasks import Conductor
 from tests.conftest import Clock, fresh_file, open_with
-from tests.contract import thread_data
+from tests.contract import mail_data, thread_data
+from tests.contract.mail_data import BOX
 from tests.server.test_verbs import minimal
 from tests.server.verb_scenarios import SCENARIOS, Arguments
 from tests.server_in_thread import ServerInThread
@@ -173,3 +181,83 @@ def test_a_verb_does_for_each_caller_what_the_table_says(name: str, callers: Cal
 def _refused_by_the_verb(verb: Verb, answer: httpx.Response) -> bool:
     """Whether a call was allowed and came too late: another caller has done the same deed before."""
     return verb.mode != READ and answer.status_code in (400, 404, 409) and verb.caller != ANY_AGENT
+
+
+# The other doors: each route and each tool calls a verb, and does what the table says of that verb
+
+ROUTES: dict[tuple[str, str], tuple[str, dict[str, Any] | None]] = {
+    ("POST", "/api/mailbox"): ("mail.enqueue", {"from": "box", "to": "other", "payload": "hello"}),
+    ("GET", "/api/mailbox/{session}"): ("mail.peek", None),
+    ("GET", "/api/mailbox/{session}/dead-letter"): ("mail.peek_dead_letter", None),
+    ("POST", "/api/mailbox/{session}/dequeue"): ("mail.dequeue", None),
+    ("POST", "/api/mailbox/{session}/{msg_id}/extend"): ("mail.extend", {}),
+    ("POST", "/api/mailbox/{session}/{msg_id}/nack"): ("mail.nack", {}),
+    ("POST", "/api/mailbox/{session}/{msg_id}/ack"): ("mail.ack", {}),
+}
+OTHER_ROUTES = {("POST", "/api/inbox/push"), ("GET", "/api/bell")}  # tests/server/test_hostile_workspace.py, tests/server/test_bells.py
+
+
+def test_every_route_that_agents_may_use_is_walked() -> None:
+    assert {(method, path) for method, path, _ in SHARED_ROUTES} == ROUTES.keys() | OTHER_ROUTES
+
+
+def test_a_route_does_for_each_caller_what_the_table_says_of_its_verb(callers: Callers, behind: Store) -> None:
+    held = mail_data.held(behind)
+    mail_data.post(behind, sender="bob", to=BOX)
+    person = people.issue_bearer(behind, person="user")
+    for (method, path), (name, body) in ROUTES.items():
+        expected = TABLE[rule_of(routing_table()[name])]
+        address = path.format(session=BOX, msg_id=held.msg_id)
+        tokens = {name: callers.token_of(name) for name in (STRANGER, OUTSIDE_WORKSPACE, LEADER, BOX)} | {"person": person}
+        outcomes = {STRANGER: expected.stranger, OUTSIDE_WORKSPACE: expected.stranger, LEADER: expected.leader}
+        assert callers.tcp.request(method, address, json=body).status_code == 401, path
+        for caller, outcome in {**outcomes, BOX: expected.own, "person": expected.person}.items():
+            answer = callers.tcp.request(method, address, json=body, headers={"Authorization": f"Bearer {tokens[caller]}"})
+            wanted = (200, 201, 204, 409) if outcome == YES else (STATUS[outcome],)  # 409: another caller has done it before
+            assert answer.status_code in wanted, (path, caller, answer.text)
+
+
+def test_a_route_for_people_is_for_people_alone(callers: Callers) -> None:
+    for method, path, _ in PERSON_ROUTES:
+        address = re.sub(r"\{\w+\}", "x", path)
+        assert callers.tcp.request(method, address).status_code == 401, path
+        for caller in (STRANGER, OUTSIDE_WORKSPACE, LEADER):
+            answer = callers.tcp.request(method, address, headers={"Authorization": f"Bearer {callers.token_of(caller)}"})
+            assert answer.status_code == 403, (path, caller, answer.text)
+
+
+TOOLS: dict[str, tuple[str, Arguments]] = {
+    "work_fetch": ("work.show", {}),
+    "work_claim": ("work.claim", {}),
+    "work_update": ("work.update", {"summary": "Half"}),
+    "work_done": ("work.done", {"outcome": "done"}),
+}
+OWN_TOOLS = {"inbox_push", "inbox_read", "inbox_ask"}  # name no thing of others but an entry: tests/server/test_hostile_agent.py
+
+
+def test_every_tool_is_walked() -> None:
+    assert set(SCHEMAS) == TOOLS.keys() | OWN_TOOLS
+
+
+def test_a_tool_does_for_each_caller_what_the_table_says_of_its_verb(behind: Store, tmp_path: Path) -> None:
+    """The tools themselves, over the store's file: a server adds the token of the workspace."""
+    workspaces = {}
+    for agent in ("leader", "builder", STRANGER):
+        (tmp_path / agent).mkdir()
+        workspaces[agent] = people.add_workspace(behind, str(tmp_path / agent), label=agent, agent=agent).workspace
+    thread = thread_data.sent(behind)  # from leader, for builder
+
+    async def walk() -> None:
+        store_access = StoreAccess(behind.location)
+        try:
+            for tool, (name, more) in TOOLS.items():
+                expected = TABLE[rule_of(routing_table()[name])]
+                for agent, outcome in {STRANGER: expected.stranger, "leader": expected.party, "builder": expected.own}.items():
+                    answer, is_refusal = await ToolHandlers(store_access, workspaces[agent]).call_tool(tool, {"threadId": thread, **more})
+                    code = answer["error"]["code"] if is_refusal else YES
+                    wanted = {YES: (YES, "lease_conflict"), HIDDEN: ("not_found",)}.get(outcome, ("forbidden",))
+                    assert code in wanted, (tool, agent, answer)
+        finally:
+            await store_access.close()
+
+    asyncio.run(walk())
