@@ -186,7 +186,7 @@ def _take_by_hand(bare: sqlite3.Connection) -> None:
     _close_by_hand(bare, "mail.offered", row[1], now)
     bare.execute("BEGIN IMMEDIATE")
     bare.execute(sql.mailbox_lock, key).fetchone()
-    bare.execute(sql.delivery_find, {"msg_id": row[1]}).fetchone()
+    bare.execute(sql.deliveries_named, {"msg_id": row[1], **key}).fetchone()
     landed = {"state": "acked", "seen": "in_flight", "head": 0, "move_at": None, "due_at": None, "ended_at": now}
     bare.execute(sql.delivery_move, {**move, **landed})
     bare.execute(sql.pair_advance, {**key, "sender": row[3]})

@@ -217,12 +217,9 @@ def test_an_alias_of_an_alias_is_refused_from_the_other_end_too(held: Mailbox) -
 # numbers
 
 
-@pytest.mark.parametrize("moment", ["-1", "1.5", "x", "", "nan", "true", "253402300800", "1743999600123", "1743999600123456789", HUGE])
+@pytest.mark.parametrize("moment", ["-1", "1.5", "x", "", "nan", "true", str(2**64), HUGE])
 def test_a_time_that_is_no_unix_second_is_refused(held: Mailbox, moment: str) -> None:
-    error = _refused(held, *ENQUEUE, f"--created-at={moment}")
-    _invalid(error, "created_at")
-    if moment in ("1743999600123", "1743999600123456789"):
-        assert "milliseconds" in error["hint"] + error["message"]
+    _invalid(_refused(held, *ENQUEUE, f"--created-at={moment}"), "created_at")
 
 
 @pytest.mark.parametrize(
@@ -288,7 +285,24 @@ def test_a_payload_over_ten_mebibytes_is_refused(held: Mailbox) -> None:
     _invalid(_refused(held, "enqueue", *FROM_TO, "--payload-file", "-", stdin=big), "payload_file")
 
 
-@pytest.mark.parametrize("content", [b"before\0after", b"\xff\xfe", b"\xed\xa0\x80"])
+def test_reading_stops_at_the_bound(held: Mailbox) -> None:
+    endless = held.run("enqueue", *FROM_TO, "--payload-file", "/dev/zero")
+    assert (endless.code, "10 MiB" in endless.stderr) == (30, True)
+
+
+def test_a_word_without_a_flag_is_told_its_flag(held: Mailbox) -> None:
+    told = held.run("ack", "m1", "--session", "analyst")
+    assert (told.code, "--msg-id" in told.stderr) == (30, True)
+
+
+def test_a_batch_of_nothing_and_a_byte_order_mark_are_taken_for_what_they_are(held: Mailbox) -> None:
+    assert held.run("enqueue", "--batch", "-", stdin=b"\n").stdout == "The batch has no message; nothing was stored.\n"
+    marked = b'\xef\xbb\xbf{"from": "a", "to": "marked", "payload": "x"}'
+    assert held.run("enqueue", "--batch", "-", stdin=marked).stdout == "Stored 1 of 1.\n"
+    assert held.run("enqueue", "--message-file", "-", stdin=marked).code == 0
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"\xed\xa0\x80"])
 def test_a_payload_that_is_no_text_is_refused(held: Mailbox, content: bytes) -> None:
     error = _refused(held, "enqueue", *FROM_TO, "--payload-file", "-", stdin=content)
     assert (error["exit"], error["code"]) == (30, "invalid_input")
@@ -334,7 +348,6 @@ def test_a_message_that_is_no_object_is_refused(held: Mailbox, content: bytes) -
         ({"payload": 1}, "payload"),
         ({"payload": {"a": 1}}, "payload"),
         ({"payload": ["a"]}, "payload"),
-        ({"payload": "\x00"}, "payload"),
         ({"payload": "\ud800"}, "payload"),
         ({"msg_id": 7}, "msg_id"),
         ({"msg_id": ""}, "msg_id"),
@@ -347,7 +360,7 @@ def test_a_message_that_is_no_object_is_refused(held: Mailbox, content: bytes) -
         ({"created_at": 1.5}, "created_at"),
         ({"created_at": -1}, "created_at"),
         ({"created_at": 1e300}, "created_at"),
-        ({"created_at": 1743999600123}, "created_at"),
+        ({"created_at": 2**64}, "created_at"),
         ({"attempt": -1}, "attempt"),
         ({"attempt": "0"}, "attempt"),
         ({"attempt": 1.5}, "attempt"),

@@ -47,7 +47,9 @@ def _flagged(*identity: str, session: str = SESSION) -> tuple[str, ...]:
 
 def test_enqueue_answers_the_documents_three_fields(mailbox: Mailbox) -> None:
     first = mailbox.answers(*ENQUEUE, "--payload", PAYLOAD, "--msg-id", "m1")
-    again = mailbox.answers(*ENQUEUE, "--payload", "something else", "--msg-id", "m1")
+    again = mailbox.answers(*ENQUEUE, "--payload", PAYLOAD, "--msg-id", "m1")
+    other = mailbox.run(*ENQUEUE, "--payload", "something else", "--msg-id", "m1", "--json")
+    assert (other.code, json.loads(other.stdout)["error"]["code"]) == (20, "id_conflict")
     second = mailbox.answers(*ENQUEUE, "--payload", PAYLOAD, "--msg-id", "m2")
     assert first == {"msg_id": "m1", "queued": True, "pending": 1}
     assert again == {"msg_id": "m1", "queued": False, "pending": 1}
@@ -128,7 +130,7 @@ def test_a_delivery_is_a_message_a_token_and_a_time(mailbox: Mailbox, verb: str)
     identity = mailbox.enqueue()
     taken = mailbox.answers(verb, "--session", SESSION)
     assert set(taken) == {"message", "delivery_token", "in_flight_until"}
-    assert set(taken["message"]) == {"msg_id", "from", "to", "payload", "created_at", "attempt"}
+    assert set(taken["message"]) == {"msg_id", "from", "to", "payload", "created_at", "attempt", "protocol_version"}
     assert (taken["message"]["msg_id"], taken["message"]["attempt"]) == (identity, 0)
     assert taken["delivery_token"]
     assert STAMP.fullmatch(taken["in_flight_until"])
@@ -141,7 +143,7 @@ def test_a_mailbox_without_mail_exits_10_and_is_not_made_by_looking(mailbox: Mai
     spoken = mailbox.run(*argv, "--session", "nobody")
     assert (spoken.code, spoken.stderr) == (10, "")
     assert spoken.stdout.strip()
-    assert mailbox.answers("sessions") == {"sessions": []}
+    assert mailbox.answers("sessions")["sessions"] == []
 
 
 @pytest.mark.parametrize("verb", ["dequeue", "wait"])
@@ -282,8 +284,8 @@ def test_peek_lists_what_is_not_ended_in_the_order_of_delivery(mailbox: Mailbox)
     other = mailbox.enqueue(sender="other")
     mailbox.dequeue()
     peeked = mailbox.answers("peek", "--session", SESSION)
-    assert set(peeked) == {"messages", "total"}
-    assert peeked["total"] == 3
+    assert set(peeked) == {"messages", "total", "more", "after"}
+    assert (peeked["total"], peeked["more"], peeked["after"]) == (3, False, None)
     assert all(set(one) == {"msg_id", "from", "created_at", "attempt", "state", "due_at"} for one in peeked["messages"])
     found = {one["msg_id"]: one for one in peeked["messages"]}
     assert {identity: one["state"] for identity, one in found.items()} == {taken: "in_flight", waiting: "pending", other: "pending"}
@@ -291,18 +293,20 @@ def test_peek_lists_what_is_not_ended_in_the_order_of_delivery(mailbox: Mailbox)
     assert STAMP.fullmatch(found[taken]["due_at"])
     assert (found[waiting]["due_at"], found[other]["from"]) == (None, "other")
     limited = mailbox.answers("peek", "--session", SESSION, "--limit", "1")
-    assert (limited["messages"], limited["total"]) == (peeked["messages"][:1], 3)
+    assert (limited["messages"], limited["total"], limited["more"]) == (peeked["messages"][:1], 3, True)
+    assert mailbox.answers("peek", "--session", SESSION, "--after", limited["after"])["messages"] == peeked["messages"][1:]
+    assert f"there are more of 3: --after {limited['after']}" in mailbox.says("peek", "--session", SESSION, "--limit", "1")
     said = mailbox.says("peek", "--session", SESSION)
     assert all(word in said for word in (taken, waiting, other, "in_flight", "pending", SENDER))
 
 
 def test_a_mailbox_that_nobody_heard_of_is_empty_and_stays_unmade(mailbox: Mailbox) -> None:
-    assert mailbox.answers("peek", "--session", "nobody") == {"messages": [], "total": 0}
-    assert mailbox.answers("peek-dead-letter", "--session", "nobody") == {"entries": []}
+    assert mailbox.answers("peek", "--session", "nobody") == {"messages": [], "total": 0, "more": False, "after": None}
+    assert mailbox.answers("peek-dead-letter", "--session", "nobody") == {"entries": [], "total": 0, "more": False, "after": None}
     assert mailbox.says("peek", "--session", "nobody").strip()
     assert mailbox.says("peek-dead-letter", "--session", "nobody").strip()
     assert mailbox.says("sessions").strip()
-    assert mailbox.answers("sessions") == {"sessions": []}
+    assert mailbox.answers("sessions")["sessions"] == []
 
 
 def test_purge_says_how_many_went_and_their_ids_stay_known(mailbox: Mailbox) -> None:
@@ -312,7 +316,7 @@ def test_purge_says_how_many_went_and_their_ids_stay_known(mailbox: Mailbox) -> 
     assert mailbox.answers("purge", "--session", SESSION) == {"purged": 2}
     assert "0" in mailbox.says("purge", "--session", SESSION) or "No" in mailbox.says("purge", "--session", SESSION)
     assert mailbox.answers("peek", "--session", SESSION)["total"] == 0
-    assert mailbox.answers(*ENQUEUE, "--payload", "x", "--msg-id", first)["queued"] is False
+    assert mailbox.answers(*ENQUEUE, "--payload", PAYLOAD, "--msg-id", first)["queued"] is False
     shown = mailbox.answers("show", "--msg-id", first)
     assert (shown["message"], shown["state"]) == (None, "purged")
     assert "purged" in mailbox.says("show", "--msg-id", first)
@@ -325,8 +329,8 @@ def test_sessions_counts_each_mailbox_by_state(mailbox: Mailbox) -> None:
     mailbox.dequeue("b")
     none = {"pending": 0, "in_flight": 0, "nacked": 0, "acked": 0, "dead_letter": 0, "expired": 0}
     expected = [{"session": SESSION, **none, "pending": 1, "dead_letter": 1}, {"session": "b", **none, "in_flight": 1}]
-    assert mailbox.answers("sessions") == {"sessions": expected}
-    assert mailbox.answers("sessions", "--limit", "1") == {"sessions": expected[:1]}
+    assert mailbox.answers("sessions") == {"sessions": expected, "more": False, "after": None}
+    assert mailbox.answers("sessions", "--limit", "1") == {"sessions": expected[:1], "more": True, "after": SESSION}
     lines = mailbox.says("sessions").splitlines()
     assert [line.split()[-1] for line in lines[1:]] == [SESSION, "b"]
 
@@ -340,7 +344,7 @@ def test_show_tells_every_step_with_its_time(mailbox: Mailbox) -> None:
     token = mailbox.answers("wait", "--session", SESSION)["delivery_token"]
     mailbox.answers("ack", *_flagged(identity))
     shown = mailbox.answers("show", "--msg-id", identity)
-    assert set(shown) == {"message", "state", "steps"}
+    assert set(shown) == {"message", "state", "steps", "more", "after"}
     assert (shown["state"], shown["message"]["payload"]) == ("acked", PAYLOAD)
     assert all(STAMP.fullmatch(step["at"]) for step in shown["steps"])
     assert [step["step"] for step in shown["steps"]] == ["stored", "offered", "extended", "nacked", "retried", "offered", "acked"]
@@ -359,7 +363,7 @@ def test_a_dead_letter_is_the_documents_entry(mailbox: Mailbox) -> None:
     identity = mailbox.dead("no such table")
     entries = mailbox.answers("peek-dead-letter", "--session", SESSION)["entries"]
     assert [set(entry) for entry in entries] == [
-        {"msg_id", "from", "to", "payload", "created_at", "attempt", "reason", "failed_at", "attempts"}
+        {"msg_id", "from", "to", "payload", "created_at", "attempt", "protocol_version", "reason", "failed_at", "attempts"}
     ]
     entry = entries[0]
     assert (entry["msg_id"], entry["payload"]) == (identity, PAYLOAD)
@@ -379,8 +383,8 @@ def test_dead_letters_are_taken_all_at_once_or_one_alone(mailbox: Mailbox, verb:
     assert [entry["msg_id"] for entry in left] == others[:1]
     assert mailbox.answers(verb, "--session", SESSION) == {counted: 2}
     assert mailbox.says(verb, "--session", SESSION).strip()
-    assert mailbox.answers("peek-dead-letter", "--session", SESSION) == {"entries": []}
-    assert mailbox.answers(*ENQUEUE, "--payload", "x", "--msg-id", first)["queued"] is False
+    assert mailbox.answers("peek-dead-letter", "--session", SESSION)["entries"] == []
+    assert mailbox.answers(*ENQUEUE, "--payload", PAYLOAD, "--msg-id", first)["queued"] is False
 
 
 def test_a_retried_dead_letter_is_pending_again_as_it_was(mailbox: Mailbox) -> None:
@@ -419,17 +423,17 @@ def test_a_message_past_its_time_expires_by_itself_and_stays_known(mailbox: Mail
     identity = mailbox.enqueue()
     eventually(lambda: mailbox.state(identity) == "expired")
     assert mailbox.run("dequeue", "--session", SESSION).code == 10
-    assert mailbox.answers(*ENQUEUE, "--payload", "x", "--msg-id", identity)["queued"] is False
+    assert mailbox.answers(*ENQUEUE, "--payload", PAYLOAD, "--msg-id", identity)["queued"] is False
 
 
 def test_an_alias_is_made_told_listed_and_removed(mailbox: Mailbox) -> None:
     made = {"name": "boss", "session": SESSION}
     assert mailbox.answers("alias", "boss", SESSION) == {"alias": made}
-    assert mailbox.answers("alias") == {"aliases": [made]}
+    assert mailbox.answers("alias")["aliases"] == [made]
     assert all(word in mailbox.says("alias") for word in ("boss", SESSION))
     mailbox.enqueue(to="boss")
     mailbox.answers("alias", "boss", "--remove")
-    assert mailbox.answers("alias") == {"aliases": []}
+    assert mailbox.answers("alias")["aliases"] == []
     assert mailbox.says("alias").strip()
     assert mailbox.dequeue()["message"]["to"] == SESSION
     refused = mailbox.refusal("alias", "boss", "--remove")
@@ -456,7 +460,7 @@ def test_sweep_carries_out_what_is_due_and_says_what_it_was(mailbox: Mailbox) ->
     assert mailbox.answers("sweep", "--keep-days", "0") == {"swept": {**nothing, "forgotten": 1}}
     shown = mailbox.answers("show", "--msg-id", identity)
     assert (shown["message"], shown["state"]) == (None, "forgotten")
-    assert mailbox.answers(*ENQUEUE, "--payload", "x", "--msg-id", identity)["queued"] is False
+    assert mailbox.answers(*ENQUEUE, "--payload", PAYLOAD, "--msg-id", identity)["queued"] is False
     assert mailbox.says("sweep").strip()
 
 
@@ -481,8 +485,8 @@ def test_init_makes_a_store_that_both_commands_share(tmp_path: Path) -> None:
     assert mailbox.answers("init") == {"db": str(mailbox.db), "created": False}
     assert inbox.ok("list")["threads"] == []
     inbox.ok("init", "--db", "other.db")
-    assert mailbox.answers("sessions", "--db", "other.db") == {"sessions": []}
-    assert mailbox.answers("sessions", INBOX_DB="other.db") == {"sessions": []}
+    assert mailbox.answers("sessions", "--db", "other.db")["sessions"] == []
+    assert mailbox.answers("sessions", INBOX_DB="other.db")["sessions"] == []
 
 
 def test_the_session_may_be_named_by_the_environment_and_the_flag_wins(mailbox: Mailbox) -> None:

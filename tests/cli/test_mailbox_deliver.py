@@ -192,7 +192,22 @@ def test_with_nothing_to_deliver_it_ends_and_runs_nothing(mailbox: Mailbox, mode
     assert deliver(mailbox, "touch ran", *BOX, mode) == NOTHING
     assert mailbox.says("deliver", *BOX, mode, "--command", "touch ran").strip()
     assert not (mailbox.folder / "ran").exists()
-    assert mailbox.answers("sessions") == {"sessions": []}
+    assert mailbox.answers("sessions")["sessions"] == []
+
+
+def test_a_command_that_takes_too_long_is_ended_with_its_children_and_nacked(mailbox: Mailbox) -> None:
+    mailbox.set_policy(max_retries=0)
+    mailbox.enqueue()
+    assert deliver(mailbox, STAY_AS_CHILD, *BOX, "--once", "--timeout-seconds", "0.3") == {**NOTHING, "nacked": 1}
+    assert not is_alive(int((mailbox.folder / "pid").read_text()))
+    (entry,) = mailbox.answers("peek-dead-letter", *BOX)["entries"]
+    assert entry["reason"] == "max_retries exhausted: timed out after 0.3 s"
+
+
+def test_a_deliverer_may_name_the_alias_of_its_mailbox(mailbox: Mailbox) -> None:
+    mailbox.answers("alias", "nick", SESSION)
+    mailbox.enqueue()
+    assert deliver(mailbox, "true", "--session", "nick", "--until-empty") == {**NOTHING, "acked": 1}
 
 
 def test_until_empty_delivers_in_order(mailbox: Mailbox) -> None:

@@ -113,13 +113,13 @@ def waiting(store: Store, session: str = BOX) -> list[str]:
 
 
 def dead(store: Store, session: str = BOX) -> list[str]:
-    return [entry.to_json()["msg_id"] for entry in mail.peek_dead_letter(store, session, limit=10_000)]
+    return [entry.to_json()["msg_id"] for entry in mail.peek_dead_letter(store, session, limit=10_000).entries]
 
 
 def counts(store: Store) -> dict[str, dict[str, int]]:
     """What `sessions` says of each mailbox, without those that hold and held nothing."""
     told = {}
-    for one in mail.sessions(store, limit=10_000):
+    for one in mail.sessions(store, limit=10_000).sessions:
         numbers = {state: getattr(one, state) for state in STATES}
         if any(numbers.values()):
             told[one.session] = numbers
@@ -128,7 +128,7 @@ def counts(store: Store) -> dict[str, dict[str, int]]:
 
 def everything(store: Store) -> object:
     """All that can be seen of every mailbox, to compare before and after a refusal."""
-    names = [one.session for one in mail.sessions(store, limit=10_000)]
+    names = [one.session for one in mail.sessions(store, limit=10_000).sessions]
     boxes = [(name, mail.peek(store, name, limit=10_000), mail.peek_dead_letter(store, name), mail.policy(store, name)) for name in names]
     ids = [msg_id for name in names for msg_id in waiting(store, name) + dead(store, name)]
     return mail.sessions(store, limit=10_000), boxes, [mail.show(store, one) for one in ids], mail.aliases(store), events(store)

@@ -46,7 +46,7 @@ def test_an_ack_hands_over_the_next(store: Store) -> None:
     assert mail.show(store, "b").steps[-1].facts["receiver"] == "ada"
     acked, third = mail.ack_and_dequeue(store, "analyst", "b", delivery_token=second.delivery_token)
     assert (acked.changed, third) == (True, None)
-    [counts] = mail.sessions(store)
+    [counts] = mail.sessions(store).sessions
     assert (counts.pending, counts.in_flight, counts.acked) == (0, 0, 2)
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from postroom import mail
 from postroom.core import clock as time
-from postroom.core.errors import InvalidInput, InvalidState, NotFound, TooLarge
+from postroom.core.errors import InvalidInput, InvalidState, NotFound
 from postroom.core.records.mail import MailboxPolicy, SweepResult
-from postroom.mail import dead_letters
 from postroom.store.interface import Store
 from tests.conftest import Clock, open_with
 from tests.contract.mail_data import (
@@ -33,6 +32,7 @@ from tests.contract.mail_data import (
     taken,
     waiting,
 )
+from tests.contract.thread_data import events
 
 pytestmark = pytest.mark.travels("http", "unix", "ws")
 NOTHING = dict.fromkeys(STATES, 0)
@@ -91,8 +91,8 @@ def test_a_session_never_heard_of_is_empty_and_stays_unheard_of(store: Store) ->
     assert mail.wait(store, name, timeout_seconds=0.01) is None
     assert (mail.peek(store, name).messages, mail.peek(store, name).total) == ((), 0)
     assert (mail.purge(store, name), mail.purge_dead_letter(store, name), mail.retry_dead_letter(store, name)) == (0, 0, 0)
-    assert mail.peek_dead_letter(store, name) == ()
-    assert (mail.sessions(store), everything(store)) == ((), before)
+    assert mail.peek_dead_letter(store, name).entries == ()
+    assert (mail.sessions(store).sessions, everything(store)) == ((), before)
 
 
 # Purge
@@ -128,7 +128,7 @@ def test_of_a_purged_message_the_id_and_its_history_are_left(store: Store, clock
 def test_a_dead_letter_is_the_documents_entry(store: Store, clock: Clock) -> None:
     msg_id = post(store, "rm -rf /", created_at=7)
     killed(store, clock, reason="exit 1")
-    assert [entry.to_json() for entry in mail.peek_dead_letter(store, BOX)] == [
+    assert [entry.to_json() for entry in mail.peek_dead_letter(store, BOX).entries] == [
         {
             "msg_id": msg_id,
             "from": "ann",
@@ -143,15 +143,6 @@ def test_a_dead_letter_is_the_documents_entry(store: Store, clock: Clock) -> Non
     ]
 
 
-def test_dead_letters_that_are_too_many_to_show_are_asked_for_in_parts(store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dead_letters, "MAX_PEEK_CHARS", 10)
-    three_dead(store, clock, payload="x" * 8)
-    with pytest.raises(TooLarge) as refused:
-        mail.peek_dead_letter(store, BOX)
-    assert refused.value.facts["field"] == "limit"
-    assert len(mail.peek_dead_letter(store, BOX, limit=1)) == 1
-
-
 def three_dead(store: Store, clock: Clock, **more: Any) -> list[str]:
     ids = []
     for _ in range(3):
@@ -164,8 +155,8 @@ def three_dead(store: Store, clock: Clock, **more: Any) -> list[str]:
 def test_dead_letters_are_shown_oldest_first(store: Store, clock: Clock) -> None:
     ids = three_dead(store, clock)
     assert dead(store) == ids
-    assert [entry.to_json()["msg_id"] for entry in mail.peek_dead_letter(store, BOX, limit=2)] == ids[:2]
-    assert mail.peek_dead_letter(store, "other") == ()
+    assert [entry.to_json()["msg_id"] for entry in mail.peek_dead_letter(store, BOX, limit=2).entries] == ids[:2]
+    assert mail.peek_dead_letter(store, "other").entries == ()
 
 
 def test_dead_letters_are_kept_until_they_are_purged_by_hand(store: Store, clock: Clock) -> None:
@@ -271,8 +262,8 @@ def test_what_was_purged_is_not_counted(store: Store, clock: Clock) -> None:
 def test_sessions_are_told_by_name(store: Store) -> None:
     for session in ("cid", "ann", "bob"):
         post(store, to=session)
-    assert [one.session for one in mail.sessions(store)] == ["ann", "bob", "cid"]
-    assert [one.session for one in mail.sessions(store, limit=2)] == ["ann", "bob"]
+    assert [one.session for one in mail.sessions(store).sessions] == ["ann", "bob", "cid"]
+    assert [one.session for one in mail.sessions(store, limit=2).sessions] == ["ann", "bob"]
 
 
 # Receipts
@@ -372,6 +363,22 @@ def test_a_sweep_forgets_what_ended_longer_ago_than_the_days_to_keep(store: Stor
     assert [state_of(store, msg_id) for msg_id in (young, corpse, live)] == ["acked", "dead_letter", "pending"]
 
 
+def test_of_a_forgotten_message_only_ids_states_and_times_are_left(store: Store, clock: Clock) -> None:
+    msg_id = post(store, "hunter2 is the payload")
+    mail.dequeue(store, BOX, receiver="worker 1")
+    mail.nack(store, BOX, msg_id, "the password was hunter2")
+    clock.advance(5)
+    mail.ack(store, BOX, taken(store).message.msg_id)
+    kept = post(store, sender="bob")
+    clock.advance(2 * DAY)
+    assert mail.sweep(store, keep_days=1).forgotten == 1
+    told = mail.show(store, msg_id)
+    assert [step.step for step in told.steps] == ["stored", "offered", "nacked", "retried", "offered", "acked"]
+    assert "hunter2" not in repr((told, events(store)))
+    assert told.steps[2].facts == {"attempt": 0, "retry_at": told.steps[3].at}
+    assert state_of(store, kept) == "pending"
+
+
 @pytest.mark.parametrize("days", [-1, float("nan"), float("inf"), "7"])
 def test_days_that_make_no_sense_are_refused(store: Store, days: Any) -> None:
     with pytest.raises(InvalidInput) as refused:
@@ -386,7 +393,7 @@ def test_the_policy_is_the_documents_unless_set(store: Store) -> None:
     assert mail.policy(store, "never heard of") == MailboxPolicy(
         session="never heard of", base_backoff_secs=5, max_retries=3, inflight_timeout_secs=30, ttl_secs=None
     )
-    assert mail.sessions(store) == ()
+    assert mail.sessions(store).sessions == ()
 
 
 def test_a_policy_is_stored_and_every_process_agrees(store: Store, place: str, clock: Clock) -> None:

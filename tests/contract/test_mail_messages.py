@@ -12,12 +12,11 @@ import pytest
 
 from postroom import mail
 from postroom.core import clock as time
-from postroom.core.errors import DeliveryLost, Invalid, InvalidInput, NotFound
+from postroom.core.errors import DeliveryLost, InvalidInput, NotFound
 from postroom.store.interface import Store
 from tests.conftest import Clock
 from tests.contract.mail_data import (
     BOX,
-    STATES,
     brought,
     dead,
     drained,
@@ -36,6 +35,7 @@ pytestmark = pytest.mark.travels("http", "unix", "ws")
 
 MIB = 1024 * 1024
 LAST_SECOND = 253_402_300_799  # of the year 9999
+LAST_UINT64 = 2**64 - 1
 DOCUMENTS_OWN = {
     "msg_id": "orchestrator:1743999600123456789",
     "from": "aigentry-orchestrator-claude",
@@ -103,7 +103,7 @@ def test_ids_made_in_one_instant_move_on_by_nanoseconds(store: Store, clock: Clo
 
 
 def test_a_made_id_steps_over_one_that_was_given(store: Store, clock: Clock) -> None:
-    post(store, msg_id=f"ann:{clock.instant * 1000}", sender="bob", to="other")
+    post(store, msg_id=f"ann:{clock.instant * 1000}", to="other")
     assert post(store) == f"ann:{clock.instant * 1000 + 1}"
 
 
@@ -111,10 +111,12 @@ def test_a_made_id_fits_however_long_the_senders_name(store: Store) -> None:
     assert re.fullmatch("x{200}:[0-9]+", post(store, sender="x" * 200))
 
 
-@pytest.mark.parametrize("created_at", [0, 1, 1743999600, LAST_SECOND])
+@pytest.mark.parametrize("created_at", [0, 1, 1743999600, LAST_SECOND, LAST_SECOND + 1, 2**63 - 1, 2**63, LAST_UINT64])
 def test_created_at_may_be_any_second_there_is(store: Store, created_at: int) -> None:
-    post(store, created_at=created_at)
-    assert taken(store).message.created_at == created_at
+    msg_id = post(store, created_at=created_at)
+    shown = mail.show(store, msg_id).message
+    assert shown is not None
+    assert (mail.peek(store, BOX).messages[0].created_at, shown.created_at, taken(store).message.created_at) == (created_at,) * 3
 
 
 def test_a_whole_number_in_a_floats_clothes_is_a_whole_number(store: Store) -> None:
@@ -140,6 +142,16 @@ def test_a_payload_comes_back_as_it_was_given(store: Store, text: str) -> None:
     shown = mail.show(store, msg_id).message
     assert shown is not None
     assert (taken(store).message.payload, shown.payload) == (text, text)
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\0", "\x10", "\x10\x10", "\x100\0\x10", "\0" * 3], ids=ascii)
+def test_a_payload_may_hold_nul_on_every_engine(store: Store, clock: Clock, text: str) -> None:
+    msg_id = mail.enqueue(store, message(text, msg_id="m:1")).msg_id
+    assert not mail.enqueue(store, message(text, msg_id="m:1")).queued
+    killed(store, clock)
+    assert mail.peek_dead_letter(store, BOX).entries[0].message.payload == text
+    mail.retry_dead_letter(store, BOX, msg_id=msg_id)
+    assert taken(store).message.payload == text
 
 
 @pytest.mark.parametrize("character", ["x", "é", "😀"])
@@ -174,7 +186,7 @@ def test_a_name_is_only_a_name(store: Store, name: str, tmp_path: Path) -> None:
     delivery = taken(store, name)
     assert (delivery.message.sender, delivery.message.to) == (name, name)
     mail.ack(store, name, delivery.message.msg_id)
-    assert [one.session for one in mail.sessions(store)] == [name]
+    assert [one.session for one in mail.sessions(store).sessions] == [name]
     assert [path.name for path in tmp_path.rglob("*") if not path.name.startswith("coord.db")] == []
 
 
@@ -205,7 +217,7 @@ def test_unknown_fields_come_back_wherever_the_message_does(store: Store, clock:
 def test_unknown_fields_come_back_with_a_dead_letter_and_cannot_pose_as_its_own(store: Store, clock: Clock) -> None:
     msg_id = post(store, priority=3, reason="forged", failed_at=1, attempts=99)
     killed(store, clock, reason="it broke")
-    entry = mail.peek_dead_letter(store, BOX)[0].to_json()
+    entry = mail.peek_dead_letter(store, BOX).entries[0].to_json()
     assert (entry["msg_id"], entry["priority"]) == (msg_id, 3)
     assert (entry["reason"], entry["failed_at"], entry["attempts"]) == (
         "max_retries exhausted: it broke",
@@ -273,9 +285,9 @@ BAD_NAMES = ["", "   ", " ann", "ann ", "a\nb", "a\tb", "a\0b", "\ud800", "x" * 
 REFUSED: list[tuple[str, list[Any]]] = [
     ("from", [MISSING, None, *BAD_NAMES]),
     ("to", [MISSING, None, *BAD_NAMES]),
-    ("payload", [MISSING, None, 7, 1.5, True, b"bytes", {"a": 1}, ["a"], "a\0b", "\ud800", "x" * (10 * MIB + 1)]),
+    ("payload", [MISSING, None, 7, 1.5, True, b"bytes", {"a": 1}, ["a"], "\ud800", "x" * (10 * MIB + 1)]),
     ("msg_id", ["", "a\nb", "a\0b", "\udcff", "x" * 401, 7, True, ["m"]]),
-    ("created_at", [-1, LAST_SECOND + 1, 10**30, 1.5, "1743999600", "", True, [1], math.nan, math.inf, -math.inf]),
+    ("created_at", [-1, LAST_UINT64 + 1, 10**30, 1.5, "1743999600", "", True, [1], math.nan, math.inf, -math.inf]),
     ("attempt", [-1, 1.5, "0", "x", [0], math.nan]),
 ]
 CASES = [pytest.param(field, value, id=f"{field}: {ascii(value)[:40]}") for field, values in REFUSED for value in values]
@@ -301,13 +313,6 @@ def test_a_refusal_names_the_field_in_one_spelling(store: Store, camel: str, fie
     with pytest.raises(InvalidInput) as refused:
         mail.enqueue(store, message(**{camel: value}))
     assert refused.value.facts["field"] == field
-
-
-@pytest.mark.parametrize("created_at", [1_743_999_600_123, 1_743_999_600_123_456_789])
-def test_a_time_in_other_units_is_refused_with_a_hint(store: Store, created_at: int) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        mail.enqueue(store, message(created_at=created_at))
-    assert "milliseconds" in refused.value.hint
 
 
 @pytest.mark.parametrize("thing", [None, 7, "hello", [], [("from", "ann")], b"{}"], ids=repr)
@@ -377,21 +382,10 @@ def test_a_receiver_of_no_proper_name_gets_nothing(store: Store, receiver: str) 
 def test_a_reason_comes_back_as_it_was_given(store: Store, clock: Clock, text: str) -> None:
     post(store)
     killed(store, clock, reason=text)
-    assert mail.peek_dead_letter(store, BOX)[0].to_json()["reason"] == f"max_retries exhausted: {text}"
+    assert mail.peek_dead_letter(store, BOX).entries[0].to_json()["reason"] == f"max_retries exhausted: {text}"
 
 
 # Once and no more
-
-
-@pytest.mark.parametrize("state", [*STATES, "purged", "forgotten"])
-@pytest.mark.parametrize("to", [BOX, "other"])
-def test_an_id_is_known_for_ever_whatever_became_of_it(store: Store, clock: Clock, state: str, to: str) -> None:
-    scene = brought(store, clock, state)
-    before = everything(store)
-    told = mail.enqueue(store, message("another payload", sender="bob", to=to, msg_id=scene.msg_id, created_at=1))
-    assert (told.msg_id, told.queued) == (scene.msg_id, False)
-    assert told.pending == (1 if state == "pending" and to == BOX else 0)
-    assert everything(store) == before
 
 
 def test_an_id_is_known_after_its_dead_letter_was_purged(store: Store, clock: Clock) -> None:
@@ -423,57 +417,3 @@ def test_a_refused_message_leaves_its_id_free(store: Store) -> None:
     with pytest.raises(InvalidInput):
         mail.enqueue(store, message(msg_id="m:1", created_at=-1))
     assert mail.enqueue(store, message(msg_id="m:1")).queued
-
-
-# Aliases
-
-
-def test_an_alias_is_another_name_for_a_session_at_enqueue(store: Store) -> None:
-    told = mail.set_alias(store, "nick", BOX)
-    assert (told.name, told.session, mail.aliases(store)) == ("nick", BOX, (told,))
-    assert mail.enqueue(store, message("one", to="nick")).pending == 1
-    assert mail.enqueue(store, message("two")).pending == 2
-    assert [one.session for one in mail.sessions(store)] == [BOX]
-    delivery = taken(store)
-    assert (delivery.message.to, delivery.message.payload) == (BOX, "one")
-    assert mail.dequeue(store, "nick") is None
-    mail.ack(store, BOX, delivery.message.msg_id)
-    assert drained(store) == ["two"]
-
-
-def test_an_alias_is_resolved_once_so_a_later_change_moves_nothing(store: Store) -> None:
-    mail.set_alias(store, "nick", BOX)
-    post(store, "one", to="nick")
-    mail.set_alias(store, "nick", "other")
-    post(store, "two", to="nick")
-    mail.remove_alias(store, "nick")
-    post(store, "three", to="nick")
-    assert (drained(store), drained(store, "other"), drained(store, "nick")) == (["one"], ["two"], ["three"])
-    assert mail.aliases(store) == ()
-
-
-def test_an_alias_names_the_receiver_alone_not_the_sender(store: Store) -> None:
-    mail.set_alias(store, "ann", "somebody")
-    post(store, sender="ann")
-    assert taken(store).message.sender == "ann"
-
-
-def test_an_alias_of_an_alias_or_of_itself_is_refused(store: Store) -> None:
-    mail.set_alias(store, "nick", BOX)
-    before = mail.aliases(store)
-    for name, session in (("nick nick", "nick"), ("me", "me"), ("nick", "nick")):
-        with pytest.raises(Invalid):
-            mail.set_alias(store, name, session)
-    assert mail.aliases(store) == before
-
-
-def test_what_has_an_alias_cannot_become_one(store: Store) -> None:
-    mail.set_alias(store, "nick", BOX)
-    with pytest.raises(Invalid):
-        mail.set_alias(store, BOX, "other")
-    assert [one.name for one in mail.aliases(store)] == ["nick"]
-
-
-def test_an_alias_that_is_not_there_cannot_be_removed(store: Store) -> None:
-    with pytest.raises(NotFound):
-        mail.remove_alias(store, "nick")

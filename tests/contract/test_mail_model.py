@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from postroom import mail
 from postroom.core import clock as time
-from postroom.core.errors import DeliveryLost, InvalidState, NotFound, Refusal
+from postroom.core.errors import DeliveryLost, IdConflict, InvalidState, NotFound, Refusal
 from postroom.store.interface import Store
 from tests.conftest import ENGINES, Clock
 from tests.contract import machines
@@ -180,11 +180,14 @@ class MailMachine(RuleBasedStateMachine):
         assert told.pending == len(self.of(session, "pending"))
 
     @precondition(lambda self: self.letters)
-    @rule(which=WHICH, sender=SENDERS, session=SESSIONS, pause=PAUSES)
-    def enqueue_again(self, which: int, sender: str, session: str, pause: int) -> None:
+    @rule(which=WHICH, session=SESSIONS, payload=st.sampled_from(("hello", "other")), pause=PAUSES)
+    def enqueue_again(self, which: int, session: str, payload: str, pause: int) -> None:
         self.passes(pause)
-        told = mail.enqueue(self.store, message("other", sender=sender, to=session, msg_id=self.pick(which).msg_id))
-        assert (told.queued, told.pending) == (False, len(self.of(session, "pending")))
+        letter = self.pick(which)
+        same = (session, payload) == (letter.session, "hello")
+        again = message(payload, sender=letter.sender, to=session, msg_id=letter.msg_id)
+        told = self.expect(() if same else (IdConflict,), lambda: mail.enqueue(self.store, again))
+        assert not same or (told.queued, told.pending) == (False, len(self.of(session, "pending")))
 
     @rule(session=SESSIONS, pause=PAUSES)
     def dequeue(self, session: str, pause: int) -> None:

@@ -319,7 +319,7 @@ def test_a_last_delivery_that_timed_out_long_ago_was_dead_then(store: Store, clo
     mail.set_policy(store, BOX, max_retries=0)
     scene, due = held(store), clock.instant + 30 * time.MICROSECONDS_PER_SECOND
     clock.advance(10_000)
-    assert mail.peek_dead_letter(store, BOX)[0].to_json()["failed_at"] == due // time.MICROSECONDS_PER_SECOND
+    assert mail.peek_dead_letter(store, BOX).entries[0].to_json()["failed_at"] == due // time.MICROSECONDS_PER_SECOND
     assert [(step.step, step.at) for step in mail.show(store, scene.msg_id).steps[2:]] == [
         ("nacked", time.format_stamp(due)),
         ("dead_letter", time.format_stamp(due)),

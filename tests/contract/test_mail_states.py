@@ -281,7 +281,7 @@ def test_a_message_is_retried_after_5_10_and_20_seconds_and_then_is_dead(store: 
     assert taken(store).message.attempt == 3
     told = mail.nack(store, BOX, msg_id, "failure 3")
     assert (told.state, told.changed, told.retry_at) == ("dead_letter", True, None)
-    entry = mail.peek_dead_letter(store, BOX)[0].to_json()
+    entry = mail.peek_dead_letter(store, BOX).entries[0].to_json()
     assert (entry["attempts"], entry["reason"]) == (3, "max_retries exhausted: failure 3")
     assert entry["failed_at"] == clock.instant // time.MICROSECONDS_PER_SECOND
     clock.advance(10_000)
@@ -291,14 +291,14 @@ def test_a_message_is_retried_after_5_10_and_20_seconds_and_then_is_dead(store: 
 def test_a_dead_letter_without_a_last_reason_says_only_why_it_is_dead(store: Store, clock: Clock) -> None:
     post(store)
     killed(store, clock, reason="")
-    assert mail.peek_dead_letter(store, BOX)[0].to_json()["reason"] == "max_retries exhausted"
+    assert mail.peek_dead_letter(store, BOX).entries[0].to_json()["reason"] == "max_retries exhausted"
 
 
 def test_with_no_retries_the_first_nack_is_the_last(store: Store) -> None:
     mail.set_policy(store, BOX, max_retries=0)
     scene = held(store)
     assert mail.nack(store, BOX, scene.msg_id).state == "dead_letter"
-    assert mail.peek_dead_letter(store, BOX)[0].to_json()["attempts"] == 0
+    assert mail.peek_dead_letter(store, BOX).entries[0].to_json()["attempts"] == 0
 
 
 def test_with_no_backoff_a_retry_is_due_at_once(store: Store, clock: Clock) -> None:
@@ -361,7 +361,7 @@ def test_four_deliveries_that_nobody_acknowledges_make_a_dead_letter(store: Stor
     assert scene.attempt == 3
     clock.advance(30)
     assert dead(store) == [scene.msg_id]
-    assert mail.peek_dead_letter(store, BOX)[0].to_json()["reason"] == "max_retries exhausted: not acknowledged within 30 s"
+    assert mail.peek_dead_letter(store, BOX).entries[0].to_json()["reason"] == "max_retries exhausted: not acknowledged within 30 s"
 
 
 def test_an_extension_starts_the_time_in_flight_anew(store: Store, clock: Clock) -> None:
@@ -477,7 +477,7 @@ def test_created_at_and_the_id_never_change(store: Store, clock: Clock) -> None:
     msg_id = post(store, created_at=1743999600)
     killed(store, clock)
     clock.advance(1000)
-    assert mail.peek_dead_letter(store, BOX)[0].to_json()["created_at"] == 1743999600
+    assert mail.peek_dead_letter(store, BOX).entries[0].to_json()["created_at"] == 1743999600
     mail.retry_dead_letter(store, BOX)
     again = taken(store).message
     assert (again.msg_id, again.created_at, again.attempt) == (msg_id, 1743999600, 0)

@@ -65,7 +65,7 @@ def receipts(place: str, ids: Iterable[str]) -> dict[str, MailReceipt]:
 
 def counts(place: str) -> MailboxCounts:
     with closing(postroom.open(place)) as store:
-        (found,) = mail.sessions(store)
+        (found,) = mail.sessions(store).sessions
     return found
 
 
@@ -115,7 +115,7 @@ def test_a_crowd_that_often_nacks_delivers_each_again_before_the_next_of_its_pai
     assert states["dead_letter"] > 0
     assert counts(place) == MailboxCounts(BOX, 0, 0, 0, states["acked"], states["dead_letter"], 0)
     with closing(postroom.open(place)) as store:
-        dead = {entry.to_json()["msg_id"] for entry in mail.peek_dead_letter(store, BOX, limit=1000)}
+        dead = {entry.to_json()["msg_id"] for entry in mail.peek_dead_letter(store, BOX, limit=1000).entries}
     assert dead == {msg_id for msg_id, (state, _) in ended.items() if state == "dead_letter"}
     assert_sound(place)
     assert_no_lock(place)

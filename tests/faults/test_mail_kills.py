@@ -81,7 +81,7 @@ def known(store: Store, msg_id: str) -> bool:
 
 
 def counted(store: Store) -> Counter[str]:
-    (counts,) = mail.sessions(store)
+    (counts,) = mail.sessions(store).sessions
     states = (*ALIVE, "acked", "dead_letter", "expired")
     return Counter({state: getattr(counts, state) for state in states if getattr(counts, state)})
 
@@ -123,7 +123,7 @@ def test_whoever_is_killed_every_accepted_message_is_somewhere_and_none_is_stuck
         assert len(left) == waiting["pending"]
         assert_in_order(left)
         assert counted(store) == Counter(acked=waiting["acked"] + waiting["pending"], dead_letter=waiting["dead_letter"]) + Counter()
-        assert len(mail.peek_dead_letter(store, BOX, limit=1000)) == waiting["dead_letter"]
+        assert len(mail.peek_dead_letter(store, BOX, limit=1000).entries) == waiting["dead_letter"]
         if engine == "sqlite":  # a server's transaction takes its time before it waits for its turn
             assert out_of_order({msg_id: mail.show(store, msg_id) for msg_id in ids}) == []
         assert mail.enqueue(store, message("afterwards")).queued
@@ -203,7 +203,7 @@ def test_a_process_killed_as_soon_as_a_verb_has_returned_has_done_it(place: str,
             "purge": (0, 0, 0, 0),
             "set_policy": (2, 0, 0, 0),
         }[verb]
-        (counts,) = [counts for counts in mail.sessions(store) if counts.session == BOX]
+        (counts,) = [counts for counts in mail.sessions(store).sessions if counts.session == BOX]
         assert (counts.pending, counts.in_flight, counts.nacked, counts.acked) == left
         assert mail.enqueue(store, message("afterwards")).queued
     assert_no_lock(place)

@@ -68,7 +68,7 @@ def test_of_twenty_waiters_one_gets_the_message_and_each_of_the_others_one_of_th
     for _, msg_id, name in said:
         offered = [step.facts["receiver"] for step in mail.show(opened, msg_id).steps if step.step == "offered"]
         assert offered == [name]
-    assert mail.sessions(opened) == (MailboxCounts(BOX, 0, 0, 0, WAITERS, 0, 0),)
+    assert mail.sessions(opened).sessions == (MailboxCounts(BOX, 0, 0, 0, WAITERS, 0, 0),)
 
 
 def test_a_waiter_gets_what_a_producer_sends_that_was_stopped_inside_its_transaction_and_goes_on(
@@ -118,7 +118,7 @@ def test_waiters_that_are_killed_in_their_sleep_hold_nothing(opened: Store, nurs
     assert late is not None
     assert (late.message.msg_id, late.message.attempt) == ("second", 0)
     mail.ack(opened, BOX, "second")
-    assert mail.sessions(opened) == (MailboxCounts(BOX, 0, 0, 0, 2, 0, 0),)
+    assert mail.sessions(opened).sessions == (MailboxCounts(BOX, 0, 0, 0, 2, 0, 0),)
 
 
 def test_waiters_that_are_killed_as_the_messages_come_lose_none(opened: Store, nursery: MailProcesses) -> None:
@@ -132,7 +132,7 @@ def test_waiters_that_are_killed_as_the_messages_come_lose_none(opened: Store, n
     settled = {"pending": 0}
 
     def all_taken() -> bool:
-        (counts,) = mail.sessions(opened)
+        (counts,) = mail.sessions(opened).sessions
         settled.update(pending=counts.pending, in_flight=counts.in_flight, acked=counts.acked)
         return counts.pending == 0 and counts.acked + counts.in_flight == WAITERS
 
@@ -144,4 +144,4 @@ def test_waiters_that_are_killed_as_the_messages_come_lose_none(opened: Store, n
     for msg_id, state in states.items():
         if state == "in_flight":  # whoever took it died before it could say so; anybody may speak for it
             assert mail.ack(opened, BOX, msg_id).changed
-    assert mail.sessions(opened) == (MailboxCounts(BOX, 0, 0, 0, WAITERS, 0, 0),)
+    assert mail.sessions(opened).sessions == (MailboxCounts(BOX, 0, 0, 0, WAITERS, 0, 0),)

@@ -13,7 +13,8 @@ def _tree(kind: type[errors.Refusal]) -> list[type[errors.Refusal]]:
 
 
 CODES = [
-    "ambiguous_question", "conflict", "contended", "delivery_lost", "denied", "filter_failed", "forbidden", "interrupted", "invalid",
+    "ambiguous_question", "conflict", "contended", "delivery_lost", "denied", "filter_failed", "forbidden", "id_conflict",
+    "interrupted", "invalid",
     "invalid_input", "invalid_state", "lease_conflict",
     "lease_lost", "missing", "no_store", "not_a_store", "not_found", "question_closed", "storage_error", "storage_trouble", "store_away",
     "store_busy", "store_full", "store_read_only", "taken", "too_large", "too_many", "unauthenticated", "unsafe_place",

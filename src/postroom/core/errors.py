@@ -5,6 +5,7 @@
     │   ├── LeaseHeld            another agent holds a live lease
     │   ├── LeaseLost            the caller's lease was replaced
     │   ├── DeliveryLost         the caller's delivery timed out, or the message was delivered again
+    │   ├── IdConflict           the sender used the id for another message
     │   ├── Taken                the name or the folder belongs to another owner
     │   ├── AmbiguousQuestion    several open questions could be meant by an answer
     │   └── QuestionClosed       the question was answered or ended before
@@ -74,6 +75,12 @@ class DeliveryLost(Conflict):
     """The caller's delivery timed out, or the message was delivered again."""
 
     code = "delivery_lost"
+
+
+class IdConflict(Conflict):
+    """The sender used the id for another message."""
+
+    code = "id_conflict"
 
 
 class Taken(Conflict):

@@ -41,7 +41,8 @@ MAX_REQUEST_BYTES = MIB
 MAX_MESSAGE_REQUEST_BYTES = 32 * MIB  # a mail, or the arguments of a verb
 MAX_BUFFERED_BYTES = 256 * MIB  # bodies of all requests that run
 MAX_BUFFERED_BYTES_PER_CALLER = 64 * MIB
-MAX_FRAME_BYTES = 256 * KIB  # one WebSocket frame of a client
+MAX_FRAME_BYTES = 32 * MIB  # one WebSocket message of a client: a mail of 10 MiB fits in, with its escapes
+MAX_CALL_BYTES = 256 * KIB  # one call of a verb over a WebSocket. Larger ones go over HTTP
 
 # Shares of one caller
 MAX_THREADS_PER_CALLER = 1  # of the threads for verbs with many steps, and of those that hash documents

@@ -44,11 +44,19 @@ class DeliverTotals(Record):
 class Deliverer:
     """Passes the messages of some mailboxes to a command, one at a time per mailbox.
 
-    `report_step` is called with each step: its name, the message, and a detail.
+    With `timeout_seconds`, a command that runs longer is ended with all that it started, and its message is nacked. `report_step`
+    is called with each step: its name, the message, and a detail.
     """
 
     def __init__(
-        self, store: Store, sessions: Iterable[str], *, command: str, receiver: str | None = None, report_step: ReportStep | None = None
+        self,
+        store: Store,
+        sessions: Iterable[str],
+        *,
+        command: str,
+        receiver: str | None = None,
+        timeout_seconds: float | None = None,
+        report_step: ReportStep | None = None,
     ) -> None:
         self._store = store
         self._sessions = tuple(dict.fromkeys(checks.name("session", session) for session in sessions))
@@ -57,6 +65,7 @@ class Deliverer:
         if not checks.text("command", command).strip():
             raise InvalidInput("command is empty", field="command", hint="For example: --command './handle.sh'")
         self._command = command
+        self._timeout_seconds = timeout_seconds if timeout_seconds is None else checks.seconds("timeout_seconds", timeout_seconds)
         self._receiver = receiver if receiver is None else checks.name("receiver", receiver)
         self._report_step = report_step or (lambda step, message, detail: None)
         self._running: dict[str, _MessageCommand] = {}
@@ -79,6 +88,7 @@ class Deliverer:
         store is unreachable or busy, try again after a pause, or raise the error if one of the two is set.
         """
         bounded = once or until_empty
+        self._sessions = tuple(dict.fromkeys(policy(self._store, name).session for name in self._sessions))  # follows aliases
         open_sessions = set(self._sessions)
         with self._store.watch(*map(transitions.mailbox_topic, self._sessions)) as watch:
             while True:
@@ -128,7 +138,7 @@ class Deliverer:
         }
         self._report_step("took", message, f"from {message.sender}, attempt {message.attempt}")
         child = ChildProcess(self._command, environment, message.payload, self._wake)
-        self._running[session] = _MessageCommand(delivery, child, seconds)
+        self._running[session] = _MessageCommand(delivery, child, seconds, self._timeout_seconds)
 
     def _reap_finished(self) -> None:
         for session, run in list(self._running.items()):
@@ -141,7 +151,7 @@ class Deliverer:
         """Ack or nack a message by the exit status of its command, unless the command or another receiver has done so."""
         message, token = run.delivery.message, run.delivery.delivery_token
         try:
-            if run.child.status == 0:
+            if run.child.status == 0 and not run.timed_out:
                 mailbox.ack(self._store, session, message.msg_id, delivery_token=token)
                 self._count_outcome("acked", message, "")
             else:
@@ -167,6 +177,9 @@ class Deliverer:
                     run.child.send_signal(SIGKILL)
             elif self._stop_requests > 1:
                 run.child.send_signal(SIGTERM)
+            elif run.end_at is not None and monotonic() >= run.end_at:
+                run.timed_out = True
+                run.child.send_signal(SIGTERM)
             elif not self._still_ours(session, run):
                 self._report_step("lost", run.delivery.message, "its delivery is over; its command is stopped")
                 run.child.send_signal(SIGTERM)
@@ -189,7 +202,7 @@ class Deliverer:
         """Return the seconds until a delivery must be extended, a command must be killed, or a retry is due."""
         if any(run.child.has_ended for run in self._running.values()):
             return 0
-        moments = [run.extend_at if run.child.kill_at is None else run.child.kill_at for run in self._running.values()]
+        moments = [run.next_moment() for run in self._running.values()]
         waits: list[float | None] = [max(moment - monotonic(), 0) for moment in moments]
         if not self._stop_requests:
             waits += [next_available(self._store, session)[1] for session in open_sessions if session not in self._running]
@@ -199,20 +212,31 @@ class Deliverer:
 class _MessageCommand:
     """A command that runs for one message, and the time (monotonic seconds) to extend its delivery.
 
-    `seconds` is the in-flight timeout. The delivery is extended after a third of it.
+    `seconds` is the in-flight timeout. The delivery is extended after a third of it. `end_at` is the time at which the command has to end.
     """
 
-    def __init__(self, delivery: Delivery, child: ChildProcess, seconds: float) -> None:
+    def __init__(self, delivery: Delivery, child: ChildProcess, seconds: float, timeout_seconds: float | None) -> None:
         self.delivery = delivery
         self.child = child
+        self.timed_out = False
+        self.end_at = None if timeout_seconds is None else monotonic() + timeout_seconds
         self._seconds = seconds
+        self._timeout_seconds = timeout_seconds
         self.schedule_extension()
 
     def schedule_extension(self) -> None:
         self.extend_at = monotonic() + self._seconds / 3
 
+    def next_moment(self) -> float:
+        """Return the time at which to look at this command again."""
+        if self.child.kill_at is not None:
+            return self.child.kill_at
+        return self.extend_at if self.end_at is None else min(self.extend_at, self.end_at)
+
     def nack_reason(self) -> str:
         status = self.child.status
         exit_text = f"signal {-status}" if status < 0 else f"exit {status}"
+        if self.timed_out:
+            exit_text = f"timed out after {self._timeout_seconds:g} s"
         output = self.child.read_errors() or self.child.read_output()
         return f"{exit_text}: {output[-MAX_REASON_CHARS:]}" if output else exit_text

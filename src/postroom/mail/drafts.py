@@ -9,15 +9,41 @@ from postroom.core.text import short_repr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
 MAX_ID_CHARS = 400
 REPLY_ID_PREFIX = "reply:"  # of the ids of messages that carry a person's reply. No sender may choose such an id
-MAX_CREATED_AT_SECONDS = 253_402_300_799  # the last second of the year 9999
+PROTOCOL_VERSION = "1.0"  # that our own senders state
+MAX_CREATED_AT_SECONDS = 2**64 - 1  # the protocol's uint64
 
 _SNAKE_CASE_NAMES = {"msgId": "msg_id", "createdAt": "created_at", "protocolVersion": "protocol_version"}
 _PROTOCOL_FIELDS = frozenset(("msg_id", "from", "to", "payload", "created_at", "attempt"))
+
+
+def known_fields(given: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the fields that the protocol knows, under their snake_case names. Others are ignored, as the protocol requires.
+
+    Refuses with `InvalidInput` a field that was given in both spellings, with different values.
+    """
+    spellings = {spelling: name for name in names for spelling in (name, _to_camel_case(name))}
+    fields: dict[str, Any] = {}
+    for key, value in given.items():
+        name = spellings.get(key)
+        if name is not None:
+            _refuse_two_values(fields, name, value)
+            fields[name] = value
+    return fields
+
+
+def _to_camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+def _refuse_two_values(fields: dict[str, Any], name: str, value: Any) -> None:
+    if name in fields and fields[name] != value:
+        raise InvalidInput(f"{name} was given twice, with different values", field=name, hint="Leave one spelling out.")
 
 
 class Draft(Record):
@@ -41,7 +67,7 @@ def parse_message(message: Mapping[str, Any]) -> Draft:
         checks.name("from", fields.get("from"), hint="Name the sender."),
         checks.name("to", fields.get("to"), hint="Name the session that receives it."),
         _check_payload(fields.get("payload")),
-        None if fields.get("created_at") is None else _check_created_at(fields["created_at"]),
+        None if fields.get("created_at") is None else _check_whole_number("created_at", fields["created_at"], MAX_CREATED_AT_SECONDS),
         _extra_to_json(extra),
     )
 
@@ -55,8 +81,7 @@ def _split_fields(message: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
     for key, value in message.items():
         name = _SNAKE_CASE_NAMES.get(key, key)
         target = fields if name in _PROTOCOL_FIELDS else extra
-        if target.get(name, value) != value:
-            raise InvalidInput(f"{name} was given twice, with different values", field=name, hint="Leave one spelling out.")
+        _refuse_two_values(target, name, value)
         target[name] = value
     return fields, extra
 
@@ -72,15 +97,9 @@ def _check_msg_id(value: Any) -> str:
 def _check_payload(value: Any) -> str:
     if value is None:
         raise InvalidInput("'payload' is missing", field="payload", hint="It may be empty, and is always text.")
-    return checks.text("payload", value, max_bytes=limits.MAX_MAIL_PAYLOAD_BYTES, hint="Store it in a file, and send its path.")
-
-
-def _check_created_at(value: Any) -> int:
-    if isinstance(value, (int, float)) and value > MAX_CREATED_AT_SECONDS:
-        raise InvalidInput(
-            f"created_at is after the year 9999: {short_repr(value)}", field="created_at", hint="It is Unix seconds, not milliseconds."
-        )
-    return _check_whole_number("created_at", value, MAX_CREATED_AT_SECONDS)
+    without_nul = value.replace("\0", " ") if isinstance(value, str) else value  # a payload may contain NUL
+    checks.text("payload", without_nul, max_bytes=limits.MAX_MAIL_PAYLOAD_BYTES, hint="Store it in a file, and send its path.")
+    return str(value)
 
 
 def _check_whole_number(field: str, value: Any, maximum: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from postroom.core import checks, clock, limits
-from postroom.core.errors import DeliveryLost, InvalidInput, InvalidState, NotFound
+from postroom.core.errors import InvalidInput
 from postroom.core.records.mail import (
     ACKED,
     DEAD_LETTER,
@@ -18,9 +18,9 @@ from postroom.core.records.mail import (
     MailMessage,
     NackResult,
 )
-from postroom.core.text import shell_quote
 from postroom.core.verbs import MESSAGE_SENDER, OWN_NAME, WRITE, verb
-from postroom.mail import drafts, transitions
+from postroom.mail import drafts, identity, transitions
+from postroom.store import mail_values
 from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 def enqueue(store: Store, message: Mapping[str, Any]) -> EnqueueAck:
     """Store a message for its receiver.
 
-    Fields are in snake_case or camelCase. Unknown fields are kept. An id that any mailbox has ever stored is not stored again,
-    even after the message was acked or purged: then `queued` is false. A message without an id gets `{from}:{nanoseconds}`.
-    Refuses with `InvalidInput` and the name of the field.
+    Fields are in snake_case or camelCase. Unknown fields are kept. A repeat (the same sender, id, recipient and payload) is not
+    stored again, even after the message was acked or purged: then `queued` is false. A message without an id gets
+    `{from}:{nanoseconds}`. Refuses with `InvalidInput` and the name of the field, and with `IdConflict` if the sender has used
+    the id for another message.
     """
     draft = drafts.parse_message(message)
     with store.write() as tx:
@@ -87,7 +88,7 @@ def store_drafts(tx: Transaction, parsed: list[drafts.Draft]) -> list[EnqueueAck
             if locked is not None:
                 transitions.apply_overdue_moves(tx, locked)
         locked = opened[session]
-        if draft.msg_id is not None and _is_id_used(tx, draft.msg_id):
+        if draft.msg_id is not None and identity.is_repeat(tx, draft, session):
             acks.append(EnqueueAck(draft.msg_id, False, locked.counts["pending"] if locked else 0))
             continue
         if locked is None:
@@ -120,25 +121,21 @@ def store_draft(tx: Transaction, locked: LockedMailbox, draft: drafts.Draft, msg
         msg_id=msg_id,
         session=locked.session,
         sender=draft.sender,
-        created_at=created_at,
+        created_at=mail_values.encode_created_at(created_at),
         rank=min(created_at, now),
         now=tx.now(),
         expires_at=expires_at,
         door=tx.door,
         extra_json=draft.extra_json,
-        payload=draft.payload,
+        payload=mail_values.encode_payload(draft.payload),
     )
     locked.count_move(None, "pending")
     locked.note_due_at(expires_at)
 
 
-def _is_id_used(tx: Transaction, msg_id: str) -> bool:
-    return tx.fetch_one(tx.sql.delivery_known, msg_id=msg_id) is not None
-
-
 def _free_nanosecond(tx: Transaction, sender: str, nanosecond: int) -> int:
     """Return the first nanosecond, from the given one on, that no id of this sender uses."""
-    while _is_id_used(tx, f"{sender}:{nanosecond}"):
+    while tx.fetch_one(tx.sql.delivery_known, msg_id=f"{sender}:{nanosecond}", sender=sender) is not None:
         nanosecond += 1
     return nanosecond
 
@@ -165,17 +162,17 @@ def _take_next(store: Store, session: str, receiver: str) -> tuple[Delivery | No
     One transaction makes a limited number of overdue moves. The remaining ones may leave a message to take.
     """
     with store.write() as tx:
-        locked = transitions.lock_mailbox(tx, session)
+        locked = transitions.lock_mailbox(tx, identity.resolve_session(tx, session))
         if locked is None:
             return None, False
         more = transitions.apply_overdue_moves(tx, locked)
-        delivery = _offer_first(tx, locked, receiver)
+        offered = _offer_first(tx, locked, receiver)
         locked.write_back()
-        return delivery, more and delivery is None
+        return (None, more) if offered is None else (offered[0], False)
 
 
-def _offer_first(tx: Transaction, locked: LockedMailbox, receiver: str) -> Delivery | None:
-    """Put the first message of a mailbox in flight and return its delivery, or None if there is no message to take."""
+def _offer_first(tx: Transaction, locked: LockedMailbox, receiver: str) -> tuple[Delivery, DeliveryRow] | None:
+    """Put the first message of a mailbox in flight. Returns its delivery and its row, or None if there is no message to take."""
     first = tx.fetch_one(tx.sql.delivery_offer, session=locked.session)
     if first is None or (first.delivery.due_at is not None and first.delivery.due_at <= tx.now()):
         return None
@@ -183,13 +180,15 @@ def _offer_first(tx: Transaction, locked: LockedMailbox, receiver: str) -> Deliv
     until = locked.in_flight_until()
     taken = transitions.move_message(tx, locked, first.delivery, IN_FLIGHT, at=tx.now(), move_at=until, delivery_token=token)
     transitions.append_step_event(tx, taken, "offered", source=receiver, receiver=receiver, door=tx.door)
-    return Delivery(build_message(taken, first.contents), token, clock.format_stamp(taken.due_at or until))
+    return Delivery(build_message(taken, first.contents), token, clock.format_stamp(taken.due_at or until)), taken
 
 
 def take_and_ack_all(
     tx: Transaction, session: str, *, receiver: str, limit: int, upto: int | None = None
 ) -> list[tuple[MailMessage, DeliveryRow]]:
     """Take and ack at most `limit` messages of a mailbox, in this transaction. Stops after `MAX_RECEIVED_BYTES` of payloads.
+
+    `session` is not resolved as an alias.
 
     For a caller that stores the messages in the same transaction and so cannot lose them. With `upto`, an instant in
     microseconds, stop at the first message that was stored later.
@@ -204,10 +203,9 @@ def take_and_ack_all(
         len(taken) < limit
         and size < limits.MAX_RECEIVED_BYTES
         and _is_first_stored_by(tx, locked, upto)
-        and (delivery := _offer_first(tx, locked, receiver)) is not None
+        and (offered := _offer_first(tx, locked, receiver)) is not None
     ):
-        row = tx.fetch_one(tx.sql.delivery_find, msg_id=delivery.message.msg_id)
-        assert row is not None
+        delivery, row = offered
         _ack_delivery(tx, locked, row)
         taken.append((delivery.message, row))
         size += len(delivery.message.payload)
@@ -228,10 +226,13 @@ def _receiver_name(named: str | None) -> str:
 
 @verb(caller="session", access=OWN_NAME, mode=WRITE)
 @retry_on_contention
-def ack(store: Store, session: str, msg_id: str, *, delivery_token: str | None = None) -> AckResult:
-    """Acknowledge a message. A second ack changes nothing. Refuses with `DeliveryLost` if the token is not the current one."""
+def ack(store: Store, session: str, msg_id: str, *, delivery_token: str | None = None, sent_by: str | None = None) -> AckResult:
+    """Acknowledge a message. A second ack changes nothing. Refuses with `DeliveryLost` if the token is not the current one.
+
+    `sent_by` is the sender, as in `nack` and `extend`. It is necessary only if two senders used the id, and no token is given.
+    """
     with store.write() as tx:
-        locked, row = _lock_delivery(tx, session, msg_id, delivery_token)
+        locked, row = identity.lock_delivery(tx, session, msg_id, sent_by, delivery_token)
         acked = _ack_delivery(tx, locked, row)
         locked.write_back()
         return acked
@@ -240,16 +241,22 @@ def ack(store: Store, session: str, msg_id: str, *, delivery_token: str | None =
 @verb(caller="session", access=OWN_NAME, mode=WRITE)
 @retry_on_contention
 def ack_and_dequeue(
-    store: Store, session: str, msg_id: str, *, delivery_token: str | None = None, receiver: str | None = None
+    store: Store,
+    session: str,
+    msg_id: str,
+    *,
+    delivery_token: str | None = None,
+    receiver: str | None = None,
+    sent_by: str | None = None,
 ) -> tuple[AckResult, Delivery | None]:
     """Ack a message and take the next one, in one transaction. This costs half of an `ack` and a `dequeue`."""
     taker = _receiver_name(receiver)
     with store.write() as tx:
-        locked, row = _lock_delivery(tx, session, msg_id, delivery_token)
+        locked, row = identity.lock_delivery(tx, session, msg_id, sent_by, delivery_token)
         acked = _ack_delivery(tx, locked, row)
-        delivery = _offer_first(tx, locked, taker)
+        offered = _offer_first(tx, locked, taker)
         locked.write_back()
-        return acked, delivery
+        return acked, None if offered is None else offered[0]
 
 
 def _ack_delivery(tx: Transaction, locked: LockedMailbox, row: DeliveryRow) -> AckResult:
@@ -262,16 +269,18 @@ def _ack_delivery(tx: Transaction, locked: LockedMailbox, row: DeliveryRow) -> A
 
 @verb(caller="session", access=OWN_NAME, mode=WRITE)
 @retry_on_contention
-def nack(store: Store, session: str, msg_id: str, reason: str = "", *, delivery_token: str | None = None) -> NackResult:
+def nack(
+    store: Store, session: str, msg_id: str, reason: str = "", *, delivery_token: str | None = None, sent_by: str | None = None
+) -> NackResult:
     """Reject a message. It is delivered again after its backoff, or becomes a dead letter after the last retry.
 
     A message that is acked or a dead letter does not change. Refuses with `DeliveryLost` if the token is not the current one.
     """
     checks.reason("reason", reason)
     with store.write() as tx:
-        locked, row = _lock_delivery(tx, session, msg_id, delivery_token)
+        locked, row = identity.lock_delivery(tx, session, msg_id, sent_by, delivery_token)
         if row.state in (ACKED, DEAD_LETTER):
-            locked.write_back()  # `_lock_delivery` may have moved other messages
+            locked.write_back()  # `lock_delivery` may have moved other messages
             return NackResult(msg_id, row.state, False, None)
         _require_in_flight(row)
         nacked = transitions.nack_message(tx, locked, row, at=tx.now(), reason=reason, by="receiver")
@@ -281,12 +290,20 @@ def nack(store: Store, session: str, msg_id: str, reason: str = "", *, delivery_
 
 @verb(caller="session", access=OWN_NAME, mode=WRITE)
 @retry_on_contention
-def extend(store: Store, session: str, msg_id: str, *, seconds: float | None = None, delivery_token: str | None = None) -> ExtendResult:
+def extend(
+    store: Store,
+    session: str,
+    msg_id: str,
+    *,
+    seconds: float | None = None,
+    delivery_token: str | None = None,
+    sent_by: str | None = None,
+) -> ExtendResult:
     """Restart the in-flight time of a message, with `seconds` or else the policy's timeout. It never exceeds the TTL."""
     if seconds is not None:
         checks.seconds("seconds", seconds)
     with store.write() as tx:
-        locked, row = _lock_delivery(tx, session, msg_id, delivery_token)
+        locked, row = identity.lock_delivery(tx, session, msg_id, sent_by, delivery_token)
         _require_in_flight(row)
         until = locked.in_flight_until(seconds)
         extended = transitions.move_message(tx, locked, row, IN_FLIGHT, at=tx.now(), move_at=until)
@@ -301,56 +318,8 @@ def build_message(row: DeliveryRow, contents: DeliveryContents) -> MailMessage:
     return MailMessage(row.msg_id, row.sender, row.session, contents.payload, row.created_at, row.attempt, contents.extra_json)
 
 
-def lock_message(tx: Transaction, session: str, msg_id: str) -> tuple[LockedMailbox, DeliveryRow]:
-    """Lock the mailbox, apply its overdue moves, and return it with a message or its tombstone. Refuses with `NotFound`."""
-    checks.name("session", session)
-    checks.name("msg_id", msg_id, max_chars=drafts.MAX_ID_CHARS)
-    locked = transitions.lock_mailbox(tx, session)
-    if locked is not None:
-        transitions.apply_overdue_moves(tx, locked)
-        row = tx.fetch_one(tx.sql.delivery_find, msg_id=msg_id)
-        if row is not None and row.session == session:
-            return locked, transitions.settle_message(tx, locked, row)
-        used_id = tx.fetch_one(tx.sql.mail_id_find, msg_id=msg_id) if row is None else None
-        if used_id is not None and used_id.session == session:
-            return locked, _make_tombstone(msg_id, session, used_id.state)
-    raise NotFound(
-        f"there is no message {msg_id} in the mailbox {session}",
-        hint=f"See `mailbox peek --session {shell_quote(session)}`.",
-        msg_id=msg_id,
-    )
-
-
-def wrong_state_error(msg_id: str, state: str, hint: str) -> InvalidState:
-    return InvalidState(f"{msg_id} is {state}", hint=hint, msg_id=msg_id, state=state)
-
-
-def _lock_delivery(tx: Transaction, session: str, msg_id: str, delivery_token: str | None) -> tuple[LockedMailbox, DeliveryRow]:
-    """Lock the mailbox and return it with the message of a delivery.
-
-    Refuses with `DeliveryLost` if the token is not the current one, and with `InvalidState` if the message was deleted
-    before it was acked.
-    """
-    locked, row = lock_message(tx, session, msg_id)
-    if not row.delivery_id:
-        if row.state != ACKED:
-            raise wrong_state_error(msg_id, row.state, "Nothing is left to do for it.")
-        return locked, row
-    if delivery_token is not None and delivery_token != row.delivery_token:
-        raise DeliveryLost(
-            f"this delivery of {msg_id} is over: it timed out, or another followed it",
-            hint="Stop working on it: it is delivered again to the next receiver.",
-            msg_id=msg_id,
-            state=row.state,
-        )
-    return locked, row
-
-
-def _make_tombstone(msg_id: str, session: str, state: str) -> DeliveryRow:
-    """Return the row of a deleted message, with only its id and its last state. Its `delivery_id` is 0."""
-    return DeliveryRow(0, msg_id, session, "", 0, 0, state, 0, 0, None, 0, 0, None, None, None, 0, "", "")
-
-
 def _require_in_flight(row: DeliveryRow) -> None:
     if row.state != IN_FLIGHT:
-        raise wrong_state_error(row.msg_id, row.state, "Only a message in flight can be acked, nacked or extended; dequeue it first.")
+        raise identity.wrong_state_error(
+            row.msg_id, row.state, "Only a message in flight can be acked, nacked or extended; dequeue it first."
+        )

@@ -4,78 +4,124 @@ from __future__ import annotations
 
 from postroom._fastpath import json_text as jsontext
 from postroom.core import checks
-from postroom.core.errors import NotFound
-from postroom.core.records.mail import FORGOTTEN, PURGED, MailboxCounts, MailReceipt, MailReceiptStep, PeekResult
+from postroom.core.errors import InvalidInput, NotFound
+from postroom.core.records.mail import FORGOTTEN, PURGED, MailboxCounts, MailboxPage, MailReceipt, MailReceiptStep, PeekResult
+from postroom.core.text import short_repr
 from postroom.core.verbs import ANY_AGENT, LEADERS, MESSAGE_PARTY, OWN_NAME, OWN_VIEW, READ, STEPS, verb
-from postroom.mail import drafts, sweeping
+from postroom.mail import identity, sweeping
 from postroom.mail.mailbox import build_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
+    from postroom.core.records.mail import DeliveryRow, MailId
     from postroom.core.records.work import Event
-    from postroom.store.interface import Store
+    from postroom.store.interface import Store, Transaction
 
 _RECEIPT_FIELDS = ("session", "from", "state", "at", "door")
 
 
 @verb(caller="session", access=OWN_VIEW, mode=STEPS)
-def peek(store: Store, session: str, *, limit: int = 100) -> PeekResult:
-    """List the unfinished messages of a mailbox in the order of delivery, without taking any."""
-    checks.name("session", session)
+def peek(store: Store, session: str, *, limit: int = 100, after: str | None = None) -> PeekResult:
+    """List the unfinished messages of a mailbox in the order of delivery, without taking any. `after` is the cursor of a page."""
     checks.limit("limit", limit)
+    rank, delivery_id = (-1, 0) if after is None else _parse_peek_cursor(after)
+    session = identity.read_session(store, session)
     sweeping.bring_mailbox_up_to_date(store, session)
     with store.read() as tx:
         mailbox_row = tx.fetch_one(tx.sql.mailbox_find, session=session)
-        summaries = tuple(tx.fetch_all(tx.sql.deliveries_waiting, session=session, limit=limit))
-    return PeekResult(summaries, mailbox_row.unfinished_count if mailbox_row else 0)
+        found = tx.fetch_all(tx.sql.deliveries_waiting, session=session, rank=rank, after=delivery_id, limit=limit + 1)
+    more = len(found) > limit
+    summaries = tuple(waiting.summary for waiting in found[:limit])
+    return PeekResult(summaries, mailbox_row.unfinished_count if mailbox_row else 0, more, found[limit - 1].cursor if more else None)
+
+
+def _parse_peek_cursor(after: str) -> tuple[int, int]:
+    """Return the rank and the delivery id in the cursor of `peek`."""
+    rank, _, delivery_id = after.partition(".") if isinstance(after, str) else ("", "", "")
+    return parse_cursor(rank), parse_cursor(delivery_id)
+
+
+def parse_cursor(after: str) -> int:
+    """Return the number in a cursor. Refuses a text that no listing gave."""
+    if not isinstance(after, str) or not after.isascii() or not after.isdigit() or len(after) > 18:
+        raise InvalidInput(
+            f"after is not the cursor of a listing: {short_repr(after)}", field="after", hint="Pass `after` of the page before."
+        )
+    return int(after)
 
 
 @verb(caller=LEADERS, mode=STEPS)
-def sessions(store: Store, *, limit: int = 1000) -> tuple[MailboxCounts, ...]:
-    """Count the messages of each mailbox by state."""
+def sessions(store: Store, *, limit: int = 1000, after: str | None = None) -> MailboxPage:
+    """Count the messages of each mailbox by state. `after` is the cursor of a page."""
     checks.limit("limit", limit)
+    after = "" if after is None else checks.name("after", after)
     sweeping.sweep(store)
     with store.read() as tx:
-        rows = tx.fetch_all(tx.sql.mailboxes_all, limit=limit)
-    return tuple(MailboxCounts(*(getattr(row, name) for name in MailboxCounts.__fields__)) for row in rows)
+        rows = tx.fetch_all(tx.sql.mailboxes_all, after=after, limit=limit + 1)
+    more = len(rows) > limit
+    found = tuple(MailboxCounts(*(getattr(row, name) for name in MailboxCounts.__fields__)) for row in rows[:limit])
+    return MailboxPage(found, more, found[-1].session if more else None)
 
 
 @verb(caller=ANY_AGENT, access=MESSAGE_PARTY, mode=STEPS)
-def show(store: Store, msg_id: str) -> MailReceipt:
-    """Return a message, its state and all its steps with their times. A purged or forgotten message has only its steps.
+def show(store: Store, msg_id: str, *, sent_by: str | None = None, limit: int = 1000, after: str | None = None) -> MailReceipt:
+    """Return a message, its state and its steps with their times. A purged or forgotten message has only its steps.
 
-    Refuses with `NotFound` an id that was never stored.
+    `sent_by` is the sender. It is necessary if several senders used the id. `after` is the cursor of a page of steps. Refuses with
+    `NotFound` an id that was never stored.
     """
-    checks.name("msg_id", msg_id, max_chars=drafts.MAX_ID_CHARS)
+    identity.check_message_name(msg_id, sent_by)
+    checks.limit("limit", limit)
+    after_event = 0 if after is None else parse_cursor(after)
     with store.read() as tx:
-        row = tx.fetch_one(tx.sql.delivery_find, msg_id=msg_id)
+        row = _find_message(tx, msg_id, sent_by)[0]
     if row is not None:
         sweeping.bring_mailbox_up_to_date(store, row.session)
     with store.read() as tx:
-        row = tx.fetch_one(tx.sql.delivery_find, msg_id=msg_id)
-        used_id = tx.fetch_one(tx.sql.mail_id_find, msg_id=msg_id)
+        row, used_id = _find_message(tx, msg_id, sent_by)
         contents = None if row is None else tx.fetch_one(tx.sql.delivery_contents, delivery_id=row.delivery_id)
-        steps = tuple(_to_receipt_step(event) for event in tx.fetch_all(tx.sql.events_of_subject, message_id=msg_id))
+        events = tx.fetch_all(tx.sql.mail_steps, msg_id=msg_id, after=after_event, limit=limit + 1)
+    page = _steps_page(events, limit, sender=row.sender if row is not None else used_id.sender if used_id is not None else "")
     if row is not None and contents is not None:
-        return MailReceipt(build_message(row, contents), row.state, steps)
+        return MailReceipt(build_message(row, contents), row.state, **page)
     if used_id is None:
         raise NotFound(f"no message {msg_id} was ever stored", hint="See `mailbox sessions`.", msg_id=msg_id)
-    return MailReceipt(None, PURGED if used_id.state == PURGED else FORGOTTEN, steps)
+    return MailReceipt(None, PURGED if used_id.state == PURGED else FORGOTTEN, **page)
+
+
+def _find_message(tx: Transaction, msg_id: str, sent_by: str | None) -> tuple[DeliveryRow | None, MailId | None]:
+    """Return the message with an id, or else its kept id. Refuses an id of several senders, of whom none is named."""
+    if sent_by is None:
+        rows = tx.fetch_all(tx.sql.deliveries_of_id, msg_id=msg_id, limit=2)
+    else:
+        rows = tx.fetch_all(tx.sql.delivery_of_sender, msg_id=msg_id, sender=sent_by)
+    ids = [used for used in tx.fetch_all(tx.sql.mail_ids_of, msg_id=msg_id, limit=1000) if sent_by in (None, used.sender)]
+    if len(rows) + len(ids) > 1:
+        raise identity.ambiguous_id_error(msg_id)
+    return next(iter(rows), None), next(iter(ids), None)
 
 
 @verb(caller="session", access=OWN_NAME, mode=READ)
 def delivery_state(store: Store, session: str, msg_id: str, *, delivery_token: str) -> str | None:
     """Return the state of a message if the token is of its current delivery. Returns None if not, or if it was deleted."""
     checks.name("session", session)
+    identity.check_message_name(msg_id, None)
     with store.read() as tx:
-        row = tx.fetch_one(tx.sql.delivery_find, msg_id=checks.name("msg_id", msg_id, max_chars=drafts.MAX_ID_CHARS))
-    if row is None or row.session != session or row.delivery_token != delivery_token:
-        return None
-    return row.state
+        rows = tx.fetch_all(tx.sql.deliveries_named, msg_id=msg_id, session=identity.resolve_session(tx, session))
+    return next((row.state for row in rows if row.delivery_token == delivery_token), None)
 
 
-def _to_receipt_step(event: Event) -> MailReceiptStep:
-    facts = jsontext.loads(event.payload_json)
+def _steps_page(events: list[Event], limit: int, *, sender: str) -> dict[str, Any]:
+    """Return the steps of the sender's message, and the cursor behind them. Other senders may have used the id."""
+    parsed = [(event, jsontext.loads(event.payload_json)) for event in events[:limit]]
+    steps = tuple(_to_receipt_step(event, facts) for event, facts in parsed if facts.get("from") == sender)
+    more = len(events) > limit
+    return {"steps": steps, "more": more, "after": str(events[limit - 1].event_id) if more else None}
+
+
+def _to_receipt_step(event: Event, facts: dict[str, Any]) -> MailReceiptStep:
     at = facts.get("at", event.created_at)
     return MailReceiptStep(
         at, event.event_type.partition(".")[2], {name: value for name, value in facts.items() if name not in _RECEIPT_FIELDS}

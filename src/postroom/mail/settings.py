@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from postroom.core import checks, clock
-from postroom.core.errors import InvalidInput, NotFound
-from postroom.core.records.mail import MailboxAlias, MailboxPolicy
+from postroom.core.errors import InvalidInput, InvalidState, NotFound
+from postroom.core.records.mail import AliasPage, MailboxAlias, MailboxPolicy
 from postroom.core.verbs import OWN_VIEW, PEOPLE, READ, WRITE, verb
-from postroom.mail import transitions
+from postroom.mail import identity, transitions
 from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from postroom.store.interface import Store
+    from postroom.store.interface import Store, Transaction
 
 MAX_RETRIES = 1000
 
@@ -23,6 +23,7 @@ def policy(store: Store, session: str) -> MailboxPolicy:
     """Return the retry policy of a mailbox, with defaults for a mailbox that does not exist yet."""
     checks.name("session", session)
     with store.read() as tx:
+        session = identity.resolve_session(tx, session)
         row = tx.fetch_one(tx.sql.mailbox_find, session=session)
     if row is None:
         return MailboxPolicy(session)
@@ -56,6 +57,7 @@ def set_policy(
     if ttl_secs is not None:
         changes["ttl_secs"] = checks.seconds("ttl_secs", ttl_secs, allow_zero=True) or None
     with store.write() as tx:
+        session = identity.resolve_session(tx, session)
         locked = transitions.open_mailbox(tx, session)
         transitions.apply_overdue_moves(tx, locked)
         locked.settings.update(changes)
@@ -77,9 +79,10 @@ def _check_max_retries(value: int) -> int:
 @verb(caller=PEOPLE, mode=WRITE)
 @retry_on_contention
 def set_alias(store: Store, name: str, session: str) -> MailboxAlias:
-    """Make `name` an alias of a session. It is resolved once, when a message is stored.
+    """Make `name` an alias of a session, for senders and receivers. A message is stored in the session of that moment.
 
-    Refuses with `InvalidInput` a session that is itself an alias, and a name that has aliases.
+    Refuses with `InvalidInput` a session that is itself an alias, and a name that has aliases. Refuses with `InvalidState` a name whose
+    own mailbox holds messages: no receiver could reach them any more.
     """
     checks.name("name", name)
     checks.name("session", session)
@@ -92,8 +95,18 @@ def set_alias(store: Store, name: str, session: str) -> MailboxAlias:
         alias = tx.fetch_one(tx.sql.alias_of, session=name)
         if alias is not None:
             raise InvalidInput(f"{name} is the session that {alias} stands for", field="name", hint=f"Remove the alias {alias} first.")
+        _refuse_mailbox_with_messages(tx, name)
         tx.execute(tx.sql.alias_put, name=name, session=session)
     return MailboxAlias(name, session)
+
+
+def _refuse_mailbox_with_messages(tx: Transaction, name: str) -> None:
+    row = tx.fetch_one(tx.sql.mailbox_find, session=name)
+    if row is not None and row.unfinished_count + row.dead_letter:
+        raise InvalidState(
+            f"the mailbox {name} holds {row.unfinished_count} messages and {row.dead_letter} dead letters",
+            hint="Let them be taken, or remove them with `mailbox purge` and `mailbox purge-dead-letter`.",
+        )
 
 
 @verb(caller=PEOPLE, mode=READ)
@@ -125,7 +138,11 @@ def _no_alias_error(name: str) -> NotFound:
 
 
 @verb(caller=PEOPLE, mode=READ)
-def aliases(store: Store) -> tuple[MailboxAlias, ...]:
-    """List all aliases, sorted by name."""
+def aliases(store: Store, *, limit: int = 1000, after: str | None = None) -> AliasPage:
+    """List the aliases, sorted by name. `after` is the cursor of a page."""
+    checks.limit("limit", limit)
+    after = "" if after is None else checks.name("after", after)
     with store.read() as tx:
-        return tuple(tx.fetch_all(tx.sql.aliases_all, limit=10_000))
+        found = tx.fetch_all(tx.sql.aliases_all, after=after, limit=limit + 1)
+    more = len(found) > limit
+    return AliasPage(tuple(found[:limit]), more, found[limit - 1].name if more else None)

@@ -5,12 +5,13 @@ Every verb applies the overdue moves of the mailbox that it uses. `sweep` does i
 
 from __future__ import annotations
 
-from postroom.core import checks, clock
+from postroom._fastpath import json_text as jsontext
+from postroom.core import clock
 from postroom.core.errors import InvalidInput
 from postroom.core.records.mail import PURGED, SweepResult
-from postroom.core.text import short_repr
-from postroom.core.verbs import PEOPLE, STEPS, verb
-from postroom.mail import transitions
+from postroom.core.text import sha1_hex, short_repr
+from postroom.core.verbs import OWN_NAME, PEOPLE, STEPS, verb
+from postroom.mail import identity, transitions
 from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from postroom.store.interface import Store, Transaction
 
 DAY_MICROSECONDS = 86_400 * clock.MICROSECONDS_PER_SECOND
+_KEPT_FACTS = frozenset(("session", "from", "alias", "state", "attempt", "at", "retry_at", "in_flight_until"))
 _NO_MOVES = {"retried": 0, "timed_out": 0, "dead_lettered": 0, "expired": 0}
 
 
@@ -27,8 +29,8 @@ _NO_MOVES = {"retried": 0, "timed_out": 0, "dead_lettered": 0, "expired": 0}
 def sweep(store: Store, *, keep_days: float | None = None) -> SweepResult:
     """Apply the overdue moves of all mailboxes, and count them: retries, timeouts, dead letters, expiries.
 
-    With `keep_days`, also delete the messages that were acked or expired longer ago. Their ids cannot be enqueued again, and
-    dead letters stay. The protocol is correct without this verb.
+    With `keep_days`, also forget the messages that were acked or expired longer ago: only ids, states and times stay. Their ids cannot
+    be enqueued again, and dead letters stay. The protocol is correct without this verb.
     """
     if keep_days is not None and (not isinstance(keep_days, int | float) or not 0 <= keep_days <= 36_500):
         raise InvalidInput(f"keep_days must be from 0 to 36500, not {short_repr(keep_days)}", field="keep_days")
@@ -77,10 +79,10 @@ def _sweep_batch(store: Store, session: str) -> tuple[dict[str, int], bool]:
         return locked.tally, more
 
 
-@verb(caller=PEOPLE, mode=STEPS)
+@verb(caller="session", access=OWN_NAME, mode=STEPS)
 def purge(store: Store, session: str) -> int:
     """Delete the unfinished messages of a mailbox, and return how many. Their ids cannot be enqueued again."""
-    checks.name("session", session)
+    session = identity.read_session(store, session)
     with store.read() as tx:
         upto = tx.fetch_one(tx.sql.delivery_latest) or 0
     purged = 0
@@ -108,12 +110,27 @@ def _purge_batch(store: Store, session: str, upto: int) -> int:
 
 
 def delete_message(tx: Transaction, locked: LockedMailbox, row: DeliveryRow, state: str) -> None:
-    """Delete a message and keep its id with `state`. The next message of its sender becomes the head."""
+    """Delete a message and keep its id with `state` and a digest of its payload. The next message of its sender becomes the head."""
+    contents = tx.fetch_one(tx.sql.delivery_contents, delivery_id=row.delivery_id)
+    digest = None if contents is None else sha1_hex(contents.payload)
     tx.execute(tx.sql.delivery_delete, delivery_id=row.delivery_id)
-    tx.execute(tx.sql.mail_id_keep, msg_id=row.msg_id, session=row.session, state=state, ended_at=tx.now())
+    kept = {"msg_id": row.msg_id, "sender": row.sender, "session": row.session, "state": state}
+    tx.execute(tx.sql.mail_id_keep, ended_at=tx.now(), payload_digest=digest, **kept)
     locked.count_move(row.state, None)
     if row.head:
         tx.execute(tx.sql.pair_advance, session=row.session, sender=row.sender)
+
+
+def _forget_history(tx: Transaction, row: DeliveryRow) -> None:
+    """Remove everything but ids, states and times from the events of a message."""
+    after = 0
+    while steps := tx.fetch_all(tx.sql.mail_steps, msg_id=row.msg_id, after=after, limit=transitions.MAX_MOVES_PER_BATCH):
+        for step in steps:
+            facts = jsontext.loads(step.payload_json)
+            kept = {name: value for name, value in facts.items() if name in _KEPT_FACTS}
+            if facts.get("from") == row.sender and kept != facts:
+                tx.execute(tx.sql.mail_step_put, event_id=step.event_id, payload_json=jsontext.dumps(kept))
+        after = steps[-1].event_id
 
 
 def _forget_old_messages(store: Store, keep_days: float) -> int:
@@ -139,8 +156,9 @@ def _forget_batch(store: Store, before: int, after: int) -> tuple[int, int, int]
         opened = {session: transitions.open_mailbox(tx, session) for session in sorted({row.session for row in rows})}
         removed = 0
         for row in rows:
-            if tx.fetch_one(tx.sql.delivery_find, msg_id=row.msg_id) is not None:  # a concurrent sweep may have deleted it
+            if tx.fetch_one(tx.sql.delivery_contents, delivery_id=row.delivery_id) is not None:  # a concurrent sweep may have deleted it
                 delete_message(tx, opened[row.session], row, row.state)
+                _forget_history(tx, row)
                 removed += 1
         for locked in opened.values():
             locked.write_back()

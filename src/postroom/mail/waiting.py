@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from postroom.core import checks, clock
+from postroom.core.errors import StoreBusy, StoreUnreachable
 from postroom.core.verbs import OWN_NAME, OWN_VIEW, READ, WAIT, verb
-from postroom.mail import transitions
+from postroom.mail import identity, transitions
 from postroom.mail.mailbox import dequeue
 from postroom.store.wait_loop import wait_until
 
@@ -20,8 +21,8 @@ def wait(store: Store, session: str, *, timeout_seconds: float = 0, receiver: st
 
     Returns None after `timeout_seconds` (0: without a limit).
     """
-    checks.name("session", session)
     checks.seconds("timeout_seconds", timeout_seconds, allow_zero=True)
+    session = _resolve_when_reachable(store, session, timeout_seconds)
     due_wake = DueMailWake(store, session)
 
     def take_next() -> Delivery | None:
@@ -30,10 +31,19 @@ def wait(store: Store, session: str, *, timeout_seconds: float = 0, receiver: st
     return wait_until(store, take_next, timeout_seconds, topics=(transitions.mailbox_topic(session),), periodic=due_wake)
 
 
+def _resolve_when_reachable(store: Store, name: str, timeout_seconds: float) -> str:
+    """Return the session that a name stands for. If the store is unreachable, try again until the time is over, as the wait does."""
+    try:
+        return identity.read_session(store, name)
+    except (StoreUnreachable, StoreBusy):
+        topics = (transitions.mailbox_topic(name),)
+        return wait_until(store, lambda: identity.read_session(store, name), timeout_seconds, topics=topics) or name
+
+
 @verb(caller="session", access=OWN_VIEW, mode=READ)
 def next_available(store: Store, session: str) -> tuple[bool, float | None]:
     """Return whether there may be a message to take, and the seconds until the next retry, timeout or expiry, if any."""
-    due_wake = DueMailWake(store, checks.name("session", session))
+    due_wake = DueMailWake(store, identity.read_session(store, session))
     return due_wake.may_have_message(), due_wake.seconds_until_due()
 
 

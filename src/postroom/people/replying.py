@@ -12,7 +12,7 @@ from postroom.core.records.people import ANSWERED, Entry, PersonReply, ReplyResu
 from postroom.core.states import TERMINAL_STATUSES
 from postroom.core.verbs import PEOPLE, WRITE, verb
 from postroom.mail import mailbox
-from postroom.mail.drafts import REPLY_ID_PREFIX, Draft
+from postroom.mail.drafts import PROTOCOL_VERSION, REPLY_ID_PREFIX, Draft
 from postroom.people import asking, question_sync, repository, tokens
 from postroom.store.retries import retry_on_contention
 from postroom.work import messages, threads
@@ -80,7 +80,7 @@ def _send_reply(tx: Transaction, entry: Entry, reply_id: str, person: str, body:
         return asking.close_question(tx, entry, ANSWERED, answer=body, **outcome), ANSWER, None
     if not entry.agent:
         raise InvalidState("no agent would get this reply: the entry's workspace is not known here", hint="This entry can only be read.")
-    extra = jsontext.dumps({"entry_id": entry.id, "reply_id": reply_id})
+    extra = jsontext.dumps({"protocol_version": PROTOCOL_VERSION, "entry_id": entry.id, "reply_id": reply_id})
     draft = Draft(f"{REPLY_ID_PREFIX}{reply_id}", person, entry.agent, body, None, extra)
     return entry, MAILBOX, mailbox.store_drafts(tx, [draft])[0].msg_id
 

@@ -11,7 +11,17 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self, TypeVar, overload
 
 from postroom.core.errors import Refusal
-from postroom.core.records.mail import DeliveryContents, DeliveryRow, MailboxAlias, MailboxRow, MailId, MailSummary, StoredMessage
+from postroom.core.records.mail import (
+    DeadLetterSize,
+    DeliveryContents,
+    DeliveryRow,
+    KnownMessage,
+    MailboxAlias,
+    MailboxRow,
+    MailId,
+    StoredMessage,
+    WaitingMessage,
+)
 from postroom.core.records.people import Ask, DeletedEntry, Entry, EntryPlace, Pass, PersonReply, Workspace
 from postroom.core.records.tasks import JobRow, TaskRow
 from postroom.core.records.watched_queues import WatchedQueue
@@ -124,8 +134,8 @@ class Catalogue(Protocol):
 
     # deliveries
     delivery_insert: str
-    delivery_known: Query[int]
-    delivery_find: Query[DeliveryRow]
+    delivery_known: Query[KnownMessage]
+    delivery_of_sender: Query[DeliveryRow]
     delivery_contents: Query[DeliveryContents]
     delivery_offer: Query[StoredMessage]
     delivery_offered: Query[int]
@@ -135,15 +145,19 @@ class Catalogue(Protocol):
     delivery_next_due: Query[int | None]
     pair_advance: str
     deliveries_due: Query[DeliveryRow]
-    deliveries_waiting: Query[MailSummary]
+    deliveries_named: Query[DeliveryRow]
+    deliveries_of_id: Query[DeliveryRow]
+    deliveries_waiting: Query[WaitingMessage]
     deliveries_purgeable: Query[DeliveryRow]
     deliveries_dead: Query[StoredMessage]
-    deliveries_dead_sizes: Query[int]
+    deliveries_dead_sizes: Query[DeadLetterSize]
     deliveries_acked: Query[StoredMessage]
     deliveries_forgettable: Query[DeliveryRow]
     deliveries_expire: str
     mail_id_keep: str
-    mail_id_find: Query[MailId]
+    mail_ids_of: Query[MailId]
+    mail_steps: Query[Event]
+    mail_step_put: str
     events_of_subject: Query[Event]
     alias_put: str
     alias_find: Query[str]

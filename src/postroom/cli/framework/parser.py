@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from postroom.cli.framework.spec import CommandTable
 
 
+SUBJECT_FLAGS = ("--msg-id", "--thread", "--session")  # what a word without a flag probably names
+
+
 class Arguments:
     """A parsed command line. A flag that was not given is None, an empty tuple (repeatable flags) or False (switches)."""
 
@@ -134,7 +137,9 @@ class _CommandLineReader:
         if len(words) < len(required):
             raise InvalidInput(f"`{full_name}` needs {' '.join(required)}", hint=f"For example: {command.example}")
         if len(words) > len(command.words) and command.name != "help":
-            raise InvalidInput(f"{short_repr(words[len(command.words)])} is not expected here", hint=f"See `{full_name} --help`.")
+            subject = next((name for name in SUBJECT_FLAGS if name in self._flags), None)
+            hint = f"Name it with {subject}." if subject is not None else f"See `{full_name} --help`."
+            raise InvalidInput(f"{short_repr(words[len(command.words)])} is not expected here", hint=hint)
         if command.name == "help" and words:
             self._command_named(" ".join(words))
         for word in words:

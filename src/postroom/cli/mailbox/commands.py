@@ -35,9 +35,12 @@ def _enqueue_batch(args: Arguments) -> Outcome:
 
 
 def _message_from_flags(args: Arguments) -> dict[str, Any]:
+    from postroom.mail.drafts import PROTOCOL_VERSION
+
     if args.payload is not None and args.payload_file is not None:
         raise InvalidInput("payload and payload-file exclude each other", field="payload", hint="Leave one of them out.")
     message = inputs.given_options(args, "from", "to", "payload", "msg_id", "created_at")
+    message["protocol_version"] = PROTOCOL_VERSION
     if args.payload_file is not None:
         hint = "A payload is text; encode it, for example as base64."
         message["payload"] = inputs.read_file_text(
@@ -53,7 +56,8 @@ def _read_messages_file(args: Arguments, flag: str, parse: Callable[[str], Any])
     for other in [name.replace("_", "-") for name in given if name != own_key]:
         raise InvalidInput(f"{flag} holds whole messages: {other} cannot be given beside it", field=other, hint="Leave one of them out.")
     hint = "A message is JSON, and JSON is UTF-8."
-    return parse(inputs.read_file_text(args.values[own_key], field=flag, hint=hint, max_bytes=limits.MAX_BATCH_FILE_BYTES))
+    text = inputs.read_file_text(args.values[own_key], field=flag, hint=hint, max_bytes=limits.MAX_BATCH_FILE_BYTES)
+    return parse(text.removeprefix("\ufeff"))  # a byte order mark, which some editors write
 
 
 def _parse_json(text: str, where: str = "the message") -> Any:
@@ -97,11 +101,9 @@ def handle_ack(args: Arguments) -> Outcome:
 
     session, msg_id = _require_session(args), _require_msg_id(args)
     if not args.take_next:
-        acked = mailbox.ack(inputs.open_store_for(args), session, msg_id, delivery_token=_delivery_token(args))
+        acked = mailbox.ack(inputs.open_store_for(args), session, msg_id, **_delivery_options(args))
         return Outcome(acked.to_json(), view="settled")
-    acked, taken = mailbox.ack_and_dequeue(
-        inputs.open_store_for(args), session, msg_id, delivery_token=_delivery_token(args), receiver=args.receiver
-    )
+    acked, taken = mailbox.ack_and_dequeue(inputs.open_store_for(args), session, msg_id, receiver=args.receiver, **_delivery_options(args))
     return Outcome({**acked.to_json(), "next": taken.to_json() if taken else None}, view="settled")
 
 
@@ -110,7 +112,7 @@ def handle_nack(args: Arguments) -> Outcome:
 
     session, msg_id = _require_session(args), _require_msg_id(args)
     reason = inputs.given_options(args, "reason")
-    nacked = nack(inputs.open_store_for(args), session, msg_id, delivery_token=_delivery_token(args), **reason)
+    nacked = nack(inputs.open_store_for(args), session, msg_id, **_delivery_options(args), **reason)
     return Outcome(nacked.to_json(), view="settled")
 
 
@@ -118,7 +120,7 @@ def handle_extend(args: Arguments) -> Outcome:
     from postroom.mail.mailbox import extend
 
     session, msg_id = _require_session(args), _require_msg_id(args)
-    extended = extend(inputs.open_store_for(args), session, msg_id, seconds=args.seconds, delivery_token=_delivery_token(args))
+    extended = extend(inputs.open_store_for(args), session, msg_id, seconds=args.seconds, **_delivery_options(args))
     return Outcome(extended.to_json(), view="extended")
 
 
@@ -126,7 +128,7 @@ def handle_peek(args: Arguments) -> Outcome:
     from postroom.mail.reading import peek
 
     session = _require_session(args)
-    return Outcome(peek(inputs.open_store_for(args), session, **inputs.given_options(args, "limit")).to_json(), view="waiting")
+    return Outcome(peek(inputs.open_store_for(args), session, **inputs.given_options(args, "limit", "after")).to_json(), view="waiting")
 
 
 def handle_purge(args: Arguments) -> Outcome:
@@ -140,36 +142,45 @@ def handle_peek_dead_letter(args: Arguments) -> Outcome:
     from postroom.mail.dead_letters import peek_dead_letter
 
     session = _require_session(args)
-    dead_letters = peek_dead_letter(inputs.open_store_for(args), session, **inputs.given_options(args, "limit"))
-    return Outcome({"entries": [dead_letter.to_json() for dead_letter in dead_letters]}, view="dead")
+    page = peek_dead_letter(inputs.open_store_for(args), session, **inputs.given_options(args, "limit", "after"))
+    return Outcome(page.to_json(), view="dead")
 
 
 def handle_retry_dead_letter(args: Arguments) -> Outcome:
     from postroom.mail.dead_letters import retry_dead_letter
 
     session = _require_session(args)
-    return Outcome({"retried": retry_dead_letter(inputs.open_store_for(args), session, msg_id=args.msg_id)}, view="retried")
+    retried = retry_dead_letter(inputs.open_store_for(args), session, **_dead_letter_options(args))
+    return Outcome({"retried": retried}, view="retried letters")
 
 
 def handle_purge_dead_letter(args: Arguments) -> Outcome:
     from postroom.mail.dead_letters import purge_dead_letter
 
     session = _require_session(args)
-    return Outcome({"purged": purge_dead_letter(inputs.open_store_for(args), session, msg_id=args.msg_id)}, view="purged")
+    if args.all and args.msg_id:
+        raise InvalidInput("all and msg-id exclude each other", field="all", hint="Leave one of them out.")
+    purged = purge_dead_letter(inputs.open_store_for(args), session, everything=args.all, **_dead_letter_options(args))
+    return Outcome({"purged": purged}, view="purged")
+
+
+def _dead_letter_options(args: Arguments) -> dict[str, Any]:
+    """Return the ids of the dead letters, if any were given, and their sender."""
+    return {"msg_id": args.msg_id or None, "sent_by": args.values["from"]}
 
 
 def handle_show(args: Arguments) -> Outcome:
     from postroom.mail.reading import show
 
     msg_id = _require_msg_id(args)
-    return Outcome(show(inputs.open_store_for(args), msg_id).to_json(), view="receipt")
+    options = inputs.given_options(args, "limit", "after")
+    return Outcome(show(inputs.open_store_for(args), msg_id, sent_by=args.values["from"], **options).to_json(), view="receipt")
 
 
 def handle_sessions(args: Arguments) -> Outcome:
     from postroom.mail.reading import sessions
 
-    mailboxes = sessions(inputs.open_store_for(args), **inputs.given_options(args, "limit"))
-    return Outcome({"sessions": [mailbox.to_json() for mailbox in mailboxes]}, view="mailboxes")
+    return Outcome(sessions(inputs.open_store_for(args), **inputs.given_options(args, "limit", "after")).to_json(), view="mailboxes")
 
 
 def handle_policy(args: Arguments) -> Outcome:
@@ -187,7 +198,8 @@ def handle_alias(args: Arguments) -> Outcome:
     if not args.words:
         if args.remove:
             raise InvalidInput("'NAME' is missing", field="name", hint="For example: mailbox alias reviewer --remove")
-        return Outcome({"aliases": [alias.to_json() for alias in settings.aliases(inputs.open_store_for(args))]}, view="aliases")
+        options = inputs.given_options(args, "limit", "after")
+        return Outcome(settings.aliases(inputs.open_store_for(args), **options).to_json(), view="aliases")
     if len(args.words) == 1:
         verb = settings.remove_alias if args.remove else settings.find_alias
         data: dict[str, Any] = {"alias": verb(inputs.open_store_for(args), args.words[0]).to_json()}
@@ -216,7 +228,8 @@ def handle_deliver(args: Arguments) -> Outcome:
     default_session = os.environ.get("MAILBOX_SESSION")
     sessions = args.session or ((default_session,) if default_session else ())
     tell = None if args.json else _print_progress
-    deliverer = Deliverer(inputs.open_store_for(args), sessions, command=args.values["command"], receiver=args.receiver, report_step=tell)
+    options = {"receiver": args.receiver, "timeout_seconds": args.timeout_seconds, "report_step": tell}
+    deliverer = Deliverer(inputs.open_store_for(args), sessions, command=args.values["command"], **options)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: deliverer.stop())
     return Outcome(deliverer.run(once=args.once, until_empty=args.until_empty).to_json(), view="delivered")
@@ -242,6 +255,11 @@ def _require_msg_id(args: Arguments) -> str:
     if not msg_id:
         raise InvalidInput("'msg_id' is missing", field="msg_id", hint="Name the message with --msg-id; `mailbox peek` lists them.")
     return str(msg_id)
+
+
+def _delivery_options(args: Arguments) -> dict[str, Any]:
+    """Return the delivery token and the sender of a message, as the arguments of ack, nack and extend."""
+    return {"delivery_token": _delivery_token(args), "sent_by": args.values["from"]}
 
 
 def _delivery_token(args: Arguments) -> str | None:

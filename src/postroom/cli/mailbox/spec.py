@@ -12,19 +12,22 @@ _TOKEN = Flag(
     "--delivery-token", "TOKEN", "refuse unless this is still the current delivery; default: $MAILBOX_DELIVERY_TOKEN for $MAILBOX_MSG_ID"
 )
 _RECEIVER = Flag("--receiver", "NAME", "the receiver named in the receipt; default: this host and process, or, on a server, the caller")
+_FROM = Flag("--from", "SESSION", "the sender of the message; needed only if several senders used its id")
 _LIMIT = Flag("--limit", "N", "at most this many", INTEGER)
+_AFTER = Flag("--after", "CURSOR", "go on behind the page whose `after` this is")
+_LETTERS = Flag("--msg-id", "ID", "only this one; may be repeated", repeat=True)
 
 _COMMANDS = (
     Command(
         "enqueue",
-        "Store a message for a session. Storing the same id again changes nothing.",
+        "Store a message for a session. Storing the same message under the same id again changes nothing.",
         "mailbox.commands:handle_enqueue",
         (
             Flag("--from", "SESSION", "the sender"),
             Flag("--to", "SESSION", "the receiver: a session or an alias"),
             Flag("--payload", "TEXT", "the message"),
             Flag("--payload-file", "PATH", "the message from a file; - for standard input"),
-            Flag("--msg-id", "ID", "an id that is never used again; default: {from}:{nanoseconds}"),
+            Flag("--msg-id", "ID", "the id, which stands for one message of this sender; default: {from}:{nanoseconds}"),
             Flag("--created-at", "N", "Unix seconds; default: now", INTEGER),
             Flag("--message-file", "PATH", "instead of these flags: the whole message as one JSON object; - for standard input"),
             Flag(
@@ -59,28 +62,28 @@ _COMMANDS = (
         "ack",
         "Confirm that a message was delivered.",
         "mailbox.commands:handle_ack",
-        (_SESSION, _MSG, _TOKEN, Flag("--take-next", "", "also take the next message, in the same transaction"), _RECEIVER),
+        (_SESSION, _MSG, _TOKEN, _FROM, Flag("--take-next", "", "also take the next message, in the same transaction"), _RECEIVER),
         example="mailbox ack --session analyst --msg-id lead:1743999600123456789",
     ),
     Command(
         "nack",
         "Report a failed delivery. The message comes again after its backoff, or is dead after the last retry.",
         "mailbox.commands:handle_nack",
-        (_SESSION, _MSG, Flag("--reason", "TEXT", "why"), _TOKEN),
+        (_SESSION, _MSG, Flag("--reason", "TEXT", "why"), _TOKEN, _FROM),
         example='mailbox nack --session analyst --msg-id lead:1743999600123456789 --reason "no such module"',
     ),
     Command(
         "extend",
         "Keep a message in flight. Its time starts again.",
         "mailbox.commands:handle_extend",
-        (_SESSION, _MSG, Flag("--seconds", "N", "seconds from now; default: the in-flight timeout of the policy", NUMBER), _TOKEN),
+        (_SESSION, _MSG, Flag("--seconds", "N", "seconds from now; default: the in-flight timeout of the policy", NUMBER), _TOKEN, _FROM),
         example="mailbox extend --session analyst --msg-id lead:1743999600123456789 --seconds 300",
     ),
     Command(
         "peek",
         "List the waiting messages of a mailbox, without taking one.",
         "mailbox.commands:handle_peek",
-        (_SESSION, _LIMIT),
+        (_SESSION, _LIMIT, _AFTER),
         example="mailbox peek --session analyst",
     ),
     Command(
@@ -94,35 +97,36 @@ _COMMANDS = (
         "peek-dead-letter",
         "List the messages that exhausted their retries.",
         "mailbox.commands:handle_peek_dead_letter",
-        (_SESSION, _LIMIT),
+        (_SESSION, _LIMIT, _AFTER),
         example="mailbox peek-dead-letter --session analyst --json",
     ),
     Command(
         "retry-dead-letter",
         "Make dead letters pending again. Each goes to the end, as if new.",
         "mailbox.commands:handle_retry_dead_letter",
-        (_SESSION, Flag("--msg-id", "ID", "only this one")),
+        (_SESSION, _LETTERS, _FROM),
         example="mailbox retry-dead-letter --session analyst",
     ),
     Command(
         "purge-dead-letter",
         "Remove dead letters. Their ids stay known.",
         "mailbox.commands:handle_purge_dead_letter",
-        (_SESSION, Flag("--msg-id", "ID", "only this one")),
+        (_SESSION, _LETTERS, _FROM, Flag("--all", "", "all of them, also those that a listing does not show")),
+        details="Without --msg-id and --all, it refuses to remove more than peek-dead-letter shows.",
         example="mailbox purge-dead-letter --session analyst",
     ),
     Command(
         "show",
         "Show one message and everything that happened to it.",
         "mailbox.commands:handle_show",
-        (_MSG,),
+        (_MSG, _FROM, _LIMIT, _AFTER),
         example="mailbox show --msg-id lead:1743999600123456789",
     ),
     Command(
         "sessions",
         "List the mailboxes, with how many messages are in each state.",
         "mailbox.commands:handle_sessions",
-        (_LIMIT,),
+        (_LIMIT, _AFTER),
         example="mailbox sessions",
     ),
     Command(
@@ -140,22 +144,18 @@ _COMMANDS = (
     ),
     Command(
         "alias",
-        "Give a mailbox another name for senders. Without NAME, list the aliases.",
+        "Give a mailbox another name, for senders and receivers. Without NAME, list the aliases.",
         "mailbox.commands:handle_alias",
-        (Flag("--remove", "", "remove the alias"),),
+        (Flag("--remove", "", "remove the alias"), _LIMIT, _AFTER),
         words=("[NAME]", "[SESSION]"),
-        details="An alias is resolved when a message is stored. Stored messages stay in their mailbox.",
+        details="Stored messages stay in their mailbox if the alias changes. A mailbox that holds messages cannot become an alias.",
         example="mailbox alias reviewer aigentry-analyst-claude",
     ),
     Command(
         "sweep",
         "Apply due timeouts, retries and expirations in every mailbox.",
         "mailbox.commands:handle_sweep",
-        (
-            Flag(
-                "--keep-days", "N", "also delete what was acked or expired more than N days ago; ids stay known, dead letters stay", NUMBER
-            ),
-        ),
+        (Flag("--keep-days", "N", "also forget what was acked or expired over N days ago: only ids, states and times stay", NUMBER),),
         details="Every other command does this for the mailbox that it uses.",
         example="mailbox sweep --keep-days 30",
     ),
@@ -168,6 +168,7 @@ _COMMANDS = (
             Flag("--command", "CMD", "the shell command; it receives the payload on standard input"),
             Flag("--once", "", "deliver at most one message of each mailbox, and exit"),
             Flag("--until-empty", "", "exit when nothing is pending, instead of waiting for more"),
+            Flag("--timeout-seconds", "N", "end a command, and all that it started, after N seconds, and nack; default: no limit", NUMBER),
             _RECEIVER,
         ),
         details=(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from postroom.cli.framework.terminal import colour_text, indented_lines, one_line, relative_time, render_table
 from postroom.core import clock
+from postroom.core.text import shell_quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,12 +13,20 @@ if TYPE_CHECKING:
 
     Data = dict[str, Any]
 
+LAST_SECOND_OF_YEAR_9999 = 253_402_300_799
 _KNOWN_FIELDS = ("msg_id", "from", "to", "payload", "created_at", "attempt")
 
 
 def _render_queued(data: Data) -> str:
     status = "Stored" if data["queued"] else "Already known:"
     return f"{colour_text('bold', status)} {one_line(data['msg_id'])}  {data['pending']} pending\n"
+
+
+def _render_queued_all(data: Data) -> str:
+    total, stored = len(data["messages"]), data["stored"]
+    if not total:
+        return "The batch has no message; nothing was stored.\n"
+    return f"Stored {stored} of {total}{'' if stored == total else '; the others were known already'}.\n"
 
 
 def _render_no_mail(data: Data) -> str:
@@ -39,6 +48,8 @@ def _render_message(message: Data) -> str:
 
 
 def _time_since(seconds: int) -> str:
+    if seconds > LAST_SECOND_OF_YEAR_9999:
+        return "after the year 9999"
     return relative_time(clock.format_stamp(seconds * clock.MICROSECONDS_PER_SECOND))
 
 
@@ -59,9 +70,15 @@ def _render_waiting_messages(data: Data) -> str:
     if not data["messages"]:
         return "Nothing waits here.\n"
     rows = [(m["msg_id"], m["state"], str(m["attempt"]), _time_since(m["created_at"]), _due_time(m), m["from"]) for m in data["messages"]]
-    left = data["total"] - len(rows)
-    more = colour_text("dim", f"and {left} more: raise --limit") + "\n" if left else ""
-    return render_table(("MESSAGE", "STATE", "ATTEMPT", "SENT", "DUE", "FROM"), rows) + more
+    return render_table(("MESSAGE", "STATE", "ATTEMPT", "SENT", "DUE", "FROM"), rows) + _render_more(data)
+
+
+def _render_more(data: Data) -> str:
+    """Return the last line of a page that is cut: how to go on."""
+    if not data["more"]:
+        return ""
+    total = f" of {data['total']}" if "total" in data else ""
+    return colour_text("dim", f"there are more{total}: --after {shell_quote(data['after'])}") + "\n"
 
 
 def _due_time(message: Data) -> str:
@@ -75,7 +92,7 @@ def _render_dead_letters(data: Data) -> str:
         (entry["msg_id"], entry["from"], str(entry["attempts"]), _time_since(entry["failed_at"]), entry["reason"])
         for entry in data["entries"]
     ]
-    return render_table(("MESSAGE", "FROM", "ATTEMPTS", "FAILED", "REASON"), rows)
+    return render_table(("MESSAGE", "FROM", "ATTEMPTS", "FAILED", "REASON"), rows) + _render_more(data)
 
 
 def _render_receipt(data: Data) -> str:
@@ -83,7 +100,7 @@ def _render_receipt(data: Data) -> str:
     if data["message"]:
         text = _render_message(data["message"]) + f"state: {data['state']}\n"
     rows = [(step["at"], step["step"], _step_facts(step)) for step in data["steps"]]
-    return text + "\n" + render_table(("WHEN", "WHAT", "ABOUT"), rows)
+    return text + "\n" + render_table(("WHEN", "WHAT", "ABOUT"), rows) + _render_more(data)
 
 
 def _step_facts(step: Data) -> str:
@@ -98,7 +115,7 @@ def _render_mailboxes(data: Data) -> str:
         return "No mailboxes yet.\n"
     states = ("pending", "in_flight", "nacked", "acked", "dead_letter", "expired")
     rows = [(*(str(mailbox[state]) for state in states), mailbox["session"]) for mailbox in data["sessions"]]
-    return render_table(("PENDING", "IN FLIGHT", "NACKED", "ACKED", "DEAD", "EXPIRED", "SESSION"), rows)
+    return render_table(("PENDING", "IN FLIGHT", "NACKED", "ACKED", "DEAD", "EXPIRED", "SESSION"), rows) + _render_more(data)
 
 
 def _render_policy(data: Data) -> str:
@@ -122,7 +139,7 @@ def _render_alias(data: Data) -> str:
 
 def _render_aliases(data: Data) -> str:
     rows = [(alias["name"], alias["session"]) for alias in data["aliases"]]
-    return render_table(("ALIAS", "SESSION"), rows) if rows else "No aliases.\n"
+    return render_table(("ALIAS", "SESSION"), rows) + _render_more(data) if rows else "No aliases.\n"
 
 
 def _render_swept(data: Data) -> str:
@@ -135,7 +152,7 @@ def _render_delivered(data: Data) -> str:
 
 VIEWS: dict[str, Callable[[Data], str]] = {
     "queued": _render_queued,
-    "queued all": lambda data: f"Stored {data['stored']} of {len(data['messages'])}; the others were known already.\n",
+    "queued all": _render_queued_all,
     "no mail": _render_no_mail,
     "delivery": _render_delivery,
     "settled": _render_settled,
@@ -143,7 +160,7 @@ VIEWS: dict[str, Callable[[Data], str]] = {
     "waiting": _render_waiting_messages,
     "purged": lambda data: f"Purged {data['purged']}; the ids stay known.\n",
     "dead": _render_dead_letters,
-    "retried": lambda data: f"{data['retried']} pending again.\n",
+    "retried letters": lambda data: f"{data['retried']} pending again.\n",
     "receipt": _render_receipt,
     "mailboxes": _render_mailboxes,
     "policy": _render_policy,

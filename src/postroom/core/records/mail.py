@@ -103,11 +103,23 @@ class MailSummary(Record):
         return {("from" if name == "sender" else name): value for name, value in self.items()}
 
 
+class WaitingMessage(Record):
+    """A message that has not ended, and the cursor of the listing behind it."""
+
+    summary: MailSummary
+    cursor: str
+
+
 class PeekResult(Record):
-    """The first messages of a mailbox that have not ended. `total` counts all that have not ended."""
+    """A page of the messages of a mailbox that have not ended. `total` counts all of them.
+
+    As in every page: if there is `more`, pass `after` to get the next page.
+    """
 
     messages: tuple[MailSummary, ...]
     total: int
+    more: bool = False
+    after: str | None = None
 
 
 class DeadLetterEntry(Record):
@@ -122,6 +134,22 @@ class DeadLetterEntry(Record):
         return {**self.message.to_json(), "reason": self.reason, "failed_at": self.failed_at, "attempts": self.attempts}
 
 
+class DeadLetterSize(Record):
+    """The number of characters in the payload of a dead letter."""
+
+    delivery_id: int
+    chars: int
+
+
+class DeadLetterPage(Record):
+    """A page of the dead letters of a mailbox, the oldest first. `total` counts all of them."""
+
+    entries: tuple[DeadLetterEntry, ...]
+    total: int
+    more: bool = False
+    after: str | None = None
+
+
 class MailReceiptStep(Record):
     """One step in the history of a message. `facts` holds the details of the step."""
 
@@ -134,11 +162,13 @@ class MailReceiptStep(Record):
 
 
 class MailReceipt(Record):
-    """The history of a message. `message` is None if the message was purged or forgotten. Its steps remain."""
+    """A message and a page of its steps. `message` is None if the message was purged or forgotten. Its steps remain."""
 
     message: MailMessage | None
     state: str
     steps: tuple[MailReceiptStep, ...]
+    more: bool = False
+    after: str | None = None
 
 
 class MailboxCounts(Record):
@@ -151,6 +181,14 @@ class MailboxCounts(Record):
     acked: int
     dead_letter: int
     expired: int
+
+
+class MailboxPage(Record):
+    """A page of mailboxes, sorted by name."""
+
+    sessions: tuple[MailboxCounts, ...]
+    more: bool = False
+    after: str | None = None
 
 
 class MailboxPolicy(Record):
@@ -190,19 +228,40 @@ class MailboxRow(Record):
 
 
 class MailId(Record):
-    """The id of a message that was purged or forgotten, and the state in which the message ended."""
+    """The id of a message that was purged or forgotten, and the state in which the message ended.
+
+    `payload_digest` tells a repeat from another message. It is None if version 0.1 removed the message.
+    """
 
     msg_id: str
+    sender: str
     session: str
     state: str
     ended_at: int
+    payload_digest: str | None = None
+
+
+class KnownMessage(Record):
+    """The message that a sender stored under an id: its mailbox, and its payload or the digest of that."""
+
+    session: str
+    payload: str | None
+    payload_digest: str | None
 
 
 class MailboxAlias(Record):
-    """Another name for a mailbox, which senders may use."""
+    """Another name for a mailbox, which senders and receivers may use."""
 
     name: str
     session: str
+
+
+class AliasPage(Record):
+    """A page of aliases, sorted by name."""
+
+    aliases: tuple[MailboxAlias, ...]
+    more: bool = False
+    after: str | None = None
 
 
 class SweepResult(Record):

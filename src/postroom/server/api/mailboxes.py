@@ -1,4 +1,4 @@
-"""HTTP routes of mailboxes. Agents send, and take from their own mailbox. People see every mailbox and manage dead letters."""
+"""HTTP routes of mailboxes. Agents send, and take from and manage their own mailbox. People see every mailbox."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from starlette.responses import Response
 from postroom._fastpath import json_text as jsontext
 from postroom.core.errors import InvalidInput
 from postroom.core.text import short_repr
-from postroom.mail import dead_letters, reading, sweeping
+from postroom.mail import reading
+from postroom.mail.drafts import known_fields
 from postroom.server.api import mailbox_access
 from postroom.server.http.auth import Caller
-from postroom.server.http.endpoint import json_object, optional_json_body, query_integer, refuse_unknown_parameters
+from postroom.server.http.endpoint import json_object, query_flag, query_integer, refuse_unknown_parameters
 from postroom.server.http.responses import JsonResponse
 from postroom.server.http.state import AppState
 from postroom.server.rpc.calls import make_call
@@ -31,12 +32,15 @@ def _encode_answer(answer: dict[str, Any]) -> bytes:
 
 
 async def list_mailboxes(request: Request, state: AppState, caller: Caller) -> Response:
-    list_sessions = make_call(caller, reading.sessions, limit=query_integer(request, "limit", 1000))
-    return JsonResponse(
-        await state.store_access.run_in_thread(
-            lambda store: _encode_answer({"mailboxes": [counts.to_json() for counts in list_sessions(store)]})
-        )
-    )
+    list_sessions = make_call(caller, reading.sessions, **_page_of(request, 1000))
+    answer = (await state.store_access.run_in_thread(list_sessions)).to_json()
+    return JsonResponse(_encode_answer({"mailboxes": answer.pop("sessions"), **answer}))
+
+
+def _page_of(request: Request, default_limit: int) -> dict[str, Any]:
+    """Return the limit and the cursor in the query of a request, as arguments of a verb."""
+    refuse_unknown_parameters(request, "limit", "after")
+    return {"limit": query_integer(request, "limit", default_limit), "after": request.query_params.get("after")}
 
 
 # For agents, each in its own mailbox, and for people.
@@ -86,49 +90,38 @@ async def extend_message(request: Request, state: AppState, caller: Caller) -> R
 
 async def _read_settlement(request: Request, *more: str) -> dict[str, Any]:
     """Return the session, the message id, and the fields of the body. `mailbox_access` checks their types."""
-    fields = await optional_json_body(request, **dict.fromkeys(("delivery_token", *more), object))
+    fields = await _read_protocol_body(request, "delivery_token", "from", *more)
     return {"session": request.path_params["session"], "msg_id": request.path_params["msg_id"], **fields}
 
 
+async def _read_protocol_body(request: Request, *names: str) -> dict[str, Any]:
+    """Return the known fields of a body, in either spelling. The protocol requires that unknown fields are ignored."""
+    return known_fields(await json_object(request, jsontext.loads), names) if await request.body() else {}
+
+
 async def peek_mailbox(request: Request, state: AppState, caller: Caller) -> Response:
-    refuse_unknown_parameters(request, "limit")
-    peek_messages = make_call(caller, reading.peek, session=request.path_params["session"], limit=query_integer(request, "limit", 100))
-    return JsonResponse(await state.store_access.run_in_thread(lambda store: _encode_answer(peek_messages(store).to_json()), caller.door))
+    page = await mailbox_access.peek(state.store_access, caller, request.path_params["session"], **_page_of(request, 100))
+    return JsonResponse(_encode_answer(page))
 
 
 async def list_dead_letters(request: Request, state: AppState, caller: Caller) -> Response:
-    refuse_unknown_parameters(request, "limit")
-    peek_dead = make_call(
-        caller, dead_letters.peek_dead_letter, session=request.path_params["session"], limit=query_integer(request, "limit", 100)
-    )
-    encoded = await state.store_access.run_in_thread(
-        lambda store: _encode_answer({"entries": [entry.to_json() for entry in peek_dead(store)]}), caller.door
-    )
-    return JsonResponse(encoded)
-
-
-# For people.
+    page = await mailbox_access.peek_dead_letter(state.store_access, caller, request.path_params["session"], **_page_of(request, 100))
+    return JsonResponse(_encode_answer(page))
 
 
 async def purge_mailbox(request: Request, state: AppState, caller: Caller) -> Response:
     refuse_unknown_parameters(request)
-    purged = await state.store_access.run_in_thread(make_call(caller, sweeping.purge, session=request.path_params["session"]), caller.door)
-    return JsonResponse({"purged": purged})
+    return JsonResponse(await mailbox_access.purge(state.store_access, caller, request.path_params["session"]))
 
 
 async def purge_dead_letters(request: Request, state: AppState, caller: Caller) -> Response:
-    refuse_unknown_parameters(request, "msg_id")
-    session, msg_id = request.path_params["session"], request.query_params.get("msg_id")
-    purged = await state.store_access.run_in_thread(
-        make_call(caller, dead_letters.purge_dead_letter, session=session, msg_id=msg_id), caller.door
-    )
-    return JsonResponse({"purged": purged})
+    """Delete dead letters. `msg_id` may be repeated. Without it, `all` also removes what a listing does not show."""
+    refuse_unknown_parameters(request, "msg_id", "from", "all")
+    given = {"msg_id": request.query_params.getlist("msg_id"), "from": request.query_params.get("from"), "all": query_flag(request, "all")}
+    return JsonResponse(await mailbox_access.purge_dead_letter(state.store_access, caller, request.path_params["session"], **given))
 
 
 async def retry_dead_letters(request: Request, state: AppState, caller: Caller) -> Response:
     refuse_unknown_parameters(request)
-    session, msg_id = request.path_params["session"], (await optional_json_body(request, msg_id=str)).get("msg_id")
-    retried = await state.store_access.run_in_thread(
-        make_call(caller, dead_letters.retry_dead_letter, session=session, msg_id=msg_id), caller.door
-    )
-    return JsonResponse({"retried": retried})
+    given = await _read_protocol_body(request, "msg_id", "from")
+    return JsonResponse(await mailbox_access.retry_dead_letter(state.store_access, caller, request.path_params["session"], **given))

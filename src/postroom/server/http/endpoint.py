@@ -90,11 +90,6 @@ async def json_body(request: Request, **fields: type | tuple[type, ...]) -> dict
     return check_fields(await json_object(request), **fields)
 
 
-async def optional_json_body(request: Request, **fields: type | tuple[type, ...]) -> dict[str, Any]:
-    """Return the same as `json_body`, or an empty dict if there is no body."""
-    return await json_body(request, **fields) if await request.body() else {}
-
-
 def refuse_unknown_parameters(request: Request, *names: str) -> None:
     """Refuse a query parameter that is not listed. A misspelt filter would otherwise return too much."""
     for name in request.query_params:

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from postroom.core.errors import InvalidInput, Refusal
 from postroom.core.records.work import Event
 from postroom.core.text import short_repr
-from postroom.server.api.mailbox_access import check_receiver, mailbox_filter
+from postroom.server.api.mailbox_access import check_receiver, mailbox_filter, resolve_receiver
 from postroom.server.http.auth import Caller
 from postroom.server.http.endpoint import refuse_unknown_parameters
 from postroom.server.http.state import AppState
@@ -43,7 +43,7 @@ async def stream_wakes(request: Request, state: AppState, caller: Caller) -> Res
     refuse_unknown_parameters(request, "topic")
     if not 0 < len(topics) <= MAX_TOPICS:
         raise InvalidInput(f"name 1 to {MAX_TOPICS} topics, not {len(topics)}", field="topic", hint="As in topic=agent:NAME.")
-    filters = [_topic_filter(caller, topic) for topic in topics]
+    filters = [await _topic_filter(state, caller, topic) for topic in topics]
 
     def matches_any(event: BroadcastEvent) -> bool:
         return any(matches(event) for matches in filters)
@@ -51,11 +51,13 @@ async def stream_wakes(request: Request, state: AppState, caller: Caller) -> Res
     return await _open_stream(request, state, caller, matches_any, None, lambda event: WAKE_COMMENT)
 
 
-def _topic_filter(caller: Caller, topic: str) -> EventFilter:
+async def _topic_filter(state: AppState, caller: Caller, topic: str) -> EventFilter:
     """Return the filter of a topic such as `agent:NAME`. Refuses a mailbox that the caller may not receive from."""
     kind, _, name = topic.partition(":")
     if kind not in TOPICS:
         raise InvalidInput(f"there is no topic {short_repr(topic)}", field="topic", hint="Known: agent:NAME, mail:SESSION.")
+    if kind == "mail":
+        name = await resolve_receiver(state.store_access, caller, name)
     return TOPICS[kind](check_receiver(caller, name))
 
 

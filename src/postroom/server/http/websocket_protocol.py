@@ -28,6 +28,8 @@ from postroom.server.http.websocket_input import InputBuffer, InvalidMessage, Me
 CLOSE_TIMEOUT_SECONDS = 1.0  # for the client to answer a close frame
 ABORT_TIMEOUT_SECONDS = 2 * CLOSE_TIMEOUT_SECONDS  # for the client to read the rest after the connection is closed
 MAX_UNREAD_PONGS = 1000
+ALWAYS_ACCEPTED_BYTES = 256 * 1024  # a message up to this size is accepted even if the others fill the memory
+MAX_PARTIAL_BYTES = 256 * 1024 * 1024  # of the messages of all connections that are not complete
 CONNECTION_KEY = "postroom.connection"  # in the state of a scope: the connection that a request came on
 _log = logging.getLogger("uvicorn.error")
 
@@ -48,6 +50,8 @@ class HttpConnection(Protocol):
 class LimitedWebSocketProtocol(asyncio.Protocol):
     """A WebSocket connection for an ASGI application. uvicorn's HTTP protocol creates it when a client requests an upgrade."""
 
+    partial_bytes = 0  # of all connections of this process
+
     def __init__(
         self, config: uvicorn.Config, server_state: ServerState, app_state: dict[str, Any], _loop: asyncio.AbstractEventLoop | None = None
     ) -> None:
@@ -65,6 +69,7 @@ class LimitedWebSocketProtocol(asyncio.Protocol):
         self._denial_body = b""
         # Messages on their way to the application
         self._assembler = MessageAssembler()
+        self._own_partial_bytes = 0
         self._events: asyncio.Queue[Message] = asyncio.Queue()
         # Bytes on their way to the client
         self._writable = asyncio.Event()
@@ -81,6 +86,7 @@ class LimitedWebSocketProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._keepalive.stop()
+        self._release_partial_bytes()
         self._lost = True
         self._queue_disconnect(CloseCode.NO_STATUS_RCVD if self._accepted else CloseCode.ABNORMAL_CLOSURE)
         self._writable.set()  # asyncio does not call `resume_writing` on a connection that is lost
@@ -148,6 +154,10 @@ class LimitedWebSocketProtocol(asyncio.Protocol):
         return self._accepted and (self._events.empty() or self._closing) and not self._transport.is_closing()
 
     def _receive_frames(self, data: bytes) -> None:
+        self._own_partial_bytes += len(data)
+        LimitedWebSocketProtocol.partial_bytes += len(data)
+        if self._own_partial_bytes > ALWAYS_ACCEPTED_BYTES and self.partial_bytes > MAX_PARTIAL_BYTES:
+            self._fail_connection(CloseCode.TRY_AGAIN_LATER, "too much is being sent at once")
         self._websocket.receive_data(data)
         for event in self._websocket.events_received():
             self._receive_frame(cast(Frame, event))
@@ -173,7 +183,12 @@ class LimitedWebSocketProtocol(asyncio.Protocol):
             self._fail_connection(error.code, error.reason)
             return
         if message is not None:
+            self._release_partial_bytes()
             self._events.put_nowait(message)
+
+    def _release_partial_bytes(self) -> None:
+        LimitedWebSocketProtocol.partial_bytes -= self._own_partial_bytes
+        self._own_partial_bytes = 0
 
     async def _receive_event(self) -> Message:
         message = await self._events.get()

@@ -43,6 +43,7 @@ from postroom.core.verbs import (
     THREADS_SEEN,
     Verb,
 )
+from postroom.mail.identity import resolve_session
 from postroom.server.http.auth import Caller
 from postroom.store.agents import is_person
 from postroom.store.interface import Transaction
@@ -52,6 +53,7 @@ from postroom.work import messages, participation
 Arguments = dict[str, Any]
 ACTING_ARGUMENTS = ("sender", "agent", "source_agent")  # as values of `Verb.caller`: the verb writes in this name
 RECEIVER = "receiver"  # defaults to the caller
+MAILBOX = "session"  # as a value of `Verb.caller`: the argument names a mailbox, by its session or an alias
 VISIBLE_TO = "visible_to"  # set to the caller, unless it sees everything
 LISTING_RULES = (THREADS_SEEN, TASKS_SEEN)
 
@@ -97,6 +99,8 @@ def _named_callers(verb: Verb, arguments: Arguments) -> list[Any]:
         return [arguments.get(VISIBLE_TO)]
     if verb.caller == ANY_AGENT:
         return []
+    if verb.caller == MAILBOX and _is_name(arguments.get(MAILBOX)):
+        return []  # it may be an alias of the caller's mailbox: `authorise` looks
     return _message_senders(arguments) if verb.caller == MESSAGE_SENDER else [arguments.get(verb.caller)]
 
 
@@ -110,6 +114,8 @@ def authorise(tx: Transaction, caller: Caller, verb: Verb, arguments: Arguments)
     if caller.is_local:
         return
     if caller.agent:
+        if verb.caller == MAILBOX and not (caller.is_leader and verb.access == OWN_VIEW):
+            _check_mailbox(tx, caller, arguments)
         check = _CHECKS.get(verb.access or "")
         if check is not None:
             check(tx, caller, arguments)
@@ -117,6 +123,16 @@ def authorise(tx: Transaction, caller: Caller, verb: Verb, arguments: Arguments)
     for name in filter(_is_storable, _other_names(caller, verb, arguments)):
         if is_person(tx, name):
             raise Forbidden(f"{short_repr(name)} is another person", hint="Act in your own name.")
+
+
+def _check_mailbox(tx: Transaction, caller: Caller, arguments: Arguments) -> None:
+    """Refuse a mailbox of another name. The session behind an alias decides, also if the caller's own name became an alias."""
+    if resolve_session(tx, arguments[MAILBOX]) != caller.name:
+        raise Forbidden(f"this token belongs to {caller.name}", hint=f"Name yourself {caller.name}, or use the other agent's token.")
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
 
 
 def restrict_result(caller: Caller, verb: Verb, arguments: Arguments, result: Any) -> Any:

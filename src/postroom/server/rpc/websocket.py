@@ -10,11 +10,12 @@ from starlette.types import Receive
 
 from postroom._fastpath import json_text as jsontext
 from postroom.core.errors import Refusal, TooMany, Unauthenticated
+from postroom.core.limits import MAX_CALL_BYTES
 from postroom.core.rpc.wire import VERSION_HEADER
 from postroom.server.rpc import dispatch
 from postroom.server.ws import frames
 from postroom.server.ws.dispatcher import CLOSE_GOING_AWAY, CLOSE_POLICY_VIOLATION
-from postroom.server.ws.endpoint import CLOSE_INTERNAL_ERROR, CLOSE_UNSUPPORTED_DATA, CLOSING_SECONDS, SocketConnection
+from postroom.server.ws.endpoint import CLOSE_INTERNAL_ERROR, CLOSE_TOO_LARGE, CLOSE_UNSUPPORTED_DATA, CLOSING_SECONDS, SocketConnection
 from postroom.server.ws.frames import MAX_MALFORMED_FRAMES, Frame
 
 MAX_CALLS = 16  # of one socket at once
@@ -24,7 +25,7 @@ STOP_CHECK_SECONDS = 60.0
 _log = logging.getLogger("postroom.server")
 
 
-def check_upgrade(upgraded: SocketConnection) -> None:
+async def check_upgrade(upgraded: SocketConnection) -> None:
     """Refuse an upgrade that does not offer this version of the protocol."""
     dispatch.check_subprotocol([one.strip() for one in upgraded.headers.get("sec-websocket-protocol", "").split(",")])
 
@@ -86,6 +87,9 @@ class _Connection:
                 return
             if message.get("text") is None:
                 self._end_connection(CLOSE_UNSUPPORTED_DATA, "frames are text")
+                return
+            if len(message["text"]) > MAX_CALL_BYTES:
+                self._end_connection(CLOSE_TOO_LARGE, f"a call has at most {MAX_CALL_BYTES // 1024} KiB; send a larger one over HTTP")
                 return
             await self._call_slots.acquire()
             task = asyncio.create_task(self._answer_frame(frames.parse_frame(message["text"], frames.VERB_FIELDS), len(message["text"])))

@@ -12,6 +12,7 @@ from typing import Protocol
 from postroom.core.errors import Refusal, TooMany, Unauthenticated
 from postroom.core.records.mail import Delivery
 from postroom.mail import mailbox
+from postroom.mail.identity import resolve_session
 from postroom.mail.waiting import DueMailWake, is_message_ready
 from postroom.server.api.mailbox_access import mailbox_filter
 from postroom.server.http.auth import Caller, Token, identify_caller
@@ -113,7 +114,7 @@ def _close_revoked(receivers: Iterable[Receiver], revoked: set[Token]) -> None:
 
 def _check_ready(tx: Transaction, *, session: str, tokens: set[Token]) -> tuple[bool, set[Token]]:
     """Return whether a message can be dequeued, and, if so, which of the tokens are revoked."""
-    if not is_message_ready(tx, session):
+    if resolve_session(tx, session) != session or not is_message_ready(tx, session):  # it may have become an alias meanwhile
         return False, set()
     return True, _find_revoked(tx, tokens=tokens)
 

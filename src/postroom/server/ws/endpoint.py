@@ -19,7 +19,7 @@ from postroom.server.ws.dispatcher import MailboxDispatchers
 
 CLOSING_SECONDS = 0.4  # for running operations to finish, and again for their answers to be sent
 VERSION_HEADERS = [(VERSION_HEADER.lower().encode(), __version__.encode())]
-CLOSE_UNSUPPORTED_DATA, CLOSE_INTERNAL_ERROR = 1003, 1011  # WebSocket close codes
+CLOSE_UNSUPPORTED_DATA, CLOSE_TOO_LARGE, CLOSE_INTERNAL_ERROR = 1003, 1009, 1011  # WebSocket close codes
 
 
 class SocketConnection:
@@ -38,7 +38,10 @@ class SocketEndpoint:
     """An ASGI endpoint for a socket. `check` raises a refusal before the upgrade. `serve` runs until the socket has closed."""
 
     def __init__(
-        self, protocol: str, check: Callable[[SocketConnection], object], serve: Callable[[SocketConnection, Receive], Awaitable[None]]
+        self,
+        protocol: str,
+        check: Callable[[SocketConnection], Awaitable[object]],
+        serve: Callable[[SocketConnection, Receive], Awaitable[None]],
     ) -> None:
         self._protocol = protocol
         self._check = check
@@ -50,7 +53,7 @@ class SocketEndpoint:
         dispatchers: MailboxDispatchers = scope["app"].state.dispatchers
         try:
             upgraded = SocketConnection(state, dispatchers, await state.authenticate(connection), connection, send)
-            self._check(upgraded)
+            await self._check(upgraded)
             dispatchers.acquire_slot(upgraded.caller)
         except Refusal as refusal:
             await refusal_response(refusal)(scope, receive, send)

@@ -11,31 +11,40 @@ from postroom.core import checks
 from postroom.core.errors import InvalidInput, Refusal
 from postroom.core.records.mail import Delivery
 from postroom.core.text import short_repr
+from postroom.mail.drafts import known_fields
 from postroom.server.http.responses import encode_json, refusal_json
 
 PROTOCOL = "postroom.mailbox.v1"
 MAX_CREDIT_MESSAGES = 1000
-MAX_MALFORMED_FRAMES = 20  # after so many malformed frames the socket is closed
+MAX_MALFORMED_FRAMES = 20  # after so many malformed frames in a row the socket is closed
 MAX_ID_CHARS, MAX_ID_NUMBER = 200, 2**53
 GOODBYE = '{"op":"goodbye"}'
 Id = str | int | None
 Fields = dict[str, dict[str, tuple[type, ...]]]  # by operation, its fields and their types
 
-_MESSAGE = {"msg_id": (str,), "delivery_token": (str, type(None))}
+_NONE = type(None)
+_MESSAGE = {"msg_id": (str,), "delivery_token": (str, _NONE), "from": (str, _NONE)}
+_PAGE = {"limit": (int,), "after": (str, _NONE)}
 # asyncapi.py describes the same fields. A test compares them.
 FIELDS: Fields = {
     "credit": {"n": (int,)},
     "enqueue": {"message": (dict,)},
     "ack": _MESSAGE,
-    "nack": {**_MESSAGE, "reason": (str, type(None))},
-    "extend": {**_MESSAGE, "seconds": (int, float, type(None))},
+    "nack": {**_MESSAGE, "reason": (str, _NONE)},
+    "extend": {**_MESSAGE, "seconds": (int, float, _NONE)},
+    "peek": _PAGE,
+    "purge": {},
+    "peek_dead_letter": _PAGE,
+    "purge_dead_letter": {"msg_id": (str, list, _NONE), "from": (str, _NONE), "all": (bool,)},
     "ping": {},
 }
 VERB_FIELDS: Fields = {
     "call": {"verb": (str,), "args": (list,), "named": (dict,), "key": (str, type(None))},
     "ping": {},
 }
-REQUIRED = {"n", "message", "msg_id", "verb"}
+REQUIRED = {"credit": "n", "enqueue": "message", "ack": "msg_id", "nack": "msg_id", "extend": "msg_id", "call": "verb"}
+READING_OPS = frozenset(("peek", "peek_dead_letter"))  # their answers may be large
+_OPS_IN_CAMEL_CASE = {"peekDeadLetter": "peek_dead_letter", "purgeDeadLetter": "purge_dead_letter"}
 
 
 class Frame(NamedTuple):
@@ -61,6 +70,9 @@ def parse_frame(text: str, known: Fields = FIELDS) -> Frame:
     try:
         frame_id = _check_id(parsed.pop("id", None))
         op = parsed.pop("op", None)
+        if known is FIELDS and isinstance(op, str):
+            op = _OPS_IN_CAMEL_CASE.get(op, op)
+            parsed = known_fields(parsed, FIELDS.get(op, ()))  # the protocol ignores unknown fields
         if not isinstance(op, str) or op not in known:
             raise InvalidInput(f"there is no operation {short_repr(op)}", field="op", hint=f"Known: {', '.join(known)}.")
         _check_fields(op, parsed, known[op])
@@ -88,15 +100,19 @@ def _check_fields(op: str, given: dict[str, Any], fields: dict[str, tuple[type, 
     for name, value in given.items():
         if name not in fields:
             raise InvalidInput(f"{op} has no field {short_repr(name)}", field="frame", hint=f"Known: {', '.join(('op', 'id', *fields))}.")
-        if not isinstance(value, fields[name]) or isinstance(value, bool):
+        if not isinstance(value, fields[name]) or (isinstance(value, bool) and bool not in fields[name]):
             raise InvalidInput(f"{name} is of the wrong type", field=name)
-    for name in REQUIRED.intersection(fields):
-        if name not in given:
-            raise InvalidInput(f"'{name}' is missing", field=name)
+    required = REQUIRED.get(op)
+    if required is not None and required not in given:
+        raise InvalidInput(f"'{required}' is missing", field=required)
 
 
 def ok_frame(frame_id: Id, result: dict[str, Any]) -> str:
-    return orjson.dumps({"op": "ok", "id": frame_id, "result": result}).decode()
+    answer = {"op": "ok", "id": frame_id, "result": result}
+    try:
+        return orjson.dumps(answer).decode()
+    except TypeError:  # integers over 64 bits, which a sender may have put into a dead letter
+        return jsontext.dumps(answer)
 
 
 def result_frame(frame_id: Id, result: bytes) -> str:

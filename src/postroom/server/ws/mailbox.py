@@ -25,9 +25,10 @@ MAX_WINDOW_FRAMES, MAX_WINDOW_BYTES = 64, 512 * 1024  # frames that are executed
 _log = logging.getLogger("postroom.server")
 
 
-def check_caller(upgraded: SocketConnection) -> None:
-    """Refuse a caller that may not receive from the mailbox."""
-    mailbox_access.check_receiver(upgraded.caller, upgraded.parameters["session"])
+async def check_caller(upgraded: SocketConnection) -> None:
+    """Refuse a caller that may not receive from the mailbox. An alias is replaced by the session that it stands for."""
+    named = upgraded.parameters["session"]
+    upgraded.parameters["session"] = await mailbox_access.resolve_receiver(upgraded.state.store_access, upgraded.caller, named)
 
 
 async def serve_socket(upgraded: SocketConnection, receive: Receive) -> None:
@@ -51,7 +52,7 @@ class MailboxSocket:
         # Frames on their way to the client: the text, and whether it is a delivery
         self._outgoing: deque[tuple[str, bool]] = deque()
         self._unsent_delivery_bytes = self._unsent_answer_bytes = 0
-        self._outgoing_changed, self._is_draining = asyncio.Event(), False
+        self._outgoing_changed, self._answers_sent, self._is_draining = asyncio.Event(), asyncio.Event(), False
         self._client_left = False  # frames that came before are still executed
         self._ended: asyncio.Future[tuple[int | None, str]] = asyncio.get_running_loop().create_future()
         self._dispatcher: MailboxDispatcher = self._dispatchers.add_receiver(self)
@@ -84,7 +85,7 @@ class MailboxSocket:
     def end_connection(self, code: int | None, reason: str = "") -> None:
         if not self._ended.done():
             self._ended.set_result((code, reason))
-            for event in (self._frame_received, self._frames_taken, self._outgoing_changed):
+            for event in (self._frame_received, self._frames_taken, self._outgoing_changed, self._answers_sent):
                 event.set()
 
     async def _run_guarded(self, work: Coroutine[Any, Any, None]) -> None:
@@ -130,13 +131,27 @@ class MailboxSocket:
             self._unexecuted.clear()
             self._unexecuted_bytes = 0
             self._frames_taken.set()
-            malformed = [number for number, frame in enumerate(batch) if frame.error is not None]
-            if len(malformed) + self._malformed_frames >= MAX_MALFORMED_FRAMES:  # frames after the last of them are not executed
-                del batch[malformed[MAX_MALFORMED_FRAMES - self._malformed_frames - 1] + 1 :]
-            for answer in await self._execute_batch(batch, size):
-                self._queue_answer(answer)
+            self._count_malformed(batch)
+            for part in _split_at_reads(batch):
+                await self._wait_until_answers_are_read()
+                for answer in await self._execute_batch(part, size):
+                    self._queue_answer(answer)
+                size = 0  # counted once
             if self._malformed_frames >= MAX_MALFORMED_FRAMES:
                 self.end_connection(CLOSE_POLICY_VIOLATION, f"{MAX_MALFORMED_FRAMES} frames were malformed")
+
+    def _count_malformed(self, batch: list[Frame]) -> None:
+        """Count the malformed frames since the last good one. Drop the frames behind the last one that the socket allows."""
+        for number, frame in enumerate(batch):
+            self._malformed_frames = 0 if frame.error is None else self._malformed_frames + 1
+            if self._malformed_frames >= MAX_MALFORMED_FRAMES:
+                del batch[number + 1 :]
+
+    async def _wait_until_answers_are_read(self) -> None:
+        """Wait while the client has not read large answers, so that their size is bounded. A client that reads nothing is disconnected."""
+        while self._unsent_answer_bytes > MAX_UNREAD_ANSWER_BYTES and not self._ended.done():
+            self._answers_sent.clear()
+            await self._answers_sent.wait()
 
     async def _execute_batch(self, batch: list[Frame], size: int) -> list[str]:
         """Execute frames and return their answers in order. They are started in order and run together, so that many share one commit."""
@@ -152,9 +167,6 @@ class MailboxSocket:
         except Unauthenticated as refusal:
             self.end_connection(CLOSE_POLICY_VIOLATION, "the token is not valid any more")
             return frames.refused_frame(frame.id, refusal)
-        except InvalidInput as refusal:
-            self._malformed_frames += 1
-            return frames.refused_frame(frame.id, refusal)
         except Refusal as refusal:
             return frames.refused_frame(frame.id, refusal)
 
@@ -168,6 +180,14 @@ class MailboxSocket:
             return await mailbox_access.nack(store_access, caller, self.session, **fields)
         if frame.op == "extend":
             return await mailbox_access.extend(store_access, caller, self.session, **fields)
+        if frame.op == "peek":
+            return await mailbox_access.peek(store_access, caller, self.session, **fields)
+        if frame.op == "purge":
+            return await mailbox_access.purge(store_access, caller, self.session)
+        if frame.op == "peek_dead_letter":
+            return await mailbox_access.peek_dead_letter(store_access, caller, self.session, **fields)
+        if frame.op == "purge_dead_letter":
+            return await mailbox_access.purge_dead_letter(store_access, caller, self.session, **fields)
         return self._add_credit(fields["n"]) if frame.op == "credit" else {}
 
     def _add_credit(self, n: int) -> dict[str, Any]:
@@ -194,10 +214,11 @@ class MailboxSocket:
     def _queue_answer(self, answer: str) -> None:
         if self._client_left:
             return
+        unread = self._unsent_answer_bytes
         self._unsent_answer_bytes += len(answer)
         self._outgoing.append((answer, False))
         self._outgoing_changed.set()
-        if self._unsent_answer_bytes > MAX_UNREAD_ANSWER_BYTES:
+        if unread > MAX_UNREAD_ANSWER_BYTES:  # without this answer, which may be large
             self.end_connection(CLOSE_POLICY_VIOLATION, f"more than {MAX_UNREAD_ANSWER_BYTES // 1024} KiB were not read")
 
     async def _write_frames(self) -> None:
@@ -216,3 +237,15 @@ class MailboxSocket:
                     self._dispatcher.wake()
             else:
                 self._unsent_answer_bytes -= len(frame)
+                self._answers_sent.set()
+
+
+def _split_at_reads(batch: list[Frame]) -> list[list[Frame]]:
+    """Return the frames in parts, so that a frame with a large answer is alone in its part."""
+    parts: list[list[Frame]] = [[]]
+    for frame in batch:
+        if frame.op in frames.READING_OPS:
+            parts += [[frame], []]
+        else:
+            parts[-1].append(frame)
+    return [part for part in parts if part]

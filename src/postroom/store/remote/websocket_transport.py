@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from postroom import __version__
 from postroom._fastpath import json_text as jsontext
 from postroom.core.errors import StorageFailure
-from postroom.core.limits import MAX_FRAME_BYTES
+from postroom.core.limits import MAX_CALL_BYTES
 from postroom.core.rpc.wire import VERB_PROTOCOL, VERSION_HEADER
 from postroom.store.remote.transport import CONNECT_TIMEOUT_SECONDS, HttpAnswer, HttpTransport, RetryingTransport, ServerAddress
 from postroom.store.remote.versions import server_is_older
@@ -37,7 +37,7 @@ class WebSocketTransport:
         self._http = RetryingTransport(HttpTransport(address, token))
 
     def call_verb(self, verb: str, body: bytes, key: str, timeout_seconds: float) -> HttpAnswer:
-        if len(body) > MAX_FRAME_BYTES - ENVELOPE_BYTES:
+        if len(body) > MAX_CALL_BYTES - ENVELOPE_BYTES:
             return self._http.call_verb(verb, body, key, timeout_seconds)
         exceptions = _load_exceptions()
         try:

@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from postroom.core import clock
-from postroom.core.records.mail import DeliveryContents, DeliveryRow, MailboxAlias, MailboxRow, MailId, MailSummary, StoredMessage
+from postroom.core.records.mail import (
+    DeadLetterSize,
+    DeliveryContents,
+    DeliveryRow,
+    KnownMessage,
+    MailboxAlias,
+    MailboxRow,
+    MailId,
+    MailSummary,
+    StoredMessage,
+    WaitingMessage,
+)
+from postroom.core.records.work import Event
+from postroom.store.mail_values import decode_created_at, decode_payload
 from postroom.store.tables import Query, Table, single_value
 
 TYPE_CHECKING = False
@@ -12,19 +25,35 @@ if TYPE_CHECKING:
 
 MAILBOXES = Table("mailboxes", MailboxRow.__fields__)
 DELIVERIES = Table("deliveries", (*DeliveryRow.__fields__, *DeliveryContents.__fields__))
-MAIL_IDS = Table("mail_ids", MailId.__fields__)
+MAIL_IDS = Table("mail_ids", MailId.__fields__, key_columns=2)
 ALIASES = Table("mail_aliases", MailboxAlias.__fields__)
 
 DELIVERY_ROW_COLUMNS = ", ".join(DeliveryRow.__fields__)
 DELIVERY_ROW_FIELD_COUNT = len(DeliveryRow.__fields__)
 
 
+def make_delivery_row(*row: Any) -> DeliveryRow:
+    made = DeliveryRow(*row)
+    return made if made.created_at >= 0 else made.replace(created_at=decode_created_at(made.created_at))
+
+
+def make_delivery_contents(extra_json: str, payload: str) -> DeliveryContents:
+    return DeliveryContents(extra_json, decode_payload(payload))
+
+
 def make_stored_message(*row: Any) -> StoredMessage:
-    return StoredMessage(DeliveryRow(*row[:DELIVERY_ROW_FIELD_COUNT]), DeliveryContents(*row[DELIVERY_ROW_FIELD_COUNT:]))
+    return StoredMessage(make_delivery_row(*row[:DELIVERY_ROW_FIELD_COUNT]), make_delivery_contents(*row[DELIVERY_ROW_FIELD_COUNT:]))
 
 
-def make_mail_summary(msg_id: str, sender: str, created_at: int, attempt: int, state: str, due_at: int | None) -> MailSummary:
-    return MailSummary(msg_id, sender, created_at, attempt, state, None if due_at is None else clock.format_stamp(due_at))
+def make_known_message(session: str, payload: str | None, payload_digest: str | None) -> KnownMessage:
+    return KnownMessage(session, None if payload is None else decode_payload(payload), payload_digest)
+
+
+def make_waiting_message(
+    msg_id: str, sender: str, created_at: int, attempt: int, state: str, due_at: int | None, rank: int, delivery_id: int
+) -> WaitingMessage:
+    due = None if due_at is None else clock.format_stamp(due_at)
+    return WaitingMessage(MailSummary(msg_id, sender, decode_created_at(created_at), attempt, state, due), f"{rank}.{delivery_id}")
 
 
 # mailboxes
@@ -35,7 +64,7 @@ mailbox_find = Query(f"SELECT {MAILBOXES.column_list} FROM mailboxes WHERE sessi
 
 mailbox_put = f"UPDATE mailboxes SET {', '.join(f'{name} = :{name}' for name in MAILBOXES.columns[1:])} WHERE session = :session"
 
-mailboxes_all = Query(f"SELECT {MAILBOXES.column_list} FROM mailboxes ORDER BY session LIMIT :limit", MailboxRow)
+mailboxes_all = Query(f"SELECT {MAILBOXES.column_list} FROM mailboxes WHERE session > :after ORDER BY session LIMIT :limit", MailboxRow)
 
 mailboxes_due = Query("SELECT session FROM mailboxes WHERE next_due <= :now ORDER BY next_due LIMIT :limit", single_value)
 
@@ -55,13 +84,19 @@ delivery_insert = """
 
 delivery_known = Query(
     """
-    SELECT 1 FROM deliveries WHERE msg_id = :msg_id UNION ALL SELECT 1 FROM mail_ids WHERE msg_id = :msg_id LIMIT 1""",
-    single_value,
+    SELECT session, payload, CAST(NULL AS text) FROM deliveries WHERE msg_id = :msg_id AND sender = :sender
+    UNION ALL SELECT session, NULL, payload_digest FROM mail_ids WHERE msg_id = :msg_id AND sender = :sender LIMIT 1""",
+    make_known_message,
 )
 
-delivery_find = Query(f"SELECT {DELIVERY_ROW_COLUMNS} FROM deliveries WHERE msg_id = :msg_id", DeliveryRow)
+# Several senders may have used one id. A mailbox names its own messages, so the other mailboxes are left out here.
+deliveries_named = Query(f"SELECT {DELIVERY_ROW_COLUMNS} FROM deliveries WHERE msg_id = :msg_id AND session = :session", make_delivery_row)
 
-delivery_contents = Query("SELECT extra_json, payload FROM deliveries WHERE delivery_id = :delivery_id", DeliveryContents)
+deliveries_of_id = Query(f"SELECT {DELIVERY_ROW_COLUMNS} FROM deliveries WHERE msg_id = :msg_id LIMIT :limit", make_delivery_row)
+
+delivery_of_sender = Query(f"SELECT {DELIVERY_ROW_COLUMNS} FROM deliveries WHERE msg_id = :msg_id AND sender = :sender", make_delivery_row)
+
+delivery_contents = Query("SELECT extra_json, payload FROM deliveries WHERE delivery_id = :delivery_id", make_delivery_contents)
 
 delivery_offer = Query(
     f"""
@@ -91,14 +126,14 @@ pair_advance = """
 
 deliveries_due = Query(
     f"SELECT {DELIVERY_ROW_COLUMNS} FROM deliveries WHERE session = :session AND due_at <= :now ORDER BY due_at, delivery_id LIMIT :limit",
-    DeliveryRow,
+    make_delivery_row,
 )
 
 deliveries_waiting = Query(
     """
-    SELECT msg_id, sender, created_at, attempt, state, due_at FROM deliveries
-    WHERE session = :session AND ended_at IS NULL ORDER BY rank, delivery_id LIMIT :limit""",
-    make_mail_summary,
+    SELECT msg_id, sender, created_at, attempt, state, due_at, rank, delivery_id FROM deliveries
+    WHERE session = :session AND ended_at IS NULL AND (rank, delivery_id) > (:rank, :after) ORDER BY rank, delivery_id LIMIT :limit""",
+    make_waiting_message,
 )
 
 # From the tail, so that the remaining messages of a pair (sender, session) keep their head.
@@ -106,20 +141,22 @@ deliveries_purgeable = Query(
     f"""
     SELECT {DELIVERY_ROW_COLUMNS} FROM deliveries WHERE session = :session AND ended_at IS NULL AND delivery_id <= :upto
     ORDER BY rank DESC, delivery_id DESC LIMIT :limit""",
-    DeliveryRow,
+    make_delivery_row,
 )
 
 deliveries_dead = Query(
     f"""
     SELECT {DELIVERIES.column_list} FROM deliveries
-    WHERE session = :session AND state = 'dead_letter' AND delivery_id <= :upto ORDER BY delivery_id LIMIT :limit""",
+    WHERE session = :session AND state = 'dead_letter' AND delivery_id > :after AND delivery_id <= :upto
+    ORDER BY delivery_id LIMIT :limit""",
     make_stored_message,
 )
 
 deliveries_dead_sizes = Query(
     """
-    SELECT length(payload) FROM deliveries WHERE session = :session AND state = 'dead_letter' ORDER BY delivery_id LIMIT :limit""",
-    single_value,
+    SELECT delivery_id, length(payload) FROM deliveries
+    WHERE session = :session AND state = 'dead_letter' AND delivery_id > :after ORDER BY delivery_id LIMIT :limit""",
+    DeadLetterSize,
 )
 
 deliveries_acked = Query(
@@ -133,7 +170,7 @@ deliveries_forgettable = Query(
     f"""
     SELECT {DELIVERY_ROW_COLUMNS} FROM deliveries WHERE delivery_id > :after AND ended_at < :before AND state IN ('acked', 'expired')
     ORDER BY delivery_id LIMIT :limit""",
-    DeliveryRow,
+    make_delivery_row,
 )
 
 deliveries_expire = """
@@ -145,7 +182,16 @@ deliveries_expire = """
 
 mail_id_keep = MAIL_IDS.insert_statement()
 
-mail_id_find = Query(f"SELECT {MAIL_IDS.column_list} FROM mail_ids WHERE msg_id = :msg_id", MailId)
+mail_ids_of = Query(f"SELECT {MAIL_IDS.column_list} FROM mail_ids WHERE msg_id = :msg_id LIMIT :limit", MailId)
+
+mail_steps = Query(
+    f"""
+    SELECT {", ".join(Event.__fields__)} FROM events
+    WHERE thread_id = '' AND message_id = :msg_id AND event_id > :after ORDER BY event_id LIMIT :limit""",
+    Event,
+)
+
+mail_step_put = "UPDATE events SET payload_json = :payload_json WHERE event_id = :event_id"
 
 alias_put = "INSERT INTO mail_aliases (name, session) VALUES (:name, :session) ON CONFLICT (name) DO UPDATE SET session = excluded.session"
 
@@ -155,4 +201,4 @@ alias_of = Query("SELECT name FROM mail_aliases WHERE session = :session LIMIT 1
 
 alias_delete = "DELETE FROM mail_aliases WHERE name = :name"
 
-aliases_all = Query(f"SELECT {ALIASES.column_list} FROM mail_aliases ORDER BY name LIMIT :limit", MailboxAlias)
+aliases_all = Query(f"SELECT {ALIASES.column_list} FROM mail_aliases WHERE name > :after ORDER BY name LIMIT :limit", MailboxAlias)

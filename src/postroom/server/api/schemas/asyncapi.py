@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from postroom import __version__
-from postroom.core.limits import MAX_FRAME_BYTES
+from postroom.core.limits import MAX_CALL_BYTES, MAX_FRAME_BYTES
 from postroom.core.rpc.wire import VERB_PROTOCOL
 from postroom.server.api.schemas.builders import BOOLEAN, INTEGER, NULLABLE_TEXT, TEXT, Schema, object_of, schema_ref
 from postroom.server.http.responses import JsonResponse
@@ -28,10 +28,16 @@ _ID: Schema = {
 }
 _MSG_ID: Schema = {"type": "string", "minLength": 1, "maxLength": 400}
 _TOKEN: Schema = {**NULLABLE_TEXT, "description": "The delivery that is meant. Refused with delivery_lost if a later delivery followed it"}
+_SENDER: Schema = {**NULLABLE_TEXT, "description": "The sender of the message. Necessary if several used the id, and no token is given"}
+ANY_ARRAY: Schema = {"type": "array", "items": {"type": "object"}}
+_PAGE: dict[str, Schema] = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": 10000, "description": "Default: 100"},
+    "after": {**NULLABLE_TEXT, "description": "`after` of the page before"},
+}
 _MESSAGE: Schema = {
     **object_of(
         "to payload",
-        msg_id={**NULLABLE_TEXT, "description": "Never reused: a second message with the same id is not stored"},
+        msg_id={**NULLABLE_TEXT, "description": "One message of its sender. A repeat is not stored again, another message is refused"},
         to=TEXT,
         payload=TEXT,
         created_at={"type": ["integer", "null"], "description": "Unix seconds"},
@@ -55,6 +61,10 @@ _RESULTS: dict[str, Schema] = {
     "ack": object_of("msg_id state changed", msg_id=TEXT, state=TEXT, changed=BOOLEAN),
     "nack": object_of("msg_id state changed retry_at", msg_id=TEXT, state=TEXT, changed=BOOLEAN, retry_at=NULLABLE_TEXT),
     "extend": object_of("msg_id in_flight_until", msg_id=TEXT, in_flight_until=TEXT),
+    "peek": object_of("messages total more after", messages=ANY_ARRAY, total=INTEGER, more=BOOLEAN, after=NULLABLE_TEXT),
+    "purge": object_of("purged", purged=INTEGER),
+    "peek_dead_letter": object_of("entries total more after", entries=ANY_ARRAY, total=INTEGER, more=BOOLEAN, after=NULLABLE_TEXT),
+    "purge_dead_letter": object_of("purged", purged=INTEGER),
     "ping": object_of(""),
 }
 
@@ -67,29 +77,45 @@ def _frame_schema(op: str, required: str = "", **properties: Schema) -> Schema:
     return _closed_object(f"op {required}".strip(), op={"const": op}, **properties)
 
 
+def _protocol_frame(op: str, required: str = "", /, **properties: Schema) -> Schema:
+    """Return the schema of a client's frame of the mailbox protocol. The server ignores unknown fields."""
+    return object_of(f"op {required}".strip(), op={"const": op}, id=_ID, **properties)
+
+
+_DELIVERED: dict[str, Schema] = {"msg_id": _MSG_ID, "delivery_token": _TOKEN, "from": _SENDER}
+
+
 CLIENT_FRAMES: dict[str, tuple[str, Schema]] = {
     "credit": (
         "Allow `n` more deliveries. Without credit the server sends none",
-        _frame_schema("credit", "n", id=_ID, n={"type": "integer", "minimum": 1, "maximum": MAX_CREDIT_MESSAGES}),
+        _protocol_frame("credit", "n", n={"type": "integer", "minimum": 1, "maximum": MAX_CREDIT_MESSAGES}),
     ),
-    "enqueue": ("Store a message for any mailbox", _frame_schema("enqueue", "message", id=_ID, message=schema_ref("Message"))),
-    "ack": ("Acknowledge a message as delivered", _frame_schema("ack", "msg_id", id=_ID, msg_id=_MSG_ID, delivery_token=_TOKEN)),
+    "enqueue": ("Store a message for any mailbox", _protocol_frame("enqueue", "message", message=schema_ref("Message"))),
+    "ack": ("Acknowledge a message as delivered", _protocol_frame("ack", "msg_id", **_DELIVERED)),
     "nack": (
         "Report a message as not delivered. It comes again after its backoff, or is dead after the last retry",
-        _frame_schema("nack", "msg_id", id=_ID, msg_id=_MSG_ID, delivery_token=_TOKEN, reason=NULLABLE_TEXT),
+        _protocol_frame("nack", "msg_id", **_DELIVERED, reason=NULLABLE_TEXT),
     ),
     "extend": (
         "Keep a message in flight: its time starts again",
-        _frame_schema(
+        _protocol_frame(
             "extend",
             "msg_id",
-            id=_ID,
-            msg_id=_MSG_ID,
-            delivery_token=_TOKEN,
+            **_DELIVERED,
             seconds={"type": ["number", "null"], "exclusiveMinimum": 0, "description": "Default: the time in the mailbox's policy"},
         ),
     ),
-    "ping": ("Check the connection", _frame_schema("ping", id=_ID)),
+    "peek": ("List a page of the messages that are not finished, in the order of delivery", _protocol_frame("peek", **_PAGE)),
+    "purge": ("Remove every message that is not finished. Their ids stay known", _protocol_frame("purge")),
+    "peek_dead_letter": ("List a page of the dead letters, oldest first", _protocol_frame("peek_dead_letter", **_PAGE)),
+    "purge_dead_letter": (
+        "Delete the dead letters with the given ids, or all that a listing shows, or all",
+        _protocol_frame(
+            "purge_dead_letter",
+            **{"msg_id": {"anyOf": [_MSG_ID, {"type": "array", "items": _MSG_ID}, {"type": "null"}]}, "from": _SENDER, "all": BOOLEAN},
+        ),
+    ),
+    "ping": ("Check the connection", _protocol_frame("ping")),
 }
 SERVER_FRAMES: dict[str, tuple[str, Schema]] = {
     "delivery": (
@@ -98,10 +124,10 @@ SERVER_FRAMES: dict[str, tuple[str, Schema]] = {
     ),
     "ok": (
         "A frame was executed and its effect is on disk",
-        _frame_schema("ok", "id result", id=_ID, result={"anyOf": [schema_ref(f"{op.title()}Result") for op in _RESULTS]}),
+        _frame_schema("ok", "id result", id=_ID, result={"anyOf": [schema_ref(f"{op.title().replace('_', '')}Result") for op in _RESULTS]}),
     ),
     "refused": (
-        f"A frame was refused and nothing changed. After {MAX_MALFORMED_FRAMES} malformed frames the socket is closed",
+        f"A frame was refused and nothing changed. After {MAX_MALFORMED_FRAMES} malformed frames in a row the socket is closed",
         _frame_schema("refused", "id error", id=_ID, error=schema_ref("Refusal")),
     ),
     "goodbye": ("The server stops and closes with 1001. Connect again", _frame_schema("goodbye")),
@@ -136,23 +162,25 @@ VERB_SERVER_FRAMES: dict[str, tuple[str, Schema]] = {
 _CLOSES = (
     "Closed with 1001 when the server stops, 1003 for binary frames, 1007 for text that is not UTF-8, 1008 when the token is revoked, "
     "for malformed frames, or when 1 MiB of responses was left unread, 1009 for a frame or message that is too large, "
-    "1011 when pings are not answered. However a connection ends, messages that were delivered on it and not acknowledged come again "
+    "1011 when pings are not answered, 1013 when the server receives too much at once. However a connection ends, messages that were "
+    "delivered on it and not acknowledged come again "
     "when their time in flight is over."
 )
 _DESCRIPTION = (
     "Text frames, one JSON object each. Each frame of a client is confirmed by `ok` or `refused`, in the order in which they came. "
     "Deliveries may come between them. A client gives credit and gets one delivery per credit when messages are due, from any sender "
     f"and any interface. Sockets of one mailbox share its messages: each message goes to one of them. A client's frame has at most "
-    f"{MAX_FRAME_BYTES // 1024} KiB. A delivery may be as large as the largest message, 10 MiB of payload. "
+    f"{MAX_FRAME_BYTES // 1024 // 1024} MiB, so that the largest message fits in, 10 MiB of payload. Field names may be in camelCase. "
     + _CLOSES
     + " Verbs have a separate socket, which "
-    f"executes up to {MAX_CALLS} calls at once. Each response has the `id` of its call. Send calls larger than a frame over HTTP."
+    f"executes up to {MAX_CALLS} calls at once. Each response has the `id` of its call. Send calls of more than "
+    f"{MAX_CALL_BYTES // 1024} KiB over HTTP."
 )
 SCHEMAS: dict[str, Schema] = {
     "Message": _MESSAGE,
     "Delivery": _DELIVERY,
     "Refusal": object_of("code message hint", code=TEXT, message=TEXT, hint=TEXT),
-    **{f"{op.title()}Result": result for op, result in _RESULTS.items()},
+    **{f"{op.title().replace('_', '')}Result": result for op, result in _RESULTS.items()},
 }
 
 

@@ -129,6 +129,7 @@ _MSG_ID = {"type": "string", "minLength": 1, "maxLength": 400}
 _MESSAGE_ID = {"name": "msg_id", "in": "path", "required": True, "schema": _MSG_ID}
 _TOKEN: Schema = {**NULLABLE_TEXT, "description": "The delivery that is meant. Refused if it is not the current one any more"}
 _LIMIT = query_parameter("limit", {"type": "integer", "minimum": 1, "maximum": 10000}, "At most this many")
+_AFTER = query_parameter("after", TEXT, "`after` of the page before")
 _EVENT_ID: Schema = {"type": "integer", "minimum": 0}
 
 _HOLD = object_of("held_by lease_expires_at lapsed", held_by=NULLABLE_TEXT, lease_expires_at=NULLABLE_TEXT, lapsed=BOOLEAN)
@@ -234,15 +235,15 @@ _DRAFT = object_of(
         "type": ["string", "null"],
         "minLength": 1,
         "maxLength": 400,
-        "description": "Unique, never reused; default: {from}:{nanoseconds}",
+        "description": "One message of this sender; default: {from}:{nanoseconds}",
     },
-    created_at={"type": ["integer", "null"], "minimum": 0, "maximum": 253402300799, "description": "Unix seconds; default: now"},
+    created_at={"type": ["integer", "null"], "minimum": 0, "maximum": 2**64 - 1, "description": "Unix seconds; default: now"},
 )
 _DRAFT["properties"]["from"] = {**NULLABLE_TEXT, "description": "Default: the caller. An agent can send only as itself"}
 _DRAFT["description"] = "Other fields are stored and returned with the message"
 _STORED = object_of("msg_id queued pending", msg_id=TEXT, queued=BOOLEAN, pending=INTEGER)
 _ENQUEUE = describe_operation(
-    "Store a message. A repeated request with the same msg_id changes nothing and returns 200",
+    "Store a message. A repeat changes nothing and returns 200. Another message under the same msg_id is refused with 409",
     "201",
     _STORED,
     body={"required": True, "content": {"application/json": {"schema": _DRAFT}}},
@@ -257,6 +258,14 @@ _DEQUEUE = describe_operation(
 _DEQUEUE["responses"]["204"] = {"description": "There was no message"}
 _STATE = {"enum": list(STATES)}
 _SECONDS: Schema = {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 31622400}
+
+
+def _protocol_body(**properties: Schema) -> Schema:
+    """Return the schema of a body of the mailbox protocol: its fields in snake_case or camelCase. Unknown fields are ignored."""
+    sender = {**NULLABLE_TEXT, "description": "The sender of the message, if several senders used its id"}
+    return {"required": False, "content": {"application/json": {"schema": object_of("", **properties, **{"from": sender})}}}
+
+
 _DELIVERY_PATHS: dict[str, dict[str, Schema]] = {
     "/api/mailbox": {"post": _ENQUEUE},
     "/api/mailbox/{session}/dequeue": {"post": _DEQUEUE},
@@ -265,7 +274,7 @@ _DELIVERY_PATHS: dict[str, dict[str, Schema]] = {
             "Acknowledge a message as delivered",
             "200",
             object_of("msg_id state changed", msg_id=TEXT, state=_STATE, changed=BOOLEAN),
-            body=request_body("", needed=False, delivery_token=_TOKEN),
+            body=_protocol_body(delivery_token=_TOKEN),
             parameters=(_SESSION, _MESSAGE_ID),
         )
     },
@@ -274,7 +283,7 @@ _DELIVERY_PATHS: dict[str, dict[str, Schema]] = {
             "Report a message as not delivered. It comes again after its backoff, and is dead after the last retry",
             "200",
             object_of("msg_id state changed retry_at", msg_id=TEXT, state=_STATE, changed=BOOLEAN, retry_at=NULLABLE_TEXT),
-            body=request_body("", needed=False, reason=NULLABLE_TEXT, delivery_token=_TOKEN),
+            body=_protocol_body(reason=NULLABLE_TEXT, delivery_token=_TOKEN),
             parameters=(_SESSION, _MESSAGE_ID),
         )
     },
@@ -283,7 +292,7 @@ _DELIVERY_PATHS: dict[str, dict[str, Schema]] = {
             "Keep a message in flight: its time starts again",
             "200",
             object_of("msg_id in_flight_until", msg_id=TEXT, in_flight_until=TEXT),
-            body=request_body("", needed=False, seconds=_SECONDS, delivery_token=_TOKEN),
+            body=_protocol_body(seconds=_SECONDS, delivery_token=_TOKEN),
             parameters=(_SESSION, _MESSAGE_ID),
         )
     },
@@ -294,19 +303,25 @@ _MAIL_PATHS: dict[str, dict[str, Schema]] = {
         "get": describe_operation(
             "Count the messages of each mailbox by state",
             "200",
-            object_of("mailboxes", mailboxes=array_of(schema_ref("Mailbox"))),
-            parameters=(_LIMIT,),
+            object_of("mailboxes more after", mailboxes=array_of(schema_ref("Mailbox")), more=BOOLEAN, after=NULLABLE_TEXT),
+            parameters=(_LIMIT, _AFTER),
         )
     },
     "/api/mailbox/{session}": {
         "get": describe_operation(
             "List the messages of a mailbox that are not finished, in the order of delivery",
             "200",
-            object_of("messages total", messages=array_of(schema_ref("Waiting")), total=INTEGER),
-            parameters=(_SESSION, _LIMIT),
+            object_of(
+                "messages total more after",
+                messages=array_of(schema_ref("Waiting")),
+                total=INTEGER,
+                more=BOOLEAN,
+                after=NULLABLE_TEXT,
+            ),
+            parameters=(_SESSION, _LIMIT, _AFTER),
         ),
         "delete": describe_operation(
-            "Remove every message that is not finished. Their ids stay known (for people)",
+            "Remove every message that is not finished. Their ids stay known",
             "200",
             object_of("purged", purged=INTEGER),
             parameters=(_SESSION,),
@@ -316,22 +331,33 @@ _MAIL_PATHS: dict[str, dict[str, Schema]] = {
         "get": describe_operation(
             "List the dead letters, oldest first",
             "200",
-            object_of("entries", entries=array_of(schema_ref("DeadLetter"))),
-            parameters=(_SESSION, _LIMIT),
+            object_of(
+                "entries total more after",
+                entries=array_of(schema_ref("DeadLetter")),
+                total=INTEGER,
+                more=BOOLEAN,
+                after=NULLABLE_TEXT,
+            ),
+            parameters=(_SESSION, _LIMIT, _AFTER),
         ),
         "delete": describe_operation(
-            "Delete all dead letters, or one",
+            "Delete the dead letters with the given ids, or all. More than a listing shows are deleted only with `all`",
             "200",
             object_of("purged", purged=INTEGER),
-            parameters=(_SESSION, query_parameter("msg_id", _MSG_ID, "Only this message")),
+            parameters=(
+                _SESSION,
+                query_parameter("msg_id", _MSG_ID, "Only this message; may be repeated"),
+                query_parameter("from", TEXT, "The sender of these messages, if several senders used an id"),
+                query_parameter("all", BOOLEAN, "Also those that a listing does not show"),
+            ),
         ),
     },
     "/api/mailbox/{session}/dead-letter/retry": {
         "post": describe_operation(
-            "Retry all dead letters, or one",
+            "Retry all dead letters, or those with the given ids",
             "200",
             object_of("retried", retried=INTEGER),
-            body=request_body("", needed=False, msg_id=_MSG_ID),
+            body=_protocol_body(msg_id={"anyOf": [_MSG_ID, array_of(_MSG_ID), {"type": "null"}]}),
             parameters=(_SESSION,),
         )
     },

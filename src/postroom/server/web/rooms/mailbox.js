@@ -22,6 +22,7 @@ export const STATES = {
 const TONES = { pending: "accent", nacked: "warn" };
 
 const MOST = 100;
+const LAST_DATE = 8.64e15; // milliseconds: the end of what a Date can be; created_at may be any number of 64 bits
 const LONG = 600; // characters of a payload that are shown at once
 
 export function showMailbox(main, session) {
@@ -35,18 +36,18 @@ export function showMailbox(main, session) {
     ghosts: () => loading(4, 96),
   });
   const path = at("api", "mailbox", session, "dead-letter");
-  async function retry(id = null) {
+  async function retry(id = null, sender = null) {
     await told("It was not retried.", async () => {
-      const { retried } = await post(`${path}/retry`, id === null ? {} : { msg_id: id });
+      const { retried } = await post(`${path}/retry`, id === null ? {} : { msg_id: id, from: sender });
       toast(`${many(retried, "message")} will be tried again`);
     });
   }
-  async function purge(id = null) {
+  async function purge(id = null, sender = null) {
     const what = id === null ? "All dead letters of this mailbox are thrown away for good." : "This message is thrown away for good.";
     if (!(await confirm(id === null ? "Purge all dead letters?" : "Purge this dead letter?", what, id === null ? "Purge all" : "Purge")))
       return;
     await told("It was not purged.", async () => {
-      const { purged } = await remove(id === null ? path : `${path}?msg_id=${encodeURIComponent(id)}`);
+      const { purged } = await remove(id === null ? `${path}?all=true` : `${path}?${new URLSearchParams({ msg_id: id, from: sender })}`);
       toast(`${many(purged, "dead letter")} purged`);
     });
   }
@@ -126,7 +127,7 @@ function deadLetter(letter, retry, purge) {
   const id = letter.msg_id;
   return h(
     "li.letter",
-    { "data-key": id },
+    { "data-key": `${letter.from} ${id}` },
     h(
       "div.why",
       {},
@@ -143,8 +144,8 @@ function deadLetter(letter, retry, purge) {
     h(
       "div.actions",
       {},
-      h("button", { type: "button", onclick: () => retry(id) }, "Retry"),
-      h("button.danger", { type: "button", onclick: () => purge(id) }, "Purge"),
+      h("button", { type: "button", onclick: () => retry(id, letter.from) }, "Retry"),
+      h("button.danger", { type: "button", onclick: () => purge(id, letter.from) }, "Purge"),
     ),
     payload(letter.payload),
   );
@@ -183,12 +184,12 @@ function table(messages) {
       messages.map((message) =>
         h(
           "tr",
-          { "data-key": message.msg_id },
+          { "data-key": `${message.from} ${message.msg_id}` },
           h("th", { scope: "row" }, h("code", { title: message.msg_id }, message.msg_id)),
           h("td", {}, message.from),
           h("td", {}, h("span.badge", { "data-tone": TONES[message.state] ?? "" }, STATES[message.state] ?? message.state)),
           h("td", {}, String(message.attempt)),
-          h("td", {}, stamp(message.created_at * 1000, clock)),
+          h("td", {}, stamp(Math.min(message.created_at * 1000, LAST_DATE), clock)),
           h("td", {}, next(message)),
         ),
       ),

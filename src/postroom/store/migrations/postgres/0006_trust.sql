@@ -59,6 +59,33 @@ CREATE INDEX idx_tasks_source ON tasks(source_agent, event_id);
 
 -- mail
 
+-- An id belongs to its sender. msg_id comes first, because a mailbox finds its messages by their id.
+ALTER TABLE deliveries DROP CONSTRAINT deliveries_msg_id_key;
+ALTER TABLE deliveries ADD UNIQUE (msg_id, sender);
+
+-- payload_digest tells a repeat from another message. It is NULL for messages that an earlier version removed.
+CREATE TABLE mail_ids_by_sender (
+  msg_id TEXT NOT NULL,
+  sender TEXT NOT NULL,
+  session TEXT NOT NULL,
+  state TEXT NOT NULL,
+  ended_at BIGINT NOT NULL,
+  payload_digest TEXT
+);
+INSERT INTO mail_ids_by_sender (msg_id, sender, session, state, ended_at)
+  SELECT msg_id, coalesce((SELECT source FROM events WHERE thread_id = '' AND message_id = mail_ids.msg_id AND event_type = 'mail.stored'
+                           ORDER BY event_id LIMIT 1), ''), session, state, ended_at FROM mail_ids;
+DROP TABLE mail_ids;
+ALTER TABLE mail_ids_by_sender RENAME TO mail_ids;
+ALTER TABLE mail_ids ADD PRIMARY KEY (msg_id, sender);
+
+-- NUL is stored as U+0010 and 0. So U+0010 itself is doubled.
+UPDATE deliveries SET payload = replace(payload, chr(16), chr(16) || chr(16)) WHERE strpos(payload, chr(16)) > 0;
+
+-- The history of a forgotten message keeps ids, states and times.
+UPDATE events SET payload_json = (payload_json::jsonb - 'reason' - 'receiver' - 'by' - 'door')::text
+  WHERE thread_id = '' AND event_type LIKE 'mail.%' AND message_id IN (SELECT msg_id FROM mail_ids WHERE state <> 'purged');
+
 -- limits
 
 -- work

@@ -59,6 +59,63 @@ CREATE INDEX idx_tasks_source ON tasks(source_agent, event_id);
 
 -- mail
 
+-- An id belongs to its sender. msg_id comes first, because a mailbox finds its messages by their id.
+CREATE TABLE deliveries_by_sender (
+  delivery_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  msg_id TEXT NOT NULL,
+  session TEXT NOT NULL,
+  sender TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  head INTEGER NOT NULL,
+  rank INTEGER NOT NULL,
+  delivery_token TEXT,
+  stored_at INTEGER NOT NULL,
+  since INTEGER NOT NULL,
+  move_at INTEGER,
+  expires_at INTEGER,
+  due_at INTEGER,
+  ended_at INTEGER,
+  reason TEXT NOT NULL DEFAULT '',
+  door TEXT NOT NULL,
+  extra_json TEXT NOT NULL DEFAULT '{}',
+  payload TEXT NOT NULL,
+  UNIQUE (msg_id, sender)
+);
+INSERT INTO deliveries_by_sender SELECT * FROM deliveries;
+DROP TABLE deliveries;
+ALTER TABLE deliveries_by_sender RENAME TO deliveries;
+CREATE INDEX idx_deliveries_offer ON deliveries(session, rank, delivery_id) WHERE head = 1 AND state = 'pending';
+CREATE INDEX idx_deliveries_pair ON deliveries(session, sender, delivery_id) WHERE ended_at IS NULL;
+CREATE INDEX idx_deliveries_waiting ON deliveries(session, rank, delivery_id) WHERE ended_at IS NULL;
+CREATE INDEX idx_deliveries_due ON deliveries(session, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX idx_deliveries_dead ON deliveries(session, delivery_id) WHERE state = 'dead_letter';
+CREATE INDEX idx_deliveries_acked ON deliveries(session, delivery_id) WHERE state = 'acked';
+
+-- payload_digest tells a repeat from another message. It is NULL for messages that an earlier version removed.
+CREATE TABLE mail_ids_by_sender (
+  msg_id TEXT NOT NULL,
+  sender TEXT NOT NULL,
+  session TEXT NOT NULL,
+  state TEXT NOT NULL,
+  ended_at INTEGER NOT NULL,
+  payload_digest TEXT,
+  PRIMARY KEY (msg_id, sender)
+) WITHOUT ROWID;
+INSERT INTO mail_ids_by_sender (msg_id, sender, session, state, ended_at)
+  SELECT msg_id, coalesce((SELECT source FROM events WHERE thread_id = '' AND message_id = mail_ids.msg_id AND event_type = 'mail.stored'
+                           ORDER BY event_id LIMIT 1), ''), session, state, ended_at FROM mail_ids;
+DROP TABLE mail_ids;
+ALTER TABLE mail_ids_by_sender RENAME TO mail_ids;
+
+-- NUL is stored as U+0010 and 0. So U+0010 itself is doubled.
+UPDATE deliveries SET payload = replace(payload, char(16), char(16) || char(16)) WHERE instr(payload, char(16)) > 0;
+
+-- The history of a forgotten message keeps ids, states and times.
+UPDATE events SET payload_json = json_remove(payload_json, '$.reason', '$.receiver', '$.by', '$.door')
+  WHERE thread_id = '' AND event_type LIKE 'mail.%' AND message_id IN (SELECT msg_id FROM mail_ids WHERE state <> 'purged');
+
 -- limits
 
 -- work
