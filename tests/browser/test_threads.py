@@ -169,3 +169,22 @@ def test_what_an_agent_holds_is_a_link_and_newcomers_appear(server: RunningServe
     newcomer = f"newcomer-{workspace.agent}"
     _thread(server, newcomer, "Welcome")
     expect(reader.main.get_by_text(newcomer, exact=True)).to_be_visible()
+
+
+def test_of_several_open_questions_a_person_chooses_the_one_to_answer(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    thread = _thread(server, workspace.agent, "Two questions")
+    server.inbox.ok("update", "--agent", workspace.agent, "--thread", thread, "--status", "blocked", "--summary", "May I drop it?")
+    server.inbox.ok("reply", "--from", "scout", "--to", "user", "--thread", thread, "--kind", "question", "--summary", "Fix the typo?")
+    reader = visit(server, f"/threads/{thread}")
+    reader.allow("409")
+    reader.send("yes")
+    expect(reader.page.get_by_text(re.compile("choose the one that you answer")).first).to_be_visible()
+    asked = reader.page.locator("li.message", has_text="Fix the typo?")
+    asked.get_by_role("button", name="Answer this").click()
+    expect(reader.reply).to_have_value("yes")
+    reader.press("Control+Enter")
+    expect(reader.page.locator("li.message", has_text="Answers scout: Fix the typo?")).to_be_visible()
+    expect(asked.locator(".badge", has_text="open")).to_have_count(0)
+    expect(reader.page.locator("li.message", has_text="May I drop it?").locator(".badge", has_text="open")).to_be_visible()

@@ -19,13 +19,19 @@ const BY_THE_WAY = new Set(["progress", "control", "event"]);
 const DOORS = { cli: "the command line", library: "a program" };
 
 /**
- * `answer(choice)` is how a question that names its choices is answered, while it is open. `earlier()` loads the messages between the
- * first one and those that are shown.
+ * `answer(choice, id)` answers an open question that names its choices. `choose(id)` chooses the one that the reply bar answers, if
+ * several are open: `chosen` is its id. `earlier()` loads the messages between the first one and those that are shown.
  */
-export function conversation({ thread, messages, html, people, first_message: first, next_before_event: before }, answer, earlier) {
-  const open = thread.status === "blocked" && messages.at(-1)?.kind === "question" ? messages.at(-1) : null;
-  const item = (message) =>
-    said(message, { thread, people, painted: html?.[message.message_id], answer: message === open ? answer : null });
+export function conversation({ thread, messages, html, people, first_message: first, next_before_event: before }, act) {
+  const { answer, choose, chosen, earlier } = act;
+  const all = first ? [first, ...messages] : messages;
+  const several = all.filter((message) => message.is_open).length > 1;
+  const asked = new Map(all.filter((message) => message.kind === "question").map((message) => [message.message_id, message]));
+  const item = (message) => {
+    const settled = message.in_reply_to && (asked.get(message.in_reply_to) ?? { from_agent: message.to_agent, summary: "" });
+    const pick = several && { choose, chosen: message.message_id === chosen };
+    return said(message, { thread, people, painted: html?.[message.message_id], settled, ...(message.is_open && { answer, pick }) });
+  };
   const button = () => h("button", { type: "button", onclick: earlier }, "Show earlier messages");
   return h(
     "ol.talk",
@@ -36,7 +42,7 @@ export function conversation({ thread, messages, html, people, first_message: fi
   );
 }
 
-function said(message, { thread, people, painted, answer }) {
+function said(message, { thread, people, painted, settled, answer, pick }) {
   const human = people.has(message.from_agent);
   const slight = BY_THE_WAY.has(message.kind) && !message.body && !message.artifacts.length;
   return h(
@@ -55,7 +61,9 @@ function said(message, { thread, people, painted, answer }) {
         h("span.soft.small", {}, stamp(message.created_at, clock)),
       ),
       !slight && text(message, painted, thread.subject),
+      settled && h("p.soft.small", {}, `Answers ${settled.from_agent}`, settled.summary && `: ${short(settled.summary)}`),
       answer && choices(message, answer),
+      pick && chooser(message, pick),
     ),
   );
 }
@@ -65,6 +73,7 @@ function kind(message, status) {
   return [
     h("span.badge", { "data-tone": tone ?? "" }, KINDS[message.kind] ?? message.kind),
     h("span.soft.small", {}, `for ${message.to_agent}`),
+    message.is_open && h("span.badge", { "data-tone": "warn" }, "open"),
   ];
 }
 
@@ -89,9 +98,21 @@ function text(message, painted, subject) {
 function choices(message, answer) {
   const given = parsed(message.payload_json)?.choices;
   const words = Array.isArray(given) ? given.filter((choice) => typeof choice === "string" && choice.trim()) : [];
-  const button = (choice) => h("button", { type: "button", onclick: () => answer(choice) }, choice);
+  const button = (choice) => h("button", { type: "button", onclick: () => answer(choice, message.message_id) }, choice);
   return words.length > 0 && h("div.choices", { role: "group", "aria-label": "Choices" }, words.map(button));
 }
+
+/** With several open questions, the reply bar answers the one that is chosen here. */
+function chooser(message, { choose, chosen }) {
+  const act = () => choose(chosen ? null : message.message_id);
+  return h(
+    "p",
+    {},
+    h("button", { type: "button", "aria-pressed": String(chosen), onclick: act }, chosen ? "Answering this" : "Answer this"),
+  );
+}
+
+const short = (text) => (text.length > 120 ? `${text.slice(0, 119)}…` : text);
 
 function artifact({ path, kind: what }) {
   return h("li", {}, icon("file"), h("code", {}, path), what !== "file" && h("span.soft.small", {}, what));

@@ -22,11 +22,23 @@ export function showThread(main, id) {
     ask(signal) {
       return ask(id, signal, this.data);
     },
-    view: (data) => page(id, data, { act, answer: (text) => reply(view, id, text), earlier: () => loadEarlier(view, id) }),
+    view: (data) =>
+      page(id, data, {
+        act,
+        answer: (text, question) => reply(view, id, text, question),
+        choose,
+        chosen: view.chosen,
+        earlier: () => loadEarlier(view, id),
+      }),
     concerns: (event) => event.thread_id === id,
     ghosts: () => loading(5, 88),
     drawn: (view) => furnish(view, id),
   });
+  function choose(question) {
+    view.chosen = question;
+    view.draw();
+    if (question) $("textarea", view.box)?.focus();
+  }
   everySecond(view.box, () => countdown(view.box));
   async function act(verb) {
     const asked = await confirm(...QUESTIONS[verb], { reason: true });
@@ -110,7 +122,7 @@ function keys(view) {
 
 const crumbs = (...more) => h("p.crumbs", {}, h("a", { href: address("threads") }, "Threads"), ...more);
 
-function page(id, data, { act, answer, earlier }) {
+function page(id, data, { act, ...talk }) {
   const { thread, lease } = data;
   return h(
     "article",
@@ -130,7 +142,7 @@ function page(id, data, { act, answer, earlier }) {
     facts(thread),
     holding(thread, lease),
     h("h2.section-head", { "data-key": "said" }, "Conversation"),
-    conversation(data, answer, earlier),
+    conversation(data, talk),
     ending(id, thread),
   );
 }
@@ -198,14 +210,22 @@ function furnish(view, id) {
     place.append(replyBar(`thread:${id}`, { sending: (text) => reply(view, id, text), placeholder: "Reply…" }));
 }
 
-async function reply(view, id, text) {
+/** Reply in a thread. The server finds the question that it answers, unless several are open: then a person chooses one. */
+async function reply(view, id, text, question = view.chosen) {
   const of = `thread:${id}`;
+  const key = keyFor(of, text);
   try {
-    await post(at("api", "threads", id, "reply"), { body: text }, { "Idempotency-Key": keyFor(of, text) });
+    await post(
+      at("api", "threads", id, "reply"),
+      { body: text, ...(question && { question }) },
+      { "Idempotency-Key": `${key}${question ?? ""}` },
+    );
   } catch (error) {
-    failed("The reply was not sent.", error);
+    if (error.code === "ambiguous_question") toast("Several questions are open: choose the one that you answer.", { wrong: true });
+    else failed("The reply was not sent.", error);
     return false;
   }
+  view.chosen = null;
   dropDraft(of);
   view.again();
   return true;
