@@ -212,3 +212,9 @@ def test_done_and_take_that_is_refused_takes_nothing(store: Store) -> None:
     with pytest.raises(LeaseHeld):
         work.done_and_take(store, other, agent="builder")
     assert status_of(store, waiting) == "pending"
+
+
+@pytest.mark.parametrize("end", [work.done, work.fail])
+def test_an_ending_that_says_nothing_is_pointed_out(store: Store, end: Callable[..., PostedMessage]) -> None:
+    assert "says nothing" in end(store, held(store).thread.thread_id, agent="builder").note
+    assert end(store, held(store).thread.thread_id, agent="builder", body="All of it").note == ""

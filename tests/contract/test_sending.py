@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from postroom import work
-from postroom.core.errors import InvalidInput, InvalidState
+from postroom.core.errors import InvalidInput, InvalidState, NotFound
 from postroom.core.records.work import Attachment
 from postroom.core.states import KINDS, PRIORITIES
 from postroom.store.interface import Store
@@ -202,7 +202,7 @@ def test_a_message_that_names_the_threads_own_run_and_task_is_taken(store: Store
 
 def test_a_message_that_is_sent_again_with_its_key_is_there_once(store: Store) -> None:
     first = work.send(store, sender="leader", to="builder", subject="Blue", key="once")
-    assert work.send(store, sender="leader", to="builder", subject="Blue", key="once") == first
+    assert work.send(store, sender="leader", to="builder", subject="Blue", key="once").message == first.message
     assert len(work.list_threads(store).threads) == 1
     more = work.send(store, sender="leader", thread_id=first.thread.thread_id, summary="And green", key="more")
     assert work.send(store, sender="leader", thread_id=first.thread.thread_id, summary="And green", key="more").message == more.message
@@ -221,3 +221,32 @@ def test_a_key_stands_for_one_message(store: Store, other: dict[str, str]) -> No
 def test_the_keys_of_two_senders_do_not_meet(store: Store) -> None:
     first = work.send(store, sender="leader", to="builder", subject="Blue", key="once")
     assert work.send(store, sender="boss", to="builder", subject="Blue", key="once").thread != first.thread
+
+
+# What the sender may not have meant
+
+
+def test_a_receiver_that_was_never_seen_is_pointed_out(store: Store) -> None:
+    work.add_agent(store, "ada")
+    posted = work.send(store, sender="leader", to="adda", subject="S")
+    assert posted.note == "nobody called adda has been seen; did you mean ada?"
+    assert posted.to_json()["note"] == posted.note
+    assert work.send(store, sender="leader", to="zoe", subject="S").note.startswith("nobody called zoe has been seen")
+    known = work.send(store, sender="leader", to="ada", subject="S")
+    assert known.note == ""
+    assert "note" not in known.to_json()
+
+
+def test_a_strict_sender_refuses_a_receiver_that_was_never_seen(store: Store) -> None:
+    work.add_agent(store, "ada")
+    before = everything(store)
+    with pytest.raises(NotFound) as refused:
+        work.send(store, sender="leader", to="adda", subject="S", strict=True)
+    assert (refused.value.hint, everything(store)) == ("Did you mean ada?", before)
+
+
+def test_a_message_to_another_agent_leaves_a_pending_thread_where_it_is_and_says_so(store: Store) -> None:
+    thread_id = sent(store, to="dead")
+    posted = work.send(store, sender="leader", to="alive", thread_id=thread_id, summary="Take this over")
+    assert posted.thread.assigned_to == "dead"
+    assert f"inbox reassign --thread {thread_id} --to alive" in posted.note

@@ -107,6 +107,7 @@ def two(store: SqliteStore, clock: Clock) -> str:
 WRITES: dict[str, tuple[Prepare, Act]] = {
     "send": (pending, lambda s, t: work.send(s, sender="leader", to="builder", subject="S", body="B", artifacts=FILES)),
     "send more": (pending, lambda s, t: work.send(s, sender="leader", summary="S", thread_id=t, priority="high", artifacts=FILES)),
+    "send_all": (pending, lambda s, t: work.send_all(s, [{"to": "a", "subject": "S"}, {"to": "b", "subject": "S"}], sender="leader")),
     "send by the holder": (holding, lambda s, t: work.send(s, sender="builder", summary="S", thread_id=t)),
     "reply": (question, lambda s, t: work.reply(s, t, sender="leader", summary="S", artifacts=FILES)),
     "reply by the holder": (question, lambda s, t: work.reply(s, t, sender="builder", summary="S")),

@@ -177,6 +177,10 @@ WORK: dict[str, Scenario] = {
         "priority": "high",
         **TEXTS,
     },
+    "send_all": lambda s: {
+        "sender": "leader",
+        "drafts": [{"to": "builder", "subject": "One – ½"}, {"to": "other", "summary": "Two", "payload": {"n": 1.5}, "artifacts": ["a"]}],
+    },
     "reply": lambda s: {"thread_id": thread_data.asking(s).thread.thread_id, "sender": "leader", "key": "k-1", **TEXTS},
     "show": lambda s: {"thread_id": answered_question(s)["thread_id"]},
     "is_answered": answered_question,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from postroom.work.agents import list_agents as list_agents
     from postroom.work.agents import list_presences as list_presences
     from postroom.work.agents import show_agent as show_agent
+    from postroom.work.batches import send_all as send_all
     from postroom.work.candidates import fetch as fetch
     from postroom.work.candidates import next_available as next_available
     from postroom.work.candidates import take as take
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from postroom.work.leases import release as release
     from postroom.work.leases import renew as renew
     from postroom.work.leases import revoke_lease as revoke_lease
+    from postroom.work.listing import list_threads as list_threads
     from postroom.work.progress import cancel as cancel
     from postroom.work.progress import done as done
     from postroom.work.progress import done_and_take as done_and_take
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
     from postroom.work.runs import summarize_run as summarize_run
     from postroom.work.runs import wait_run as wait_run
     from postroom.work.threads import is_answered as is_answered
-    from postroom.work.threads import list_threads as list_threads
     from postroom.work.threads import mark_read as mark_read
     from postroom.work.threads import reply as reply
     from postroom.work.threads import send as send
@@ -55,6 +56,7 @@ _MODULE_OF_VERB = {
     "list_agents": "agents",
     "list_presences": "agents",
     "show_agent": "agents",
+    "send_all": "batches",
     "fetch": "candidates",
     "take": "candidates",
     "claim": "leases",
@@ -73,7 +75,7 @@ _MODULE_OF_VERB = {
     "show_run": "runs",
     "summarize_run": "runs",
     "wait_run": "runs",
-    "list_threads": "threads",
+    "list_threads": "listing",
     "mark_read": "threads",
     "reply": "threads",
     "send": "threads",

@@ -138,9 +138,11 @@ def cancel(
 def _finish_thread(tx: Transaction, thread_id: str, content: Content, *, agent: str, status: str, lease_token: str | None) -> PostedMessage:
     thread, lease = leases.lock_held_thread(tx, thread_id, agent=agent, lease_token=lease_token)
     leases.end_lease(tx, lease)
-    return messages.post(
+    posted = messages.post(
         tx, thread, content, kind="result", sender=agent, to=thread.created_by, event_type=f"thread.{status}", status=status
     )
+    has_text = content.summary.strip() or content.body.strip() or content.payload_json != "{}" or content.artifacts
+    return posted if has_text else posted.replace(note="the result says nothing; next time add --summary or --body-file")
 
 
 def _require_question(content: Content) -> Content:

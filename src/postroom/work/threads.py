@@ -1,28 +1,26 @@
-"""Threads: open them, post in them, list and read them."""
+"""Threads: open them, post in them and read them."""
 
 from __future__ import annotations
 
 from postroom._fastpath import json_text as jsontext
-from postroom.core import checks, clock, limits
+from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, InvalidState
-from postroom.core.records.work import Conversation, Message, PostedMessage, Thread, ThreadHold, ThreadPage
-from postroom.core.states import HELD_STATUSES, KINDS, PENDING, PRIORITIES, REPLY_KINDS, STATUSES, TERMINAL_STATUSES
-from postroom.core.verbs import ANY_AGENT, READ, THREAD_SEEN, THREAD_SPEAK, THREADS_SEEN, WRITE, verb
+from postroom.core.records.work import Conversation, Message, PostedMessage, Thread
+from postroom.core.states import KINDS, PENDING, PRIORITIES, REPLY_KINDS, TERMINAL_STATUSES
+from postroom.core.verbs import ANY_AGENT, READ, THREAD_SEEN, THREAD_SPEAK, WRITE, verb
 from postroom.store.retries import retry_on_contention
-from postroom.work import leases, messages, questions
+from postroom.work import leases, messages, questions, receivers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from postroom.core.records.work import Attachment, HeldThread, Lease
     from postroom.store.interface import Store, Transaction
     from postroom.work.messages import Content
 
-    NamePair = tuple[str | None, str | None]  # the creator and the assignee of a thread. None matches any name
 
-_THREAD_OVERHEAD_CHARS = 500  # ids, names, stamps and field names of a thread in an answer
 ANSWER_KINDS_JSON = jsontext.dumps(["answer", "control"])
 
 
@@ -44,6 +42,7 @@ def send(
     priority: str | None = None,
     artifacts: Sequence[Attachment] = (),
     key: str | None = None,
+    strict: bool = False,
 ) -> PostedMessage:
     """Open a thread for `to`, or post in the thread `thread_id`. If that thread does not exist, it is opened with this id.
 
@@ -51,6 +50,7 @@ def send(
     to the other side, `priority` changes the thread's priority, and an answer settles a question as that of `reply` does. `key`
     makes retries safe: a second send with the same key returns the first one and posts nothing. Refuses with `InvalidState` a
     key of another message, or once the thread has ended.
+    The note says if nobody called `to` was ever seen, which `strict` refuses with `NotFound`.
     """
     checks.name("from", sender, hint="Name yourself with --from, --agent or INBOX_AGENT.")
     checks.choice("kind", kind, KINDS)
@@ -63,20 +63,45 @@ def send(
         before = None if message_id is None else tx.fetch_one(tx.sql.message_find, message_id=message_id)
         if before is not None:
             return _repeated_send(tx, before, content, thread_id=thread_id, to=to, kind=kind)
+        check = receivers.ReceiverCheck(tx, strict=strict)
         known = None if thread_id is None else _lock_if_exists(tx, thread_id)
         if known is None:
             opened = _create_thread(tx, thread_id, sender, to, subject, content, run_id, task_id, priority)
-            return _post_first(tx, opened, content, kind, message_id)
+            return _post_first(tx, opened, content, kind, message_id, check)
         thread, lease = known.thread, known.lease
         _check_unchanged("run", run_id, thread.run_id)
         _check_unchanged("task", task_id, thread.task_id)
-        if priority is not None and priority != thread.priority:
-            thread = thread.replace(priority=priority)
-            tx.execute(tx.sql.thread_prioritise, thread_id=thread.thread_id, priority=priority)
-            tx.execute(tx.sql.lease_prioritise, thread_id=thread.thread_id, priority=priority)
+        thread = _set_priority(tx, thread, priority)
         question = _question_for(tx, thread, kind=kind, sender=sender, to=to, question_id=None)
         place: dict[str, Any] = {"event_type": "thread.message", "message_id": message_id}
-        return post_in_thread(tx, thread, lease, content, sender=sender, to=to, kind=kind, question=question, **place)
+        posted = post_in_thread(tx, thread, lease, content, sender=sender, to=to, kind=kind, question=question, **place)
+        return posted.replace(note=receivers.assignment_note(thread, to) or ("" if to is None else check.note_for(to)))
+
+
+def _set_priority(tx: Transaction, thread: Thread, priority: str | None) -> Thread:
+    if priority in (None, thread.priority):
+        return thread
+    tx.execute(tx.sql.thread_prioritise, thread_id=thread.thread_id, priority=priority)
+    tx.execute(tx.sql.lease_prioritise, thread_id=thread.thread_id, priority=priority)
+    return thread.replace(priority=priority)
+
+
+def open_noted_thread(
+    tx: Transaction,
+    check: receivers.ReceiverCheck,
+    content: Content,
+    *,
+    sender: str,
+    to: str | None,
+    subject: str,
+    kind: str,
+    priority: str | None,
+    run_id: str | None,
+    task_id: str | None,
+) -> PostedMessage:
+    """Open a thread with a new id in this transaction, with a note about its receiver. The caller has checked the content."""
+    opened = _create_thread(tx, None, sender, to, subject, content, run_id, task_id, priority)
+    return _post_first(tx, opened, content, kind, None, check)
 
 
 @verb(caller="sender", access=THREAD_SPEAK, mode=WRITE)
@@ -242,104 +267,6 @@ def mark_read(store: Store, thread_id: str, *, agent: str, event_id: int) -> Non
         tx.execute(tx.sql.read_upto, agent=agent, thread_id=thread_id, event_id=event_id, now=now, door=tx.door)
 
 
-@verb(caller=ANY_AGENT, access=THREADS_SEEN, mode=READ)
-def list_threads(
-    store: Store,
-    *,
-    agent: str | None = None,
-    statuses: Iterable[str] | None = None,
-    created_by: str | None = None,
-    assigned_to: str | None = None,
-    run_id: str | None = None,
-    task_id: str | None = None,
-    limit: int = 50,
-    visible_to: str | None = None,
-) -> ThreadPage:
-    """List threads, latest activity first, with their holders.
-
-    `agent` selects the threads that it created or that are assigned to it. An empty `run_id` selects the threads without a run.
-    `visible_to` selects the threads that an agent sees: it takes part in them, or may take them. A server sets it for agents.
-    """
-    wanted = STATUSES if statuses is None else checks.choices("status", statuses, STATUSES)
-    checks.limit("limit", limit)
-    for field, chosen in (("agent", agent), ("run", run_id), ("task", task_id)):
-        if chosen is not None and (created_by is not None or assigned_to is not None):
-            raise InvalidInput(f"{field} cannot be combined with created-by or assigned-to", field=field, hint="Leave one of them out.")
-    for field, name in (("agent", agent), ("created-by", created_by), ("assigned-to", assigned_to), ("visible-to", visible_to)):
-        if name is not None:
-            checks.name(field, name)
-    if run_id is not None:
-        checks.line("run", run_id)
-    if task_id is not None and not checks.line("task", task_id):
-        raise InvalidInput("'task' is empty", field="task", hint="Name the task, or leave --task out.")
-    pairs: set[NamePair] = {(created_by, assigned_to)} if agent is None else {(agent, None), (None, agent)}
-    by_id: dict[str, Thread] = {}
-    with store.read() as tx:
-        for status in wanted:
-            for thread in _list_with_status(tx, status, pairs, run_id, task_id, visible_to, limit + 1):
-                by_id[thread.thread_id] = thread
-        newest = sorted(by_id.values(), key=lambda thread: (thread.updated_at, thread.thread_id), reverse=True)
-        page = _cut_page(newest[:limit])
-        return ThreadPage(tuple(page), len(newest) > len(page), _read_holds(tx, page))
-
-
-def _cut_page(threads: list[Thread]) -> list[Thread]:
-    """Return the first threads that fit into an answer, and at least one."""
-    size = 0
-    for number, thread in enumerate(threads):
-        size += len(thread.subject) + len(thread.run_id) + len(thread.task_id) + _THREAD_OVERHEAD_CHARS
-        if size > limits.MAX_ANSWER_BYTES and number:
-            return threads[:number]
-    return threads
-
-
-def _read_holds(tx: Transaction, listed: list[Thread]) -> tuple[ThreadHold, ...]:
-    held = [thread.thread_id for thread in listed if thread.status in HELD_STATUSES]
-    if not held:
-        return ()
-    now = clock.format_stamp(tx.now())
-    held_leases = tx.fetch_all(tx.sql.leases_of_threads, thread_ids=jsontext.dumps(held))
-    return tuple(ThreadHold(lease.thread_id, lease.agent_id, lease.expires_at, not lease.is_live(now)) for lease in held_leases)
-
-
-def _list_with_status(
-    tx: Transaction, status: str, pairs: set[NamePair], run_id: str | None, task_id: str | None, visible_to: str | None, limit: int
-) -> Iterator[Thread]:
-    """List the threads of one status that match one of the pairs. An index serves each query, so the cost does not grow with the table."""
-    if visible_to is not None:
-        for thread in tx.fetch_all(tx.sql.threads_visited, agent=visible_to, status=status):
-            if run_id in (None, thread.run_id) and task_id in (None, thread.task_id) and any(_matches_pair(thread, pair) for pair in pairs):
-                yield thread
-        pairs = _narrow_pairs(pairs, visible_to)
-    for created_by, assigned_to in pairs:
-        names = {"created_by": created_by, "assigned_to": assigned_to}
-        given = {key: name for key, name in names.items() if name is not None}
-        every = {key: name or "" for key, name in names.items()}
-        if task_id is not None:
-            chosen = {"task_id": task_id, "run_id": run_id, **every}
-            yield from tx.fetch_all(tx.sql.threads_of_task_chosen, status=status, limit=limit, **chosen)
-        elif run_id is not None:
-            yield from tx.fetch_all(tx.sql.threads_of_run_chosen, status=status, run_id=run_id, limit=limit, **every)
-        else:
-            statement = {
-                (): tx.sql.threads_any,
-                ("created_by",): tx.sql.threads_created,
-                ("assigned_to",): tx.sql.threads_assigned,
-                ("created_by", "assigned_to"): tx.sql.threads_created_assigned,
-            }[tuple(given)]
-            yield from tx.fetch_all(statement, status=status, limit=limit, **given)
-
-
-def _narrow_pairs(pairs: set[NamePair], viewer: str) -> set[NamePair]:
-    """Return the pairs of creator and assignee that match only those threads that the viewer created or is assigned to."""
-    created = {(viewer, assigned_to) for created_by, assigned_to in pairs if created_by in (None, viewer)}
-    return created | {(created_by, viewer) for created_by, assigned_to in pairs if assigned_to in (None, viewer)}
-
-
-def _matches_pair(thread: Thread, pair: NamePair) -> bool:
-    return pair[0] in (None, thread.created_by) and pair[1] in (None, thread.assigned_to)
-
-
 def _lock_if_exists(tx: Transaction, thread_id: str) -> HeldThread | None:
     """Lock a thread id, and return its thread and lease, or None if there is no such thread."""
     tx.lock_thread(checks.name("thread", thread_id))
@@ -352,9 +279,17 @@ def open_thread(tx: Transaction, *, sender: str, to: str, subject: str, body: st
     return _post_first(tx, _create_thread(tx, None, sender, to, subject, content, None, None, None), content, "task")
 
 
-def _post_first(tx: Transaction, thread: Thread, content: Content, kind: str, message_id: str | None = None) -> PostedMessage:
+def _post_first(
+    tx: Transaction,
+    thread: Thread,
+    content: Content,
+    kind: str,
+    message_id: str | None = None,
+    check: receivers.ReceiverCheck | None = None,
+) -> PostedMessage:
     sides = {"sender": thread.created_by, "to": thread.assigned_to}
-    return messages.post(tx, thread, content, kind=kind, event_type="thread.created", message_id=message_id, **sides)
+    note = "" if check is None or thread.assigned_to == thread.created_by else check.note_for(thread.assigned_to)
+    return messages.post(tx, thread, content, kind=kind, event_type="thread.created", message_id=message_id, **sides).replace(note=note)
 
 
 def _create_thread(

@@ -48,8 +48,11 @@ def known_humans(store: Store) -> list[str]:
 
 
 def require_thread(args: Arguments) -> str:
-    """Return the thread id in `--thread` or `INBOX_THREAD`."""
-    thread = args.thread if args.thread is not None else os.environ.get("INBOX_THREAD")
+    """Return the thread id that stands after the command, or in `--thread` or `INBOX_THREAD`."""
+    named = args.words[0] if args.words else args.thread
+    if args.thread not in (None, named):
+        raise InvalidInput(f"two threads are named: {named} and {args.thread}", field="thread", hint="Leave one of them out.")
+    thread = named if named is not None else os.environ.get("INBOX_THREAD")
     if not thread:
         raise InvalidInput("'thread' is missing", field="thread", hint="Name it with --thread; `inbox list` shows them.")
     return str(thread)

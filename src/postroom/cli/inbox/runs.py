@@ -32,8 +32,8 @@ def handle_run_list(args: Arguments) -> Outcome:
 
 
 def handle_run_show(args: Arguments) -> Outcome:
+    from postroom.work.listing import list_threads
     from postroom.work.runs import summarize_run
-    from postroom.work.threads import list_threads
 
     store = inputs.open_store_for(args)
     run = summarize_run(store, args.words[0])

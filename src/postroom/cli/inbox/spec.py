@@ -53,6 +53,12 @@ _COMMANDS = (
             Flag("--priority", "low|normal|high", "default normal; in an existing thread, changes it"),
             *_ARTIFACTS,
             _KEY,
+            Flag("--strict", "", "refuse a receiver that was never seen"),
+            Flag("--batch", "PATH", "open a thread for each line, a JSON object, of a file; - for standard input"),
+        ),
+        details=(
+            "A batch is sent in one transaction: all of it, or nothing. A line has to, subject or summary, and may have body, run,"
+            " task, kind, priority, payload (an object) and artifacts (a list of paths). Flags are the defaults of every line."
         ),
         example='inbox send --from leader --to builder --subject "Add the login page"',
     ),
@@ -81,6 +87,7 @@ _COMMANDS = (
         "Acquire the lease on a thread: the only way to own it.",
         "inbox.leases:handle_claim",
         (_THREAD, _LEASE, Flag("--takeover", "", "replace your own live lease, if you lost its token")),
+        words=("[THREAD_ID]",),
         example="inbox claim --agent builder --thread thr_123 --lease-seconds 900 --json",
     ),
     Command(
@@ -88,6 +95,7 @@ _COMMANDS = (
         "Extend your lease from now.",
         "inbox.leases:handle_renew",
         (_THREAD, Flag("--lease-seconds", "N", "seconds from now until the lease runs out; default: as long as before", NUMBER), _TOKEN),
+        words=("[THREAD_ID]",),
         example="inbox renew --agent builder --thread thr_123",
     ),
     Command(
@@ -102,6 +110,7 @@ _COMMANDS = (
             _TOKEN,
             *_ARTIFACTS,
         ),
+        words=("[THREAD_ID]",),
         example='inbox update --agent builder --thread thr_123 --status blocked --summary "Which auth?" --json',
     ),
     Command(
@@ -118,6 +127,7 @@ _COMMANDS = (
             *_ARTIFACTS,
             _KEY,
         ),
+        words=("[THREAD_ID]",),
         details="An answer settles one question. What was asked of a person, only a person settles: other answers are remarks.",
         example='inbox reply --from leader --thread thr_123 --summary "Use email and password"',
     ),
@@ -126,6 +136,7 @@ _COMMANDS = (
         "Finish a thread with its result.",
         "inbox.leases:handle_done",
         (_THREAD, *_TEXTS, _TOKEN, Flag("--take-next", "", "also take the next thread, in the same transaction"), _LEASE, *_ARTIFACTS),
+        words=("[THREAD_ID]",),
         example='inbox done --agent builder --thread thr_123 --summary "Login page added" --body-file result.md',
     ),
     Command(
@@ -133,6 +144,7 @@ _COMMANDS = (
         "End a thread that could not be done.",
         "inbox.leases:handle_fail",
         (_THREAD, *_TEXTS, _TOKEN, *_ARTIFACTS),
+        words=("[THREAD_ID]",),
         example='inbox fail --agent builder --thread thr_123 --summary "The API is gone"',
     ),
     Command(
@@ -140,6 +152,7 @@ _COMMANDS = (
         "Give a thread back without ending it.",
         "inbox.leases:handle_release",
         (_THREAD, Flag("--reason", "TEXT", "why"), Flag("--to", "AGENT", "the agent to assign it to; default: the same agent"), _TOKEN),
+        words=("[THREAD_ID]",),
         example='inbox release --agent builder --thread thr_123 --reason "out of context"',
     ),
     Command(
@@ -147,6 +160,7 @@ _COMMANDS = (
         "End a thread that is no longer needed. Any agent may do this.",
         "inbox.threads:handle_cancel",
         (_THREAD, Flag("--reason", "TEXT", "why"), Flag("--payload-json", "STRING", "a JSON object for programs"), *_ARTIFACTS),
+        words=("[THREAD_ID]",),
         example='inbox cancel --agent leader --thread thr_123 --reason "superseded"',
     ),
     Command(
@@ -154,6 +168,7 @@ _COMMANDS = (
         "Give a thread that is pending, or whose lease ran out, to another agent.",
         "inbox.threads:handle_reassign",
         (_THREAD, Flag("--to", "AGENT", "the agent that should work on it now"), Flag("--reason", "TEXT", "why")),
+        words=("[THREAD_ID]",),
         details="While a lease is live, only its holder can give the thread away: `inbox release --to`.",
         example="inbox reassign --agent leader --thread thr_123 --to reviewer",
     ),
@@ -162,6 +177,7 @@ _COMMANDS = (
         "Reopen a thread that failed or was cancelled, with its history.",
         "inbox.threads:handle_retry",
         (_THREAD, Flag("--reason", "TEXT", "why")),
+        words=("[THREAD_ID]",),
         details="The thread is pending again, for the same agent. A thread that is done stays done.",
         example='inbox retry --agent leader --thread thr_123 --reason "the API is back"',
     ),
@@ -191,6 +207,7 @@ _COMMANDS = (
             Flag("--after-event", "EVENT_ID", "the messages after this event", INTEGER),
             Flag("--mark-read", "", "record that --agent has read it"),
         ),
+        words=("[THREAD_ID]",),
         details="A long thread is shown in pages: its first message and the newest ones. The output names the flag that shows more.",
         example="inbox show --thread thr_123",
     ),
@@ -221,6 +238,7 @@ _COMMANDS = (
             _TIMEOUT,
             _TOKEN,
         ),
+        words=("[THREAD_ID]",),
         details="While the holder waits, its lease is renewed. Exit 10 when the time is over.",
         example="inbox wait-reply --agent builder --thread thr_123 --timeout-seconds 1800 --json",
     ),

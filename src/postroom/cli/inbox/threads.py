@@ -11,13 +11,22 @@ if TYPE_CHECKING:
 
 
 def handle_send(args: Arguments) -> Outcome:
+    if args.batch is not None:
+        from postroom.cli.inbox.batches import handle_send_batch
+
+        return handle_send_batch(args)
     from postroom.work.threads import send
 
     text = inputs.text_options(args)
     sender = inputs.require_sender(args)
     ids = {"thread_id": args.thread, "run_id": args.run, "task_id": args.task}
     result = send(
-        inputs.open_store_for(args), sender=sender, **ids, **inputs.given_options(args, "to", "subject", "kind", "priority", "key"), **text
+        inputs.open_store_for(args),
+        sender=sender,
+        strict=args.strict,
+        **ids,
+        **inputs.given_options(args, "to", "subject", "kind", "priority", "key"),
+        **text,
     )
     return Outcome(result.to_json(), view="sent")
 
@@ -64,7 +73,7 @@ def handle_retry(args: Arguments) -> Outcome:
 
 
 def handle_list(args: Arguments) -> Outcome:
-    from postroom.work.threads import list_threads
+    from postroom.work.listing import list_threads
 
     # Only an --agent on the command line filters the list. INBOX_AGENT names the caller, which is no filter.
     page = list_threads(

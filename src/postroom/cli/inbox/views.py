@@ -33,7 +33,17 @@ def _thread_headline(data: Data, verb: str) -> str:
 
 def _render_sent(data: Data) -> str:
     message = data["message"]
-    return _thread_headline(data, "Sent") + f"  {message['kind']} to {one_line(message['to_agent'])}, {message['message_id']}\n"
+    text = _thread_headline(data, "Sent") + f"  {message['kind']} to {one_line(message['to_agent'])}, {message['message_id']}\n"
+    return text + _render_note(data)
+
+
+def _render_note(data: Data) -> str:
+    return f"  {colour_text('pending', 'note:')} {one_line(data['note'])}\n" if data.get("note") else ""
+
+
+def _render_sent_batch(data: Data) -> str:
+    notes = "".join(f"  {colour_text('pending', 'note:')} {one_line(note)}\n" for note in data["notes"])
+    return f"Sent {data['sent']} thread{'' if data['sent'] == 1 else 's'}.\n{notes}"
 
 
 def _render_replied(data: Data) -> str:
@@ -66,7 +76,7 @@ def _render_updated(data: Data) -> str:
 
 
 def _render_finished(data: Data) -> str:
-    text = _thread_headline(data, "Finished" if data["thread"]["status"] == "done" else "Failed")
+    text = _thread_headline(data, "Finished" if data["thread"]["status"] == "done" else "Failed") + _render_note(data)
     if "next" in data:
         text += _render_claimed(data["next"]) if data["next"] else "Nothing more to take.\n"
     return text
@@ -231,6 +241,7 @@ def _render_text(data: Data) -> str:
 
 VIEWS: dict[str, Callable[[Data], str]] = {
     "sent": _render_sent,
+    "sent batch": _render_sent_batch,
     "replied": _render_replied,
     "claimed": _render_claimed,
     "renewed": _render_renewed,

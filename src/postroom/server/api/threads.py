@@ -17,7 +17,7 @@ from postroom.server.http.endpoint import json_body, query_flag, query_integer
 from postroom.server.http.responses import JsonResponse
 from postroom.server.http.state import AppState
 from postroom.server.rpc.calls import make_call
-from postroom.work import leases, messages, progress, threads
+from postroom.work import leases, listing, messages, progress, threads
 
 MAX_RENDERED_CHARS = messages.MAX_PAGE_CHARS  # a longer message is shown as plain text
 CURSOR_PARAMETERS = ("before_event", "after_event")
@@ -27,7 +27,7 @@ async def list_threads(request: Request, state: AppState, caller: Caller) -> Res
     statuses = request.query_params.get("status")
     list_page = make_call(
         caller,
-        threads.list_threads,
+        listing.list_threads,
         statuses=None if statuses is None else statuses.split(","),
         agent=request.query_params.get("agent"),
         run_id=request.query_params.get("run"),

@@ -1,0 +1,65 @@
+"""Receivers: tell the sender of a thread that its receiver was never seen, or that the thread stays with another agent."""
+
+from __future__ import annotations
+
+from postroom.core.errors import NotFound
+from postroom.core.states import PENDING
+from postroom.core.text import shell_quote
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from postroom.core.records.work import Thread
+    from postroom.store.interface import Transaction
+
+MAX_COMPARED_NAMES = 1000
+MAX_EDITS = 2  # letters in which a name may differ from the suggested one
+
+
+class ReceiverCheck:
+    """Looks up the receivers of one transaction, each name once. `strict` refuses names that were never seen."""
+
+    def __init__(self, tx: Transaction, *, strict: bool = False) -> None:
+        self._tx = tx
+        self._strict = strict
+        self._notes: dict[str, str] = {}
+
+    def note_for(self, name: str) -> str:
+        """Return a note if the name was never seen, else an empty text. Refuses with `NotFound` if the check is strict."""
+        if name not in self._notes:
+            self._notes[name] = self._look_up(name)
+        return self._notes[name]
+
+    def _look_up(self, name: str) -> str:
+        if self._tx.fetch_one(self._tx.sql.agent_find, name=name) is not None:
+            return ""
+        note, similar = f"nobody called {name} has been seen", self._find_similar(name)
+        if self._strict:
+            hint = f"Did you mean {similar}?" if similar else "See `inbox agent list`; `inbox agent add` makes a name known."
+            raise NotFound(note, hint=hint, name=name)
+        return f"{note}; did you mean {similar}?" if similar else f"{note}; the thread waits for that name"
+
+    def _find_similar(self, name: str) -> str | None:
+        """Return the nearest known name, if it differs by few letters."""
+        names = [agent.name for agent in self._tx.fetch_all(self._tx.sql.agents_all, limit=MAX_COMPARED_NAMES)]
+        distance, nearest = min(((_edit_distance(name, known), known) for known in names), default=(MAX_EDITS + 1, ""))
+        return nearest if distance <= min(MAX_EDITS, len(name) // 3) else None
+
+
+def _edit_distance(first: str, second: str) -> int:
+    """Return how many letters must be inserted, deleted or replaced. `difflib` would cost more than the whole command."""
+    if abs(len(first) - len(second)) > MAX_EDITS:
+        return MAX_EDITS + 1
+    row = list(range(len(second) + 1))
+    for number, letter in enumerate(first, 1):
+        previous, row[0] = row[0], number
+        for column, other in enumerate(second, 1):
+            previous, row[column] = row[column], min(row[column] + 1, row[column - 1] + 1, previous + (letter != other))
+    return row[-1]
+
+
+def assignment_note(thread: Thread, to: str | None) -> str:
+    """Return a note if a message to another agent leaves a pending thread with its assignee, else an empty text."""
+    if to in (None, thread.assigned_to, thread.created_by) or thread.status != PENDING:
+        return ""
+    command = f"inbox reassign --thread {shell_quote(thread.thread_id)} --to {shell_quote(str(to))}"
+    return f"the thread stays assigned to {thread.assigned_to}; `{command}` gives it to {to}"
