@@ -6,6 +6,7 @@ import json
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ import pytest
 
 import postroom
 from postroom import mail, work
-from postroom.core.errors import Contended, NoStore, Refusal, StoreReadOnly, StoreTrouble, StoreUnreachable
+from postroom.core.errors import Contended, NoStore, Refusal, StoreBusy, StoreReadOnly, StoreTrouble, StoreUnreachable
 from postroom.mail import drafts, mailbox, transitions
 from postroom.mail.deliver import Deliverer
-from postroom.store import wait_loop
+from postroom.store import init_store, wait_loop
 from postroom.store.interface import Transaction
-from postroom.store.postgres.engine import PostgresStore
+from postroom.store.postgres import driver
+from postroom.store.postgres.engine import EVENT_LOCK, PostgresStore
 from postroom.work.worker import Worker
 from tests.cli.mailbox_process import Mailbox
 from tests.cli.process import SCRIPT, Inbox
@@ -78,6 +80,45 @@ def test_a_reader_that_has_seen_an_event_never_misses_one_below(place: str, post
     thread.join(30)
     assert isinstance(came[0], str)
     assert events(reader) == [*seen, early, early + 1]
+
+
+def test_a_role_that_may_only_connect_stops_no_writer(postgres: Postgres) -> None:
+    with postgres.schema() as place, as_stranger(postgres) as stranger:
+        schema = place.rpartition("=")[2]
+        for key in (f"{schema} events", f"{schema}:init"):
+            stranger.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (key,))
+        thread, came = in_background(lambda: (init_store(place), work.show(store := PostgresStore(place), sent(store)).thread.subject))
+        thread.join(30)
+        assert came == [(True, "Add the login page")]
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            stranger.execute(f"BEGIN; LOCK TABLE {schema}.meta IN SHARE MODE")
+        stranger.execute("ROLLBACK")
+
+
+def test_a_writer_behind_a_lock_that_is_kept_is_refused_and_changes_nothing(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "_SETTINGS", driver._SETTINGS.replace("'10s'", "'50ms'"))
+    holder, writer = PostgresStore(place), PostgresStore(place)
+    with holder.write() as tx:
+        tx.execute(EVENT_LOCK)
+        answered(tx)
+        with pytest.raises(StoreBusy, match="another session was in the way") as refusal:
+            sent(writer)
+    assert "pg_locks" in refusal.value.hint
+    assert work.list_threads(writer).threads == ()
+
+
+@contextmanager
+def as_stranger(postgres: Postgres) -> Iterator[psycopg.Connection[Any]]:
+    """A connection of a role that may connect, and nothing else."""
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS mallory")
+        connection.execute("CREATE ROLE mallory")
+        connection.execute("SET ROLE mallory")
+        try:
+            yield connection
+        finally:
+            connection.execute("RESET ROLE")
+            connection.execute("DROP ROLE mallory")
 
 
 def test_no_work_is_never_said_because_a_race_was_lost(place: str, postgres: Postgres) -> None:

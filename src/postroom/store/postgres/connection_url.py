@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from postroom.core.errors import InvalidInput
 from postroom.core.records import Record
@@ -30,8 +31,23 @@ def parse_url(location: str) -> ConnectionUrl:
     schema = query.pop("schema", "postroom")
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,47}", schema):
         raise InvalidInput(f"the schema cannot be called {schema!r}", field="db", hint="Use lower-case letters, digits and underscores.")
+    if "sslmode" not in query and not os.environ.get("PGSSLMODE") and not _is_on_this_machine(parts.netloc, query):
+        query["sslmode"] = "require"  # passwords and messages would cross the network in clear text
     url = urlunsplit(parts._replace(query=urlencode(query)))
     return ConnectionUrl(url, schema, shown_location(location))
+
+
+def _is_on_this_machine(netloc: str, query: dict[str, str]) -> bool:
+    """Return whether all servers of a URL are on this machine: local sockets and loopback addresses. A service file decides for itself."""
+    hosts = (
+        query.get("hostaddr") or query.get("host") or netloc.rpartition("@")[2] or os.environ.get("PGHOSTADDR") or os.environ.get("PGHOST")
+    )
+    return "service" in query or all(_is_local_host(unquote(host)) for host in (hosts or "").split(","))
+
+
+def _is_local_host(host: str) -> bool:
+    name = host[1:].partition("]")[0] if host.startswith("[") else host if host.count(":") > 1 else host.partition(":")[0]
+    return name in ("", "localhost", "::1") or name.startswith(("/", "@", "127."))
 
 
 def malformed_url(shown: str) -> InvalidInput:

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 
 Connection = _Connection[Any]
 CONNECT_TIMEOUT_SECONDS = 10
+# The lock timeout is that of SQLite. A client that stops in the middle of a transaction holds the lock on the events for at most a minute.
+# Each statement is written for its index. Planning it again at each call would cost more than running it.
+_SETTINGS = """
+    SET plan_cache_mode TO force_generic_plan;
+    SET lock_timeout TO '10s';
+    SET statement_timeout TO '60s';
+    SET idle_in_transaction_session_timeout TO '60s'"""
 
 __all__ = ["Connection", "Error", "map_error", "open_connection"]
 
@@ -28,9 +35,7 @@ def open_connection(address: ConnectionUrl) -> Connection:
         raise malformed_url(address.shown) from None
     try:
         connection = _Connection.connect(address.url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_SECONDS, application_name="postroom")
-        connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(address.schema)))
-        # Each statement is written for its index. Planning it again at each call would cost more than running it.
-        connection.execute("SET plan_cache_mode TO force_generic_plan")
+        connection.execute(sql.SQL("SET search_path TO {};{}").format(sql.Identifier(address.schema), sql.SQL(_SETTINGS)))
     except Error as error:
         raise map_error(error, address.shown) from None
     return connection

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 CHANNEL_COUNT = 1009
 PREPARED_STATEMENT_LOST = "26000"  # invalid_sql_statement_name
 NOW = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
+# Ids become visible out of order when transactions overlap. A cursor past the later id would never see the earlier one. So one
+# transaction at a time writes events: it takes the lock before the id and releases it after the COMMIT. The lock is on a table of
+# ours: any role that may connect can hold an advisory lock. `meta` hardly ever changes, so that no vacuum waits for the lock.
+EVENT_LOCK = "LOCK TABLE meta IN SHARE ROW EXCLUSIVE MODE"
 NOTIFY = "SELECT pg_notify(channel, '') FROM unnest(CAST(:channels AS text[])) AS channel"
 
 _translated_statements: dict[str, str] = {}
@@ -181,6 +185,7 @@ class PostgresTransaction(BaseTransaction):
         self._mutex = store.mutex
         self._now = 0
         self._topics: set[str] = set()
+        self._holds_event_lock = False
         self._expected_single_rows: list[tuple[Any, Refusal]] = []
 
     def now(self) -> int:
@@ -217,6 +222,9 @@ class PostgresTransaction(BaseTransaction):
         self._expected_single_rows.append((self._send_statement(statement, binds), otherwise))
 
     def insert_event(self, statement: str, topics: Iterable[str], **binds: object) -> int:
+        if not self._holds_event_lock:
+            self._send_statement(EVENT_LOCK, {})
+            self._holds_event_lock = True
         self._topics.update(topics)
         [(event_id,)] = self.fetch_all(statement, **binds)
         return int(event_id)

@@ -17,6 +17,7 @@ from postroom.core.errors import (
 
 UNREACHABLE_STATES = ("08", "57P01", "57P02", "57P03", "57P05")
 CONTENDED_STATES = ("40001", "40P01", "23505", "26000")
+LOCKED_STATES = ("55P03", "57014", "25P03")  # the timeouts for a lock, a statement and an idle transaction
 FORBIDDEN_STATES = ("28", "42501")
 
 
@@ -34,7 +35,10 @@ def map_error(error: Error, location: str) -> Refusal:
         return StoreReadOnly(f"{location} is read-only: it is in recovery, or a standby", hint="Connect to the primary server.")
     if state.startswith("53100"):
         return StoreFull(f"{location} has no space left", hint="Make room on the server's disk; nothing was changed.")
-    if state.startswith(("53", "55P03", "57014")):
+    if state.startswith(LOCKED_STATES):
+        hint = "Nothing was changed. Try again; if it stays so, look in pg_locks for the session that holds a lock on the schema."
+        return StoreBusy(f"{location}: another session was in the way for too long: {message}", hint=hint)
+    if state.startswith("53"):
         return StoreBusy(f"{location} is too busy: {message}", hint="Try again later.")
     if isinstance(error, OperationalError) and (not state or state.startswith(UNREACHABLE_STATES)):
         return StoreUnreachable(

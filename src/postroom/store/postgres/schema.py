@@ -6,33 +6,51 @@ from psycopg import sql
 
 from postroom.core.errors import NotAStore, WrongVersion
 from postroom.store.migrations import read_scripts
-from postroom.store.postgres.connection_url import parse_url
+from postroom.store.postgres.connection_url import ConnectionUrl, parse_url
 from postroom.store.postgres.driver import Connection, Error, map_error, open_connection
 from postroom.store.tables import SCHEMA_VERSION
+
+MAX_ATTEMPTS = 5
+ALREADY_CREATED_STATES = ("42P06", "42P07", "23505", "42710", "40P01")  # a schema, table, row or object; or a deadlock between the two
 
 
 def init_database(location: str) -> bool:
     """Create or upgrade the store, and return whether it was created. Any number of processes may call it at the same time."""
     address = parse_url(location)
-    connection = open_connection(address)
-    try:
-        connection.execute("BEGIN")
-        connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"{address.schema}:init",))
-        current_version = _read_version(connection, address.schema, address.shown)
-        if current_version == SCHEMA_VERSION:
-            connection.execute("ROLLBACK")
-            return False
-        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(address.schema)))
-        for number, script in read_scripts("postgres"):
-            if number > current_version:
-                connection.execute(script.encode())
-        connection.execute("DELETE FROM meta")
-        connection.execute("INSERT INTO meta (version) VALUES (%s)", (SCHEMA_VERSION,))
-        connection.execute("COMMIT")
-    except Error as error:
-        raise map_error(error, address.shown) from None
-    finally:
-        connection.close()
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        connection = open_connection(address)
+        try:
+            return _create_or_upgrade(connection, address)
+        except Error as error:
+            # Two processes create the schema or its tables at the same time: the second fails, and then finds what the first created.
+            if error.sqlstate not in ALREADY_CREATED_STATES or attempt == MAX_ATTEMPTS:
+                raise map_error(error, address.shown) from None
+        finally:
+            connection.close()
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _create_or_upgrade(connection: Connection, address: ConnectionUrl) -> bool:
+    """Create or upgrade the store in one transaction, and return whether it was created.
+
+    The lock is on a table of ours: any role that may connect could hold an advisory lock, and so stop every `init`.
+    """
+    connection.execute("SET statement_timeout TO 0")  # a migration may take long
+    connection.execute("BEGIN")
+    current_version = _read_version(connection, address.schema, address.shown)
+    if 0 < current_version < SCHEMA_VERSION:
+        connection.execute("LOCK TABLE meta IN ACCESS EXCLUSIVE MODE")
+        current_version = _read_version(connection, address.schema, address.shown)  # another process may have upgraded it meanwhile
+    if current_version == SCHEMA_VERSION:
+        connection.execute("ROLLBACK")
+        return False
+    connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(address.schema)))
+    for number, script in read_scripts("postgres"):
+        if number > current_version:
+            connection.execute(script.encode())
+    connection.execute("DELETE FROM meta")
+    connection.execute("INSERT INTO meta (version) VALUES (%s)", (SCHEMA_VERSION,))
+    connection.execute("COMMIT")
     return current_version == 0
 
 

@@ -49,11 +49,8 @@ artifacts_of_message = Query(
 # Differs from SQLite: as above.
 artifacts_inserted = f"SELECT {ARTIFACTS.column_list}, position FROM artifacts WHERE position > :after ORDER BY position LIMIT :limit"
 
-# Differs from SQLite: ids become visible out of order when transactions overlap. A cursor past the later id would never see the
-# earlier one. So one transaction at a time writes events: it takes the lock before the id and releases it after the COMMIT.
-event_append = f"""
-    WITH alone AS (SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' events', 0)))
-    INSERT INTO events ({EVENT_INSERT_COLUMNS}) SELECT {EVENT_INSERT_BINDS} FROM alone RETURNING event_id"""
+# Differs from SQLite: the driver has no `lastrowid`. The transaction holds `engine.EVENT_LOCK` before the id is given out.
+event_append = f"INSERT INTO events ({EVENT_INSERT_COLUMNS}) VALUES ({EVENT_INSERT_BINDS}) RETURNING event_id"
 
 # Differs from SQLite: after a copy inserted events with their ids, the counter of ids must be set.
 events_settle = (
