@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from postroom.server.http.auth import network_of
-from tests.cli.process import LIMIT
+from tests.cli.process import LIMIT, eventually
 from tests.server.agents import INITIALIZE, knock
 from tests.server.running_server import RunningServer, WorkspaceClient, refusal
 
@@ -213,8 +213,7 @@ def test_a_request_with_two_host_headers_is_refused(server: RunningServer) -> No
 def test_links_that_do_not_work_lock_nobody_out(found: Callable[..., RunningServer]) -> None:
     server = found().open()
     link, browser = server.link(), server.browser()
-    answers = [browser.get(f"/sign-in?token=guess-{number}").status_code for number in range(140)]
-    assert set(answers) == {404, 429}
+    eventually(lambda: browser.get("/sign-in?token=a-guess").status_code == 429)
     assert server.browser().get(f"/sign-in?token={link}").status_code == 303
     assert server.close() == 0
 

@@ -47,7 +47,7 @@ def test_without_tcp_there_is_nothing_else(found: Found, place: str) -> None:
     sockets = {f"socket:[{line.split()[9]}]" for name in ("tcp", "tcp6") for line in _listening(name)}
     files = Path(f"/proc/{server.process.pid}/fd")
     assert not sockets & {os.readlink(file) for file in files.iterdir() if file.is_symlink()}
-    assert not (server.data / "server").exists()
+    assert not (Path(server.ready["token_file"]).parent / "server").exists()
     assert server.close() == 0
 
 

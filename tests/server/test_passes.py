@@ -24,6 +24,7 @@ def test_the_token_is_kept_in_the_state_folder_of_the_user_and_not_beside_the_st
     server = found()
     server.data.mkdir()
     (server.data / "token").write_text("prp_of_version_0_1\n")
+    (server.data / "server").write_text("http://evil.example\n")
     leak = server.folder / "leak.txt"
     (server.data / "token.new").symlink_to(leak)
     server.open()
@@ -31,6 +32,7 @@ def test_the_token_is_kept_in_the_state_folder_of_the_user_and_not_beside_the_st
     assert file.parents[1] == server.folder / ".local" / "state" / "postroom"
     assert [stat.S_IMODE(path.stat().st_mode) for path in (file, file.parent, file.parents[1])] == [0o600, 0o700, 0o700]
     assert not leak.exists()
+    assert server.inbox.ok("sign-in")["sign_in_url"].startswith(f"{server.url}/sign-in?token=")
     beside = [path for path in server.inbox.db.parent.rglob("*") if path.is_file()]
     assert not [path for path in beside if path.name.startswith("token") or server.ready["token"].encode() in path.read_bytes()]
     assert server.close() == 0

@@ -248,7 +248,7 @@ def test_what_is_not_served_is_refused_in_the_one_shape(server: RunningServer, m
 
 def test_who_stops_first_leaves_the_note_of_who_goes_on(found: Callable[..., RunningServer]) -> None:
     first = found().open()
-    note, second = first.data / "server", found(folder=first.folder)
+    note, second = Path(first.ready["token_file"]).parent / "server", found(folder=first.folder)
     second.open()
     assert first.close() == 0
     assert note.read_text().strip() == second.url

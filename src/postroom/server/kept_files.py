@@ -8,7 +8,7 @@ from postroom.core.errors import NotFound, StorageFailure
 from postroom.people import passes, tokens
 from postroom.server.config import Settings
 from postroom.store.interface import Store
-from postroom.store.location import state_folder
+from postroom.store.location import URL_NOTE, state_folder
 from postroom.store.private_files import PRIVATE_FOLDER_MODE, make_private_folder, write_private_file
 
 
@@ -47,32 +47,31 @@ def _read_valid_token(path: str, store: Store, person: str) -> str | None:
 
 
 def _remove_old_files(store: Store, settings: Settings) -> None:
-    """Remove the token files of version 0.1, which were in the data folder. Their tokens are void since the upgrade of the store."""
+    """Remove the files of version 0.1, which were in the data folder. Their tokens are void since the upgrade of the store."""
     for folder in {settings.data, store.data_folder} - {None}:
-        for name in ("token", "token.new"):
+        for name in ("token", "token.new", "server"):
             try:
                 os.unlink(os.path.join(str(folder), name))
             except OSError:
                 pass  # there is none, or it is not ours to remove
 
 
-def write_url_note(settings: Settings, store: Store, url: str) -> str | None:
-    """Write the address of the server to a file, for the commands that print links. Return its path, or None without a data folder."""
-    folder = store.data_folder or settings.data  # beside the store, where commands look
-    if folder is None:
-        return None
-    path = os.path.join(folder, "server")
+def write_url_note(store: Store, url: str) -> str:
+    """Write the address of the server to a file, for the commands that print links. Return its path.
+
+    It is not beside the store: an agent that changed it there would get the next sign-in link.
+    """
+    path = os.path.join(state_folder(store.location), URL_NOTE)
     write_private_file(path, url + "\n")
     return path
 
 
-def remove_url_note(path: str | None, url: str) -> None:
+def remove_url_note(path: str, url: str) -> None:
     """Remove the file with the address, unless another server has replaced it since."""
     try:
-        if path is not None:
-            with open(path, encoding="utf-8") as file:
-                is_ours = file.read().strip() == url
-            if is_ours:
-                os.unlink(path)
+        with open(path, encoding="utf-8") as file:
+            is_ours = file.read().strip() == url
+        if is_ours:
+            os.unlink(path)
     except OSError:
         pass

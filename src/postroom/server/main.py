@@ -55,7 +55,7 @@ def serve(settings: Settings, store: Store, ready: Callable[[Ready], None]) -> N
         if bound is not None:
             url = base_url(settings, bound)
             sign_in_url = f"{url}/sign-in?token={passes.issue_link(store, person=settings.person)}"
-            ending.callback(remove_url_note, write_url_note(settings, store, url), url)
+            ending.callback(remove_url_note, write_url_note(store, url), url)
         addresses = Ready(url, token, token_file, sign_in_url, None if listener is None else listener.path)
         with asyncio.Runner(loop_factory=_find_loop_factory()) as runner:
             runner.run(_run_server(settings, bound, listener, lambda: ready(addresses)))

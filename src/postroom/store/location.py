@@ -6,6 +6,7 @@ import os
 
 from postroom.core.errors import InvalidInput, NoStore
 
+URL_NOTE = "server"  # the file in the state folder with the address of the server that runs
 DEFAULT_PATH = os.path.join(".agents", "coord.db")
 
 

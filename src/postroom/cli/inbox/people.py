@@ -68,8 +68,10 @@ def server_url(store: Store, url: str | None) -> str:
         return url.rstrip("/")
     if store.is_remote and store.location.startswith("http"):
         return store.location.rstrip("/")
+    from postroom.store.location import URL_NOTE, state_folder
+
     try:
-        with open(os.path.join(store.data_folder or "", "server"), encoding="ascii") as note:
+        with open(os.path.join(state_folder(store.location), URL_NOTE), encoding="ascii") as note:
             return note.read().strip() or DEFAULT_SERVER_URL
     except (OSError, ValueError):
         return DEFAULT_SERVER_URL
