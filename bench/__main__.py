@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from bench import commands, large_thread, library, mail, page, postgres, queues, server, sockets, tasks, waking, writers
+from bench import commands, hostile, large_thread, library, mail, page, postgres, queues, server, sockets, tasks, waking, writers
 from bench.report import Report
 
 SECTIONS = {
@@ -17,6 +17,7 @@ SECTIONS = {
     "tasks": tasks.run,
     "server": server.run,
     "large_thread": large_thread.run,
+    "hostile": hostile.run,
     "sockets": sockets.run,
     "page": page.run,
     "postgres": postgres.run,

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from postroom import __version__, mail, people, tasks, work
 from postroom._fastpath import json_text as jsontext
 from postroom.core.errors import InvalidInput, NotFound, Refusal, TooLarge, Unauthenticated, WrongVersion
-from postroom.core.limits import MAX_RESULT_BYTES
+from postroom.core.limits import MAX_BATCH_ITEMS, MAX_RESULT_BYTES
 from postroom.core.rpc import wire
 from postroom.core.rpc.waits import is_timeout, is_wait_time, next_cursor_args
 from postroom.core.text import short_repr
@@ -152,6 +152,9 @@ async def execute_call(state: AppState, call: Call) -> bytes:
 def bind_arguments(signature: Signature, call: Call) -> dict[str, Any]:
     """Return the arguments by name. Refuses arguments that the verb does not have, and calls that lack one."""
     args = call.given.get("args") or ()
+    for value in (*args, *call.given.get("named", {}).values()):  # before they are decoded, which costs more than to parse them
+        if isinstance(value, list) and len(value) > MAX_BATCH_ITEMS:
+            raise _argument_error(call, f"a list has at most {MAX_BATCH_ITEMS} items")
     if args:
         args = wire.decode(args, sender=wire.CLIENT, only=RECEIVED_RECORDS)
     named = wire.decode(call.given.get("named", {}), sender=wire.CLIENT, only=RECEIVED_RECORDS)
