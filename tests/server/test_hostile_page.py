@@ -95,6 +95,13 @@ def test_a_cookie_alone_lets_nobody_in(server: RunningServer) -> None:
     assert browser.get("/api/summary").status_code == 200
 
 
+def test_a_malformed_cookie_of_another_program_is_not_in_the_way(server: RunningServer) -> None:
+    browser = server.signed_in()
+    cookies = f'theirs={{"a": [1]}}; {server.cookie_name}={browser.cookies[server.cookie_name]}'
+    session = {"Cookie": cookies, "X-Postroom-Key": browser.headers["X-Postroom-Key"]}
+    assert server.stranger.get("/api/summary", headers=session).status_code == 200
+
+
 @pytest.mark.parametrize("origin", FOREIGN)
 def test_a_foreign_page_changes_nothing(server: RunningServer, workspace: WorkspaceClient, origin: str) -> None:
     browser = server.signed_in()

@@ -47,7 +47,7 @@ def _exposure_warnings(location: str, folder: str) -> list[str]:
     from postroom.store.location import shown_location, state_folder
 
     exposed = {"the store": shown_location(location), "your token for scripts": os.path.realpath(state_folder(location))}
-    advice = "An agent that can write there can act as you. Choose a folder below it, or keep the store elsewhere (--db)."
+    advice = "An agent with access to it can act as you. Choose a folder below it, or keep the store elsewhere (--db)."
     return [f"This folder contains {what}. {advice}" for what, path in exposed.items() if path.startswith(folder + os.sep)]
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 from collections import OrderedDict
-from http.cookies import CookieError, SimpleCookie
 from time import monotonic
 
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 
 from postroom.core.errors import Forbidden, TooMany, Unauthenticated
 from postroom.core.records.people import Pass, Workspace
@@ -69,12 +69,9 @@ def read_token(headers: Headers) -> Token | None:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and token.strip():
         return token.strip(), "http"
-    try:
-        cookie = SimpleCookie(headers.get("cookie", "")).get(cookie_name(headers))
-    except CookieError:
-        return None
-    page_key = headers.get(PAGE_KEY_HEADER, "")
-    return (cookie.value + page_key, "web") if cookie is not None and page_key else None
+    # http.cookies gives up at a malformed cookie, and other programs on this host may have set one.
+    cookie, page_key = cookie_parser(headers.get("cookie", "")).get(cookie_name(headers)), headers.get(PAGE_KEY_HEADER)
+    return (cookie + page_key, "web") if cookie and page_key else None
 
 
 def cookie_name(headers: Headers) -> str:
