@@ -8,11 +8,17 @@ from __future__ import annotations
 from time import gmtime, strftime, time_ns
 
 MICROSECONDS_PER_SECOND = 1_000_000
+MAX_CLOCK_STEP_SECONDS = 10.0  # a clock that is set back by less changes nothing: leases stay live, deliveries stay in flight
 
 
 def now() -> int:
     """Return the current instant in microseconds."""
     return time_ns() // 1000
+
+
+def is_misdated(instant: int, duration_seconds: float, now: int) -> bool:
+    """Return whether an instant is further away than the duration that it ends: the clock was set back, and it has passed."""
+    return instant - now > (duration_seconds + MAX_CLOCK_STEP_SECONDS) * MICROSECONDS_PER_SECOND
 
 
 def format_stamp(instant: int) -> str:

@@ -31,6 +31,7 @@ class LockedMailbox:
         self.counts: dict[str, int] = {state: getattr(row, state) for state in STATES}
         self.settings: dict[str, Any] = {name: getattr(row, name) for name in _SETTING_NAMES}
         self.next_due = row.next_due
+        self.longest_pause_seconds = row.longest_pause_seconds
         self.tally: dict[str, int] = {"retried": 0, "timed_out": 0, "dead_lettered": 0, "expired": 0}
         self._tx = tx
 
@@ -156,13 +157,33 @@ def settle_message(tx: Transaction, locked: LockedMailbox, row: DeliveryRow) -> 
 
 def apply_overdue_moves(tx: Transaction, locked: LockedMailbox) -> bool:
     """Apply at most `MAX_MOVES_PER_BATCH` overdue moves of a mailbox. Returns True if there may be more."""
-    if locked.next_due is None or locked.next_due > tx.now():
+    if locked.next_due is None:
+        return False
+    if clock.is_misdated(locked.next_due, locked.longest_pause_seconds, tx.now()):
+        return _settle_misdated(tx, locked)
+    if locked.next_due > tx.now():
         return False
     due = tx.fetch_all(tx.sql.deliveries_due, session=locked.session, now=tx.now(), limit=MAX_MOVES_PER_BATCH)
     for row in due:
         settle_message(tx, locked, row)
     locked.next_due = tx.fetch_one(tx.sql.delivery_next_due, session=locked.session)
     return len(due) == MAX_MOVES_PER_BATCH
+
+
+def _settle_misdated(tx: Transaction, locked: LockedMailbox) -> bool:
+    """End the deliveries and backoffs that began before the clock was set back, as of now. Returns True if there may be more."""
+    latest = tx.now() + int(clock.MAX_CLOCK_STEP_SECONDS * clock.MICROSECONDS_PER_SECOND)
+    key = {"session": locked.session, "now": tx.now(), "latest": latest}
+    rows = tx.fetch_all(tx.sql.deliveries_misdated, limit=MAX_MOVES_PER_BATCH, **key)
+    for row in rows:
+        if row.state == IN_FLIGHT:
+            locked.tally["timed_out"] += 1
+            nack_message(tx, locked, row, at=tx.now(), reason="not acknowledged before the clock was set back", by="timeout")
+        else:
+            locked.tally["retried"] += 1
+            append_step_event(tx, move_message(tx, locked, row, PENDING, at=tx.now(), attempt=row.attempt + 1), "retried")
+    locked.next_due = tx.fetch_one(tx.sql.delivery_next_due, session=locked.session)
+    return len(rows) == MAX_MOVES_PER_BATCH
 
 
 def append_step_event(

@@ -101,6 +101,7 @@ class Catalogue(Protocol):
     lease_prioritise: str
     leases_lapsed: Query[Candidate]
     leases_lapsed_of_status: Query[Candidate]
+    leases_farthest: Query[Claim]
     lease_next_expiry: Query[str | None]
     leases_lapsed_since: Query[Claim]
     leases_of_agent: Query[Claim]
@@ -148,6 +149,7 @@ class Catalogue(Protocol):
     deliveries_named: Query[DeliveryRow]
     deliveries_of_id: Query[DeliveryRow]
     deliveries_waiting: Query[WaitingMessage]
+    deliveries_misdated: Query[DeliveryRow]
     deliveries_purgeable: Query[DeliveryRow]
     deliveries_dead: Query[StoredMessage]
     deliveries_dead_sizes: Query[DeadLetterSize]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_TAKE_ATTEMPTS = 100
 RECHECK_SECONDS = 0.01
+MAX_FARTHEST_LEASES = 8  # how many of the leases that end last are compared with their length
 MAX_LAPSED_PER_PRIORITY = 32  # how many lapsed threads `take` compares: those that lapsed first
 
 
@@ -114,7 +115,20 @@ def _list_takeable_ids(tx: Transaction, agent: str) -> list[str]:
     offered = tx.fetch_all(
         tx.sql.threads_takeable, agent=agent, now=clock.format_stamp(tx.now()), limit=tx.candidate_limit, lapsed=MAX_LAPSED_PER_PRIORITY
     )
-    return [thread.thread_id for thread in sorted(offered, key=_urgency_key)]
+    if offered:
+        return [thread.thread_id for thread in sorted(offered, key=_urgency_key)]
+    return [claim.thread.thread_id for claim in _list_misdated(tx, 0)]
+
+
+def _list_misdated(tx: Transaction, waiting: int) -> list[Claim]:
+    """List leases that were granted before the clock was set back, the most urgent first.
+
+    Only those that end last are read, so that the cost does not grow with the number of leases. Others are found after these are taken.
+    """
+    now = clock.format_stamp(tx.now())
+    key = {"waiting": waiting, "now": now, "limit": MAX_FARTHEST_LEASES}
+    farthest = [claim for priority in PRIORITIES for claim in tx.fetch_all(tx.sql.leases_farthest, priority=priority, **key)]
+    return [claim for claim in farthest if claim.lease.is_misdated(now)]
 
 
 def _list_own(tx: Transaction, agent: str, wanted: Iterable[str], limit: int) -> Iterable[Candidate]:
@@ -131,6 +145,8 @@ def _list_own(tx: Transaction, agent: str, wanted: Iterable[str], limit: int) ->
 def _list_lapsed(tx: Transaction, wanted: tuple[str, ...] | None, limit: int) -> Iterable[Candidate]:
     now = clock.format_stamp(tx.now())
     for waiting in (0, 1):
+        misdated = [claim for claim in _list_misdated(tx, waiting) if wanted is None or claim.thread.status in wanted]
+        yield from (Candidate(claim.thread, True, claim.lease.agent_id) for claim in misdated)
         for priority in PRIORITIES:
             key = {"waiting": waiting, "priority": priority, "now": now, "limit": limit}
             if wanted is None:

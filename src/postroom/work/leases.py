@@ -59,7 +59,7 @@ def grant_lease(tx: Transaction, thread: Thread, lease: Lease | None, *, agent: 
         expires_at=granted.expires_at,
         lease_seconds=lease_seconds,
         priority=thread.priority,
-        replaces=lease.lease_token if lease is not None and lease.agent_id == agent else "",
+        replaces=lease.lease_token if lease is not None and (lease.agent_id == agent or lease.is_misdated(now)) else "",
     )
     claimed = thread.replace(status=CLAIMED, assigned_to=agent, updated_at=now)
     messages.write_thread_state(tx, thread, claimed)

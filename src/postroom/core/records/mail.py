@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postroom._fastpath import json_text as jsontext
+from postroom.core import clock
 from postroom.core.records import Record
 
 TYPE_CHECKING = False
@@ -24,6 +25,8 @@ ALLOWED_TRANSITIONS: dict[str, frozenset[str]] = {
     DEAD_LETTER: frozenset(),
     EXPIRED: frozenset(),
 }
+
+MAX_BACKOFF_DOUBLINGS = 32  # more are no longer than the longest backoff
 
 
 class MailMessage(Record):
@@ -223,8 +226,14 @@ class MailboxRow(Record):
         return self.pending + self.in_flight + self.nacked
 
     def is_due(self, now: int) -> bool:
-        """Return whether an automatic transition may be due at the instant `now`."""
-        return self.next_due is not None and self.next_due <= now
+        """Return whether an automatic transition may be due at the instant `now`: its time has come, or the clock was set back."""
+        return self.next_due is not None and (self.next_due <= now or clock.is_misdated(self.next_due, self.longest_pause_seconds, now))
+
+    @property
+    def longest_pause_seconds(self) -> float:
+        """The longest time that this policy gives to a delivery, a retry or a message."""
+        backoff = self.base_backoff_secs * 2.0 ** min(self.max_retries, MAX_BACKOFF_DOUBLINGS)
+        return max(self.inflight_timeout_secs, backoff, self.ttl_secs or 0.0)
 
 
 class MailId(Record):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postroom.core import clock
 from postroom.core.records import Record
 from postroom.core.states import UNVERIFIED_DOORS
 
@@ -44,7 +45,11 @@ class Lease(Record):
 
     def is_live(self, now: str) -> bool:
         """Return whether the lease was not released and has not expired. `now` is a stamp of `clock.format_stamp`."""
-        return self.released_at is None and self.expires_at > now
+        return self.released_at is None and self.expires_at > now and not self.is_misdated(now)
+
+    def is_misdated(self, now: str) -> bool:
+        """Return whether the lease ends too late for its length, because the clock was set back. It counts as expired."""
+        return clock.is_misdated(clock.parse_stamp(self.expires_at), self.lease_seconds, clock.parse_stamp(now))
 
     def to_json_without_token(self) -> dict[str, Any]:
         """Return the lease as JSON for other agents, without the token, which only the holder may know."""

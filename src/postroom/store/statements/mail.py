@@ -124,6 +124,14 @@ pair_advance = """
       SELECT delivery_id FROM deliveries WHERE session = :session AND sender = :sender AND ended_at IS NULL
       ORDER BY delivery_id LIMIT 1)"""
 
+# Deliveries and retries that began later than it is now, because the clock was set back.
+deliveries_misdated = Query(
+    f"""
+    SELECT {DELIVERY_ROW_COLUMNS} FROM deliveries
+    WHERE session = :session AND due_at > :now AND since > :latest AND state IN ('in_flight', 'nacked')
+    ORDER BY due_at, delivery_id LIMIT :limit""",
+    DeliveryRow,
+)
 deliveries_due = Query(
     f"SELECT {DELIVERY_ROW_COLUMNS} FROM deliveries WHERE session = :session AND due_at <= :now ORDER BY due_at, delivery_id LIMIT :limit",
     make_delivery_row,

@@ -282,6 +282,15 @@ leases_lapsed_of_status = Query(
     make_lapsed_candidate,
 )
 
+# The leases that end last. After the clock was set back, those that it misdated are among them.
+leases_farthest = Query(
+    f"""
+    SELECT {THREAD_COLUMNS}, {LEASE_COLUMNS} FROM leases l JOIN threads t ON t.thread_id = l.thread_id
+    WHERE l.released_at IS NULL AND l.waiting = :waiting AND l.priority = :priority AND l.expires_at > :now
+    ORDER BY l.expires_at DESC LIMIT :limit""",
+    make_claim,
+)
+
 lease_next_expiry = Query(
     """
     SELECT min(expires_at) FROM leases
