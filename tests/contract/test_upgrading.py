@@ -112,3 +112,17 @@ def test_answers_from_before_get_their_question_and_no_question_opens_again(make
     assert {message_id: one.in_reply_to for message_id, one in shown.items() if one.in_reply_to} == {"m102": "m101"}
     assert [message_id for message_id, one in shown.items() if one.is_open] == ["m107"]
     assert states == {"m101": "answered", "m104": "ended", "m105": "ended", "m107": "open", "m109": "ended", "m111": "ended"}
+
+
+def test_passes_that_never_ended_or_belong_to_no_person_are_void_after_the_upgrade(make_old_store: MakeOldStore) -> None:
+    kinds = {"bearer": ("user", "NULL"), "session": ("user", "'2999'"), "link": ("bob", "'2999'"), "agent": ("builder", "NULL")}
+    rows = [
+        "INSERT INTO passes (token_hash, kind, person, created_at, expires_at)"
+        f" VALUES ('{kind.encode().hex()}', '{kind}', '{name}', '{STAMP}', {until})"
+        for kind, (name, until) in kinds.items()
+    ]
+    agents = [f"INSERT INTO agents (name, kind, created_at) VALUES ('{name}', 'agent', '{STAMP}')" for name in ("bob", "builder")]
+    place = make_old_store(5, *agents, *rows)
+    assert postroom.init(place) is False
+    with closing(postroom.open(place)) as store:
+        assert {listed.kind for listed in people.list_passes(store).passes} == {"session", "agent"}
