@@ -285,3 +285,12 @@ def test_in_a_thread_without_a_question_an_answer_is_a_plain_answer(store: Store
     assert woken is not None
     assert woken.summary == "By the way"
     assert work.reply(store, sent(store), sender=USER, summary="Yes").message.in_reply_to is None
+
+
+def test_the_outcome_of_silence_is_no_verified_word_of_a_person(store: Store, clock: Clock) -> None:
+    through_server = store.with_door("http")
+    entry_id = people.ask(through_server, agent=AGENT, question="Ship?", deadline_seconds=60, on_silence="default", default="yes").id
+    assert not people.answer_of(through_server, entry_id).verified
+    clock.advance(61)
+    assert not people.answer_of(through_server, entry_id).verified
+    assert [(one.kind, one.verified) for one in people.read_messages(through_server, agent=AGENT)] == [("default", False)]

@@ -43,6 +43,20 @@ def test_a_blocked_worker_is_woken_by_the_person_s_reply(server: RunningServer, 
     assert {"offered", "seen", "answered", "reply_stored"} <= set(steps)
 
 
+def test_a_worker_is_not_woken_by_the_answer_to_another_agents_question(server: RunningServer, workspace: WorkspaceClient) -> None:
+    """A person says yes to a harmless question. The agent with a dangerous one in the same thread goes on waiting."""
+    thread, scout = _blocked(server, workspace.agent, "May I drop the production database?"), f"scout-{workspace.agent}"
+    server.inbox.ok("reply", "--from", scout, "--to", "user", "--thread", thread, "--kind", "question", "--summary", "Fix the typo?")
+    (dangerous,) = workspace.entries()
+    server.reply(server.entry_from(scout)["id"], "yes")
+    with at(workspace) as agent:
+        waited = agent.ok("work_update", threadId=thread, afterEvent=0, waitSeconds=0.1)
+        assert ("reply" in waited, server.entry(dangerous["id"])["question"]["state"]) == (False, "open")
+        server.reply(dangerous["id"], "no")
+        reply = agent.ok("work_update", threadId=thread, afterEvent=0, waitSeconds=50)["reply"]
+    assert (reply["summary"], reply["inReplyTo"], reply["verified"]) == ("no", dangerous["question"]["questionId"], True)
+
+
 def test_a_reply_to_a_push_reaches_the_mailbox_once(server: RunningServer, workspace: WorkspaceClient) -> None:
     waiter = server.mailbox.start("wait", "--session", workspace.agent, "--json")
     identity = workspace.push(comments="Done. Extend it?")

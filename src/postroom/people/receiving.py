@@ -108,7 +108,6 @@ def _answer_message(entry: Entry) -> ReceivedMessage:
     ask = entry.ask
     assert ask is not None
     body = "" if ask.answer is None else ask.answer
-    door = ask.answered_door or "store"  # the store itself writes the outcome of silence
     return ReceivedMessage(
         ask.state if ask.state != "answered" else "answer",
         entry.id,
@@ -116,7 +115,7 @@ def _answer_message(entry: Entry) -> ReceivedMessage:
         body,
         entry.id,
         ask.answered_at or "",
-        _is_verified(door),
+        ask.answered_door is not None and _is_verified(ask.answered_door),  # no door is recorded for the outcome of silence
     )
 
 

@@ -273,11 +273,16 @@ class Answer(Record):
     answer_id: str | None = None
 
     @property
+    def verified(self) -> bool:
+        """Whether a server checked the person who answered. Nobody's pass stands for silence."""
+        return self.door is not None and self.door not in UNVERIFIED_DOORS
+
+    @property
     def timed_out(self) -> bool:
         return self.state == OPEN
 
     def to_json(self) -> dict[str, Any]:
-        return {**super().to_json(), "verified": self.door not in UNVERIFIED_DOORS}
+        return {**super().to_json(), "verified": self.verified}
 
     @classmethod
     def from_entry(cls, entry: Entry) -> Answer:
