@@ -108,8 +108,7 @@ class Hand:
         for name in ("forge", "canyon"):
             self._one(sql.agent_find, name=name)
         number = self._event(task.task_id, now)
-        job = self._one(sql.job_running, agent="canyon")[0]
-        row = row.replace(event_id=number, target_job_id=job)
+        row = row.replace(event_id=number)
         self._database.execute(sql.task_insert, dict(row.items()))
         self._event(task.task_id, now)
         self._database.execute("COMMIT")
@@ -122,12 +121,11 @@ class Hand:
         self._begin(now)
         self._one(sql.task_find, task_id=before.task_id)
         seen = {"seen_status": before.status, "seen_attempt": 0, "seen_token": before.lease_token or "", "seen_thread": ""}
-        self._database.execute(sql.task_move, {**dict(after.items()), **seen, "seen_job": before.target_job_id})
+        self._database.execute(sql.task_move, {**dict(after.items()), **seen, "seen_job": before.target_job_id or ""})
         self._event(before.task_id, now)
         if result is not None:
             self._one(sql.job_find, job_id="")
             number = self._event(result.task_id, now)
-            self._one(sql.job_running, agent="forge")
             self._database.execute(sql.task_insert, dict(result.replace(event_id=number, target_job_id=None).items()))
         self._database.execute("COMMIT")
 

@@ -7,6 +7,7 @@
     [20]                                                the exit code, when it is not 0
     ~ inbox fetch --agent other                         acts again and again, until it is so (at most ten seconds)
     $ INBOX_AGENT=other inbox take                      with a variable in its environment
+    \\## Printed                                         a line that is printed, and no heading
     $ thread push --batch <<< '{…}' '{…}'               with lines on its standard input
 
 Ids, times, secrets and the folder differ from run to run: they are written thr_1, <time>, <ago>, <ahead>, <token>, <tmp>, <pid>. JSON is
@@ -34,9 +35,9 @@ TRANSCRIPTS = Path(__file__).parent / "transcripts"
 PATIENCE = 10.0
 WIDTH = 120
 PROGRAMS = ("inbox", "mailbox", "thread", "notifier")
-_ID = re.compile(r"\b(?:(?:thr|msg|lse|art|ws|rep)_[0-9a-hjkmnp-tv-z]{17}|pass_[0-9a-f]{12})\b")
+_ID = re.compile(r"\b(?:(?:thr|msg|lse|art|ws|rep|sht)_[0-9a-hjkmnp-tv-z]{17}|pass_[0-9a-f]{12})\b")
 _TASK = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b")
-_SAID = re.compile(r"\b(?:thr|msg|lse|art|tsk|ws|rep|pass)_[0-9]+\b")
+_SAID = re.compile(r"\b(?:thr|msg|lse|art|tsk|ws|rep|sht|pass)_[0-9]+\b")
 
 
 class Names:
@@ -133,7 +134,7 @@ def write(finished: Finished, names: Names) -> str:
     assert "Traceback" not in finished.stderr, finished.stderr
     for stream in (finished.stdout, finished.stderr):
         assert stream == "" or stream.endswith("\n"), f"the last line does not end: {stream!r}"
-    lines = _unfold(names.shorten(finished.stdout)).splitlines()
+    lines = [f"\\{line}" if line.startswith("## ") else line for line in _unfold(names.shorten(finished.stdout)).splitlines()]
     lines += [f"! {line}" for line in names.shorten(finished.stderr).splitlines()]
     if finished.code:
         lines.append(f"[{finished.code}]")

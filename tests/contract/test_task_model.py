@@ -19,7 +19,7 @@ from postroom.core import clock as time
 from postroom.core.errors import Conflict, InvalidInput
 from postroom.store.interface import Store
 from postroom.tasks import Conductor
-from postroom.tasks.checkpoints import TaskState
+from postroom.tasks.job_verbs import TaskState
 from tests.conftest import ENGINES, Clock
 from tests.contract import machines
 from tests.contract.task_data import ids
@@ -66,16 +66,21 @@ class Task:
             if self.deadline < self.until:
                 self.end("failed", self.deadline, "deadline")
             else:
-                self.give_back(self.until)
+                self.lapse(self.until)
 
     def lease(self, token: str, until: int) -> None:
         self.status, self.token, self.until = "accepted", token, until
         self.tokens.append(token)
 
-    def give_back(self, instant: int) -> None:
-        self.status, self.token, self.until, self.attempt = "pending", None, NEVER, self.attempt + 1
+    def lapse(self, instant: int) -> None:
+        """A lease that ran out is an attempt. The end of a sheet or a job is none."""
+        self.give_back()
+        self.attempt += 1
         if self.attempt == 3:
             self.end("failed", instant, "attempts_exhausted")
+
+    def give_back(self) -> None:
+        self.status, self.token, self.until = "pending", None, NEVER
 
     def end(self, status: str, instant: int, code: str | None = None) -> None:
         self.status, self.code, self.ended, self.until, self.token = status, code, time.format_stamp(instant), NEVER, None
@@ -158,10 +163,10 @@ class TaskMachine(RuleBasedStateMachine):
         if agent not in self.jobs:
             return
         self.conductor.end_job(self.jobs.pop(agent))
-        self.sheets.pop(agent, None)
-        for task in self.tasks.values():
-            if task.target == agent and task.status == "accepted":
-                task.give_back(self.clock.instant)
+        sheet = self.sheets.pop(agent, {"token": "", "tasks": ()})
+        for task in (self.tasks[task_id] for task_id in sheet["tasks"]):
+            if task.token == sheet["token"]:
+                task.give_back()
 
     @precondition(lambda self: len(self.tasks) < 10)
     @rule(pair=PAIRS, priority=st.sampled_from(RANKS), deadline=DEADLINES, pause=PAUSES)
@@ -170,7 +175,7 @@ class TaskMachine(RuleBasedStateMachine):
         told = self.conductor.submit(*pair, "Do it", priority=priority, deadline_seconds=deadline)
         due = NEVER if deadline is None else self.clock.instant + round(deadline * SECOND)
         self.tasks[told.task_id] = Task(told.task_id, *pair, priority, len(self.tasks), due)
-        assert (told.target_job_id, told.status) == (self.jobs.get(pair[1]), "pending")
+        assert (told.target_job_id, told.status) == (None, "pending")
 
     @precondition(lambda self: self.tasks)
     @rule(which=WHICH, seconds=LEASES, pause=PAUSES)
@@ -241,7 +246,7 @@ class TaskMachine(RuleBasedStateMachine):
         self.seen |= sheet["results"]
         for task in (self.tasks[task_id] for task_id in sheet["tasks"]):
             if task.token == sheet["token"]:
-                task.give_back(self.clock.instant)
+                task.give_back()
 
     @rule(agent=AGENTS, pause=PAUSES)
     def acknowledge(self, agent: str, pause: int) -> None:

@@ -7,9 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from postroom.core.errors import Conflict, InvalidInput, NotFound
+from postroom.core.errors import Conflict, InvalidInput, LeaseLost, NotFound
 from postroom.store.interface import Store
 from postroom.tasks import Conductor
+from postroom.tasks.settling import MAX_ROWS_PER_BATCH
 from tests.conftest import Clock, open_with
 from tests.contract.task_data import (
     ANN,
@@ -26,7 +27,6 @@ from tests.contract.task_data import (
     ids,
     lapsed,
     result_of,
-    results_of,
     steps,
     waiting,
 )
@@ -101,14 +101,107 @@ def test_jobs_without_an_id_get_one_each(store: Store) -> None:
     assert {job.job_id for job in conductor.jobs()} == found
 
 
-@pytest.mark.parametrize("agent", [BOB, ANN])
-def test_a_job_that_runs_cannot_be_started_again_by_anyone(store: Store, agent: str) -> None:
+def test_a_job_of_another_agent_or_one_that_has_ended_cannot_be_started_again(store: Store) -> None:
     conductor = conductor_with_agents(store)
     conductor.start_job(BOB, job_id="j1")
+    conductor.end_job(conductor.start_job(BOB, job_id="over").job_id)
     before = everything(store)
-    with pytest.raises(Conflict):
-        conductor.start_job(agent, job_id="j1")
+    for agent, job_id in ((ANN, "j1"), (BOB, "over")):
+        with pytest.raises(Conflict):
+            conductor.start_job(agent, job_id=job_id)
     assert everything(store) == before
+
+
+# Leases of jobs
+
+
+def test_a_job_that_is_started_again_goes_on_and_its_old_process_is_refused(store: Store) -> None:
+    conductor = conductor_with_agents(store)
+    dead = conductor.start_job(BOB, job_id="j1", state={"step": 1})
+    task = asked(conductor)
+    conductor.begin_sheet("j1", lease_token=dead.lease_token)
+    alive = conductor.start_job(BOB, job_id="j1", state={"step": 0})
+    assert (alive.resumed, dead.resumed, alive.lease_token == dead.lease_token) == (True, False, False)
+    with conductor.checkpoint("j1", lease_token=alive.lease_token) as state:
+        assert state.data == {"step": 1}
+    assert ids(conductor.begin_sheet("j1", lease_token=alive.lease_token).tasks) == [task.task_id]
+    assert conductor.get(task.task_id).attempt == 1  # a process that died counts
+    before = everything(store)
+    for act in (conductor.begin_sheet, conductor.renew_job, conductor.end_job, conductor.load_checkpoint):
+        with pytest.raises(LeaseLost):
+            act("j1", lease_token=dead.lease_token)
+    assert everything(store) == before
+
+
+def test_tasks_and_results_of_a_job_whose_process_died_go_to_the_agents_next_job(store: Store, clock: Clock) -> None:
+    conductor = conductor_with_agents(store)
+    conductor.start_job(BOB, job_id="dead")
+    task = asked(conductor)
+    result = answered(conductor, source=BOB, target=ANN, source_job_id="dead")
+    conductor.begin_sheet("dead", lease_seconds=3600)
+    later = answered(conductor, source=BOB, target=ANN, source_job_id="dead")
+    clock.advance(900)
+    job = conductor.start_job(BOB)
+    assert [one.status for one in conductor.jobs(BOB)] == ["running", "lapsed"]
+    assert ids(conductor.begin_sheet(job.job_id).tasks) == [task.task_id, result.task_id, later.task_id]
+    assert conductor.get(task.task_id).attempt == 1
+
+
+def test_a_job_that_was_only_slow_goes_on_until_another_process_takes_it(store: Store, clock: Clock) -> None:
+    conductor = conductor_with_agents(store)
+    job = conductor.start_job(BOB)
+    clock.advance(5000)
+    task = asked(conductor)
+    assert ids(conductor.begin_sheet(job.job_id, lease_token=job.lease_token).tasks) == [task.task_id]
+    assert conductor.jobs(BOB)[0].status == "running"
+
+
+@pytest.mark.parametrize("renewal", ["begin_sheet", "renew_job", "checkpoint"])
+def test_a_sheet_a_checkpoint_and_a_heartbeat_renew_the_lease_of_a_job(store: Store, clock: Clock, renewal: str) -> None:
+    conductor = conductor_with_agents(store)
+    job = conductor.start_job(BOB, lease_seconds=60)
+    result = answered(conductor, source=BOB, target=ANN, source_job_id=job.job_id)
+    for _ in range(3):
+        clock.advance(50)
+        if renewal == "checkpoint":
+            with conductor.checkpoint(job.job_id):
+                pass
+        else:
+            getattr(conductor, renewal)(job.job_id)
+    conductor.get(result.task_id)  # settles
+    assert (conductor.jobs(BOB)[0].status, conductor.get(result.task_id).target_job_id) == ("running", job.job_id)
+
+
+def test_a_heartbeat_renews_what_the_job_accepted(store: Store, clock: Clock) -> None:
+    conductor = conductor_with_agents(store)
+    job = conductor.start_job(BOB, lease_seconds=60)
+    task = asked(conductor)
+    conductor.begin_sheet(job.job_id, lease_seconds=60)
+    for _ in range(3):
+        clock.advance(50)
+        conductor.renew_job(job.job_id, lease_token=job.lease_token)
+    assert (conductor.get(task.task_id).status, conductor.get(task.task_id).attempt) == ("accepted", 0)
+
+
+def test_a_job_with_more_tasks_than_a_batch_ends_whole(store: Store) -> None:
+    conductor = conductor_with_agents(store)
+    job = conductor.start_job(BOB)
+    made = [asked(conductor, "x").task_id for _ in range(MAX_ROWS_PER_BATCH + 5)]
+    conductor.begin_sheet(job.job_id, budget=1_000_000)
+    assert conductor.end_job(job.job_id).status == "ended"
+    assert [conductor.get(task_id).target_job_id for task_id in made] == [None] * len(made)
+    assert ids(conductor.pending(conductor.start_job(BOB).job_id)) == made
+
+
+def test_a_task_is_accepted_however_many_results_wait_unread(store: Store) -> None:
+    conductor = conductor_with_agents(store)
+    for _ in range(3):
+        answered(conductor, source=BOB, target=ANN)
+    task = asked(conductor, priority="low")
+    accepted = conductor.accept_next(BOB)
+    assert accepted is not None
+    assert accepted.task.task_id == task.task_id
+    assert (conductor.acknowledge_all(agent=BOB), conductor.waiting(BOB)) == (3, ())
 
 
 def test_a_job_of_somebody_unknown_does_not_start_and_the_nearest_name_is_suggested(store: Store) -> None:
@@ -147,81 +240,65 @@ def test_a_task_for_an_agent_with_a_job_is_in_its_inbox_at_once(store: Store) ->
     conductor = conductor_with_agents(store)
     conductor.start_job(BOB, job_id="j1")
     task = asked(conductor)
-    assert task.target_job_id == "j1"
     assert conductor.pending("j1")[0] == conductor.get(task.task_id) == task
     assert steps(store, task.task_id) == ["Submitted", "Routed"]
 
 
-def test_of_several_jobs_the_newest_is_given_the_task(store: Store) -> None:
+def test_a_pending_task_belongs_to_the_agent_until_one_of_its_jobs_accepts_it(store: Store) -> None:
     conductor = conductor_with_agents(store)
-    for job_id in ("j1", "j3", "j2"):
+    for job_id in ("j1", "j2"):
         conductor.start_job(BOB, job_id=job_id)
     task = asked(conductor)
-    assert [len(conductor.pending(job_id)) for job_id in ("j1", "j3", "j2")] == [0, 0, 1]
-    conductor.end_job("j2")
-    assert asked(conductor).target_job_id == conductor.get(task.task_id).target_job_id == "j3"  # nothing waits while a job runs
+    assert [ids(conductor.pending(job_id)) for job_id in ("j1", "j2")] == [[task.task_id]] * 2
+    conductor.begin_sheet("j2")
+    assert [ids(conductor.pending(job_id)) for job_id in ("j1", "j2")] == [[], []]
+    assert conductor.get(task.task_id).target_job_id == "j2"
 
 
 def test_a_task_for_an_agent_that_is_not_running_waits_until_its_job_starts(store: Store, place: str, clock: Clock) -> None:
     task = asked(conductor_with_agents(store))
     assert task.target_job_id is None
-    assert steps(store, task.task_id) == ["Submitted"]
     store.close()
     clock.advance(1_000_000)
     with open_with(place, clock) as opened:
         conductor = Conductor(opened)
         conductor.start_job(CID)
-        assert conductor.get(task.task_id).target_job_id is None
         job = conductor.start_job(BOB)
         assert ids(conductor.pending(job.job_id)) == [task.task_id]
-        assert conductor.get(task.task_id).target_job_id == job.job_id
-        assert steps(opened, task.task_id) == ["Submitted", "Routed"]
+        assert ids(conductor.begin_sheet(job.job_id).tasks) == [task.task_id]
+        assert steps(opened, task.task_id) == ["Submitted", "Routed", "Accepted"]
 
 
-def test_what_was_routed_stays_there_when_another_job_starts(store: Store) -> None:
+def test_what_a_job_accepted_waits_again_when_the_job_ends_and_no_attempt_is_counted(store: Store) -> None:
     conductor = conductor_with_agents(store)
     conductor.start_job(BOB, job_id="j1")
-    asked(conductor)
-    conductor.start_job(BOB, job_id="j2")
-    assert [waiting(conductor, job_id) for job_id in ("j1", "j2")] == [["Review module X"], []]
-
-
-def test_pending_tasks_of_a_job_that_ends_wait_for_the_next_one(store: Store) -> None:
-    conductor = conductor_with_agents(store)
-    conductor.start_job(BOB, job_id="j1")
-    task = asked(conductor)
-    conductor.end_job("j1")
-    assert conductor.get(task.task_id).target_job_id is None
-    assert conductor.start_job(BOB, job_id="j2").job_id == "j2"
-    told = conductor.get(task.task_id)
-    assert (told.target_job_id, told.status, told.attempt) == ("j2", "pending", 0)
-    assert waiting(conductor, "j2") == ["Review module X"]
-
-
-def test_accepted_tasks_of_a_job_that_ends_wait_too_and_the_attempt_is_counted(store: Store) -> None:
-    conductor = conductor_with_agents(store)
-    conductor.start_job(BOB, job_id="j1")
-    scene, done = held(conductor), held(conductor)
+    task, done = asked(conductor), asked(conductor)
+    conductor.begin_sheet("j1")
     conductor.complete(done.task_id, agent=BOB)
     conductor.end_job("j1")
-    told = conductor.get(scene.task_id)
-    assert (told.status, told.attempt, told.accepted_at) == ("pending", 1, None)
+    told = conductor.get(task.task_id)
+    assert (told.status, told.attempt, told.accepted_at, told.target_job_id) == ("pending", 0, None, None)
     conductor.start_job(BOB, job_id="j2")
-    assert ids(conductor.pending("j2")) == [scene.task_id]
-    assert steps(store, scene.task_id) == ["Submitted", "Routed", "Accepted", "Returned", "Routed"]
+    assert ids(conductor.pending("j2")) == [task.task_id]
+    assert steps(store, task.task_id) == ["Submitted", "Routed", "Accepted", "Returned"]
     assert conductor.get(done.task_id).status == "completed"
 
 
-def test_jobs_that_keep_ending_exhaust_a_task_as_leases_that_run_out_do(store: Store) -> None:
+def test_what_was_accepted_outside_a_job_is_not_given_back_when_a_job_ends(store: Store) -> None:
     conductor = conductor_with_agents(store)
+    job = conductor.start_job(BOB)
+    scene = held(conductor)
+    conductor.end_job(job.job_id)
+    assert conductor.get(scene.task_id).status == "accepted"
+
+
+def test_a_job_of_another_agent_accepts_nothing(store: Store) -> None:
+    conductor = conductor_with_agents(store)
+    conductor.start_job(ANN, job_id="a1")
     task = asked(conductor)
-    for _ in range(3):
-        job = conductor.start_job(BOB)
-        conductor.accept(task.task_id, agent=BOB)
-        conductor.end_job(job.job_id)
-    told = conductor.get(task.task_id)
-    assert (told.status, told.reason_code) == ("failed", "attempts_exhausted")
-    assert len(results_of(conductor, task.task_id)) == 1
+    with pytest.raises(InvalidInput):
+        conductor.accept(task.task_id, agent=BOB, job_id="a1")
+    assert conductor.get(task.task_id).status == "pending"
 
 
 def test_what_was_accepted_outside_any_job_is_in_the_jobs_inbox_when_its_lease_runs_out(store: Store, clock: Clock) -> None:
@@ -396,7 +473,7 @@ def test_what_a_job_delegates_descends_from_the_newest_task_that_it_accepted(sto
     assert conductor.submit(BOB, CID, "by itself", source_job_id="j1").parent is None
     first, second, third = (asked(conductor, name) for name in ("first", "second", "third"))
     for task in (first, second):
-        conductor.accept(task.task_id, agent=BOB)
+        conductor.accept(task.task_id, agent=BOB, job_id="j1")
     child = conductor.submit(BOB, CID, "more", source_job_id="j1")
     assert (child.parent, child.depth) == (second.task_id, 1)
     chosen = conductor.submit(BOB, CID, "more", source_job_id="j1", parent=third.task_id)
@@ -426,7 +503,7 @@ def test_each_event_says_whose_task_it_is_and_how_it_stands(store: Store, clock:
     conductor.start_job(ANN, job_id="a1")
     conductor.start_job(BOB, job_id="b1")
     task = asked(conductor, source_job_id="a1")
-    conductor.accept(task.task_id, agent=BOB)
+    conductor.accept(task.task_id, agent=BOB, job_id="b1")
     clock.advance(3)
     conductor.complete(task.task_id, agent=BOB)
     found = happened(store, task.task_id)
@@ -436,7 +513,7 @@ def test_each_event_says_whose_task_it_is_and_how_it_stands(store: Store, clock:
         said = facts(event)
         assert (said["kind"], said["source_agent"], said["target_agent"], said["source_job_id"]) == ("task", ANN, BOB, "a1")
         assert event.thread_id == ""
-    assert [facts(event)["target_job_id"] for event in found[1:]] == ["b1"] * 3
+    assert [facts(event)["target_job_id"] for event in found] == [None, None, "b1", "b1"]
     assert (found[0].created_at, found[-1].created_at) == (at(clock, -3), at(clock))
 
 

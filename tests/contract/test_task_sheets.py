@@ -12,7 +12,7 @@ import pytest
 from postroom.core.errors import Conflict, InvalidInput, LeaseLost, NotFound, Refusal
 from postroom.store.interface import Store
 from postroom.tasks import Conductor
-from postroom.tasks.checkpoints import TaskState
+from postroom.tasks.job_verbs import TaskState
 from tests.conftest import Clock, open_with
 from tests.contract.task_data import (
     ANN,
@@ -83,13 +83,14 @@ def test_a_sheet_with_nothing_to_show_is_empty_and_ends_like_any_other(store: St
     assert len(conductor.begin_sheet(JOB).tasks) == 1
 
 
-def test_a_sheet_shows_only_its_own_jobs_tasks(store: Store) -> None:
+def test_two_jobs_of_an_agent_share_its_tasks_and_each_is_shown_once(store: Store) -> None:
     conductor = at_work(store)
-    mine = asked(conductor)
+    first = asked(conductor)
     conductor.start_job(BOB, job_id="j2")
-    other = asked(conductor)
-    assert headings(conductor.begin_sheet(JOB).text) == [mine.task_id]
-    assert status_of(conductor, other.task_id) == "pending"
+    assert headings(conductor.begin_sheet(JOB).text) == [first.task_id]
+    second = asked(conductor)
+    assert headings(conductor.begin_sheet("j2").text) == [second.task_id]
+    assert [conductor.get(task.task_id).target_job_id for task in (first, second)] == [JOB, "j2"]
 
 
 @pytest.mark.parametrize("budget", [1, 500, 2_000, 5_000])
@@ -115,7 +116,7 @@ def test_a_description_cannot_forge_a_task_in_a_sheet(store: Store) -> None:
     assert re.findall("^## .*$", sheet.text, re.MULTILINE) == ["## Incoming A2A tasks"]
 
 
-def test_what_a_sheet_did_not_end_is_pending_again_and_counted(store: Store) -> None:
+def test_what_a_sheet_did_not_end_is_pending_again_and_no_attempt_is_counted(store: Store) -> None:
     conductor = at_work(store)
     done, failed, cancelled, left = (asked(conductor, name) for name in ("done", "failed", "cancelled", "left"))
     sheet = conductor.begin_sheet(JOB)
@@ -124,9 +125,9 @@ def test_what_a_sheet_did_not_end_is_pending_again_and_counted(store: Store) -> 
     conductor.cancel(cancelled.task_id, agent=ANN)
     conductor.end_sheet(JOB, sheet.token)
     assert [status_of(conductor, task.task_id) for task in (done, failed, cancelled, left)] == ["completed", "failed", "failed", "pending"]
-    assert conductor.get(left.task_id).attempt == 1
+    assert conductor.get(left.task_id).attempt == 0
     assert steps(store, left.task_id)[-1] == "Returned"
-    assert "\nAttempt: 2\n" in conductor.begin_sheet(JOB).text
+    assert "\nAttempt: " not in conductor.begin_sheet(JOB).text
 
 
 def test_what_was_accepted_outside_a_sheet_is_not_given_back_when_it_ends(store: Store) -> None:
@@ -159,13 +160,17 @@ def test_a_sheet_that_died_gives_its_tasks_back_when_its_lease_runs_out(store: S
     assert len(results_of(conductor, task.task_id)) == 1
 
 
-def test_sheets_that_keep_ending_without_an_answer_exhaust_a_task_too(store: Store) -> None:
+def test_a_task_may_wait_for_as_many_orderly_sheets_and_jobs_as_it_takes(store: Store) -> None:
     conductor = at_work(store)
     task = asked(conductor)
-    for _ in range(3):
+    for _ in range(5):
         conductor.end_sheet(JOB, conductor.begin_sheet(JOB).token)
-    assert (conductor.get(task.task_id).status, conductor.get(task.task_id).reason_code) == ("failed", "attempts_exhausted")
-    assert len(results_of(conductor, task.task_id)) == 1
+    for _ in range(5):
+        job = conductor.start_job(BOB)
+        conductor.begin_sheet(job.job_id)
+        conductor.end_job(job.job_id)
+    assert (conductor.get(task.task_id).status, conductor.get(task.task_id).attempt) == ("pending", 0)
+    assert headings(conductor.begin_sheet(JOB).text) == [task.task_id]
 
 
 def test_a_sheet_that_ends_too_late_changes_nothing(store: Store, clock: Clock) -> None:
@@ -287,8 +292,10 @@ def test_a_job_without_a_state_has_an_empty_one(store: Store) -> None:
 
 def test_a_checkpoint_has_the_jobs_tasks_and_results_that_are_not_over(store: Store) -> None:
     conductor = at_work(store)
-    pending, accepted, over = asked(conductor), held(conductor), held(conductor)
+    accepted, over = asked(conductor), asked(conductor)
+    conductor.begin_sheet(JOB)
     conductor.complete(over.task_id, agent=BOB)
+    pending = asked(conductor)
     result = answered(conductor, source=BOB, target=ANN)
     with conductor.checkpoint(JOB) as state:
         assert (state.inbox.job_id, state.inbox.agent_name) == (JOB, BOB)
@@ -363,7 +370,7 @@ def test_a_checkpoint_that_somebody_overtook_saves_neither(store: Store, clock: 
     conductor = at_work(store, state={"step": 1})
     task, other = asked(conductor), asked(conductor)
     if meanwhile == "lapsed":
-        conductor.accept(task.task_id, agent=BOB, lease_seconds=10)
+        conductor.accept(task.task_id, agent=BOB, lease_seconds=10, job_id=JOB)
     entered = conductor.checkpoint(JOB)
     state = entered.__enter__()
     if meanwhile == "completed":
@@ -387,7 +394,9 @@ def test_a_checkpoint_that_somebody_overtook_saves_neither(store: Store, clock: 
 
 def test_a_checkpoint_is_overtaken_also_in_what_it_did_not_touch(store: Store) -> None:
     conductor = at_work(store, state={"step": 1})
-    mine, other = asked(conductor), asked(conductor)
+    other = asked(conductor)
+    conductor.begin_sheet(JOB)  # accepts it
+    mine = asked(conductor)
 
     def work(state: TaskState) -> None:
         conductor.cancel(other.task_id, agent=ANN)

@@ -14,7 +14,7 @@ from postroom.core.records.work import Attachment
 from postroom.store.interface import Store
 from postroom.tasks import Conductor
 from tests.conftest import Clock
-from tests.contract.blocking_store import LONG, BlockingStore
+from tests.contract.blocking_store import LONG, BlockingStore, eventually
 from tests.contract.task_data import (
     ANN,
     BOB,
@@ -355,9 +355,8 @@ def test_a_waiter_wakes_by_itself_when_the_last_lease_runs_out(live: Store, slee
     conductor, asleep = conductor_with_agents(live), sleeper()
     task = asked(conductor)
     for _ in range(2):
-        job = conductor.start_job(BOB)
-        conductor.accept(task.task_id, agent=BOB)
-        conductor.end_job(job.job_id)
+        conductor.accept(task.task_id, agent=BOB, lease_seconds=0.001)
+        assert eventually(lambda: status_of(conductor, task.task_id) == "pending")
     conductor.accept(task.task_id, agent=BOB, lease_seconds=0.2)
     told = Conductor(asleep).wait(task.task_id, timeout_seconds=LONG)
     assert told is not None

@@ -13,7 +13,7 @@ from typing import Any
 from postroom import mail, people, work
 from postroom.core.records.work import Attachment
 from postroom.store.interface import Store
-from postroom.tasks import Conductor
+from postroom.tasks import A2AInbox, Conductor
 from tests.contract import mail_data, people_data, task_data, thread_data
 from tests.contract.mail_data import BOX
 from tests.contract.people_data import AGENT, USER
@@ -88,6 +88,17 @@ def running_job(store: Store) -> str:
 def begun_sheet(store: Store) -> Arguments:
     job_id = running_job(store)
     return {"job_id": job_id, "token": Conductor(store).begin_sheet(job_id).token}
+
+
+def changed_checkpoint(store: Store) -> Arguments:
+    """A job's state, one step on, with a task in its inbox completed."""
+    loaded = Conductor(store).load_checkpoint(running_job(store))
+    inbox = A2AInbox(loaded.job.job_id, BOB)
+    for task in loaded.tasks:
+        inbox.put_task(task)
+        inbox.complete_task(task.task_id, {"review": "fine"})
+    changed = tuple(inbox.tasks.values())
+    return {"job_id": loaded.job.job_id, "version": loaded.version, "state": {"step": 2}, "seen": loaded.tasks, "changed": changed}
 
 
 def workspace(store: Store) -> str:
@@ -256,7 +267,11 @@ TASKS: dict[str, Scenario] = {
     "card": lambda s: {"name": ANN} if task_data.conductor_with_agents(s) else {},
     "find": lambda s: {"skill": Conductor(s).register(ANN, skills=("review",)).skills[0], "limit": 5},
     "start_job": lambda s: {"agent": BOB, "job_id": "job-1", "state": {"step": 1}} if asked_task(s) else {},
+    "renew_job": lambda s: {"job_id": running_job(s), "lease_seconds": 60},
     "end_job": lambda s: {"job_id": running_job(s)},
+    "show_job": lambda s: {"job_id": running_job(s)},
+    "load_checkpoint": lambda s: {"job_id": running_job(s)},
+    "save_checkpoint": changed_checkpoint,
     "jobs": lambda s: {"agent": BOB, "limit": 5} if running_job(s) else {},
     "submit": lambda s: (
         {"source_agent": ANN, "target_agent": BOB, "description": "Review it", "context": {"files": ["a.py"], "n": 1.5}}
@@ -266,17 +281,21 @@ TASKS: dict[str, Scenario] = {
     "get": lambda s: {"task_id": ended_task(s)},
     "pending": lambda s: {"job_id": running_job(s)},
     "waiting": lambda s: {"agent": BOB, "limit": 5} if asked_task(s) else {},
-    "tasks": lambda s: {"agent": BOB, "status": "pending", "limit": 5} if asked_task(s) else {},
+    "tasks": lambda s: {"agent": BOB, "status": "pending", "source": ANN, "limit": 5} if asked_task(s) else {},
     "accept": lambda s: {"task_id": asked_task(s), "agent": BOB, "lease_seconds": 60},
     "accept_next": lambda s: {"agent": BOB, "lease_seconds": 60} if asked_task(s) else {},
+    "wait_accept": lambda s: {"agent": BOB, "lease_seconds": 60, "timeout_seconds": TIMEOUT_SECONDS} if asked_task(s) else {},
+    "renew": lambda s: {**accepted_task(s), "lease_seconds": 60},
     "complete": lambda s: {**accepted_task(s), "artifacts": {"review": ["fine", 1, None]}},
     "fail": lambda s: {**accepted_task(s), "reason": "It broke", "reason_code": "broken"},
     "cancel": lambda s: {"task_id": asked_task(s), "agent": ANN, "reason": "Not wanted"},
     "acknowledge": lambda s: {"task_id": task_data.answered(task_data.conductor_with_agents(s)).task_id, "agent": ANN},
+    "acknowledge_all": lambda s: {"agent": ANN} if task_data.answered(task_data.conductor_with_agents(s)) else {},
     "begin_sheet": lambda s: {"job_id": running_job(s), "lease_seconds": 60, "budget": 5000},
     "end_sheet": begun_sheet,
     "render": lambda s: {"agent": BOB, "budget": 5000} if asked_task(s) else {},
     "wait": lambda s: {"task_id": ended_task(s), "timeout_seconds": TIMEOUT_SECONDS},
+    "wait_any": lambda s: {"task_ids": (ended_task(s),), "timeout_seconds": TIMEOUT_SECONDS},
     "settle": lambda s: {} if asked_task(s) else {"task_id": ""},
     "open_thread": lambda s: {"task_id": asked_task(s), "agent": BOB},
 }

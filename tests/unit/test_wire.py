@@ -17,7 +17,7 @@ from postroom.core.records import Record
 from postroom.core.records.work import Attachment, Lease
 from postroom.core.rpc import wire
 from postroom.server.rpc import schemas
-from postroom.tasks.models import A2ATask, Accepted, Card, Job, Sheet
+from postroom.tasks.models import A2ATask, Accepted, Card, Checkpoint, Job, Sheet
 from postroom.tasks.rendering import Rendered
 
 NAMES = schemas.annotation_names()
@@ -123,12 +123,14 @@ def test_a_field_that_is_missing_has_its_default_or_names_the_older_side(kind: t
 
 
 TASK = A2ATask(task_id="t", source_job_id="j", source_agent="a", description="d", context={"~": ["x", {"y": None}]})
+JOB = Job(job_id="j", agent="a", status="running", sheet=0, created_at="c", updated_at="u")
 FOREIGN: list[Any] = [
     TASK,
     Accepted(task=TASK, lease_token="l"),
     Card(name="ada", skills=("write", "~")),
-    Job(job_id="j", agent="a", status="running", sheet=0, created_at="c", updated_at="u"),
+    JOB,
     Sheet(token="t", text="x", tasks=(TASK, TASK)),
+    Checkpoint(job=JOB, version=1, state_json="{}", tasks=(TASK,), left_out=True),
     Rendered("text", ("t1", "t2"), 3),
 ]
 

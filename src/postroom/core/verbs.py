@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # `caller` is the name of the argument that holds the acting agent, or one of these values. They contain a space, so that none of them can
 # be the name of an argument.
 MESSAGE_SENDER = "sender of each message"  # the field `from` of `message`, or of each of `messages`
-ANY_AGENT = "any agent"  # the verb only reads, and has no argument for the caller
+ANY_AGENT = "any agent"  # the verb has no argument for the caller
 PEOPLE = "people only"
 LEADERS = "people and leaders"  # the verb only reads. A leader is an agent whose token has the scope `all`
 SERVER_MACHINE = "server machine only"  # the verb uses files or tokens of the server's machine, and is refused over the network

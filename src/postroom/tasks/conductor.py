@@ -1,18 +1,16 @@
-"""The conductor: register agents, run jobs, and store and route tasks and results. Each public method but `checkpoint` is a verb."""
+"""The conductor: register agents, and store and route tasks and results. Each public method but the context managers is a verb."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock
-from postroom.core.errors import InvalidInput, LeaseHeld, LeaseLost
+from postroom.core.errors import InvalidInput, InvalidState, LeaseHeld
 from postroom.core.verbs import (
     ANY_AGENT,
     DIRECTORY,
-    LEADERS,
     OWN_NAME,
     OWN_VIEW,
     PEOPLE,
@@ -27,29 +25,29 @@ from postroom.core.verbs import (
     WRITE,
 )
 from postroom.store.retries import retry_on_contention
-from postroom.tasks import checkpoints, jobs, lookups, repository
-from postroom.tasks.a2a_inbox import A2AInbox, check_description, freeze_artifacts, freeze_context
-from postroom.tasks.checkpoints import LEASE_SECONDS, TaskState
-from postroom.tasks.models import PRIORITIES, RESULT, TASK, A2ATask, Accepted, Card, Job, Sheet
+from postroom.tasks import jobs, lookups, repository
+from postroom.tasks.a2a_inbox import check_description, freeze_artifacts, freeze_context
+from postroom.tasks.checkpoints import LEASE_SECONDS
+from postroom.tasks.job_verbs import MAX_INBOX_TASKS, JobVerbs
+from postroom.tasks.models import PRIORITIES, RESULT, TASK, A2ATask, Accepted, Card
 from postroom.tasks.remote_methods import remote_method, remote_methods
 from postroom.tasks.rendering import DEFAULT_BUDGET_CHARS, Rendered, render_tasks
 from postroom.tasks.repository import ACCEPTED, CANCELLED, COMPLETED, FAILED, PENDING, task_from_row
+from postroom.tasks.settling import MAX_ROWS_PER_BATCH, is_anything_due, settle_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
-    from postroom.store.interface import Store
+    from postroom.core.records.tasks import TaskRow
+    from postroom.store.interface import Transaction
 
 MAX_DELEGATION_DEPTH = 8
 _STATUSES = (PENDING, ACCEPTED, COMPLETED, FAILED)
 
 
 @remote_methods
-class Conductor:
+class Conductor(JobVerbs):
     """The verbs of tasks on one store. Most verbs first settle deadlines, leases and ended threads."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
     # Agents
 
@@ -82,50 +80,6 @@ class Conductor:
         with self._store.read() as tx:
             skilled = tx.fetch_all(tx.sql.agents_of_skill, skill=lookups.check_skill(skill).casefold(), limit=limit)
         return tuple(Card.model_validate(jsontext.loads(agent.card_json)) for agent in skilled)
-
-    # Jobs
-
-    @remote_method(caller="agent", access=OWN_NAME, mode=WRITE)
-    @retry_on_contention
-    def start_job(self, agent: str, *, job_id: str | None = None, state: dict[str, Any] | None = None) -> Job:
-        """Start a job of an agent. Tasks that waited for the agent move into its inbox."""
-        checks.name("agent", agent)
-        data = jobs.serialize_state({} if state is None else state)
-        repository.settle_tasks(self._store)
-        with self._store.write() as tx:
-            jobs.read_card(tx, agent)
-            row = jobs.start_job(tx, agent, job_id, data)
-            repository.route_waiting(tx, agent, row.job_id)
-        return jobs.job_from_row(row)
-
-    @remote_method(caller=PEOPLE, mode=WRITE)
-    @retry_on_contention
-    def end_job(self, job_id: str) -> Job:
-        """End a job. Open tasks in its inbox move to another running job of the agent, or wait for the next one."""
-        repository.settle_tasks(self._store)
-        with self._store.write() as tx:
-            row = jobs.find_job(tx, job_id, running=True)
-            for task in jobs.open_tasks(tx, job_id):
-                if task.status == ACCEPTED and task.thread_id is None:
-                    repository.return_task(tx, task, keep_job=False)
-                else:
-                    repository.update_task(tx, task, None, target_job_id=None)
-            row = jobs.save_job(tx, row, status=jobs.ENDED)
-            other_job = repository.running_job(tx, row.agent)
-            if other_job is not None:
-                repository.route_waiting(tx, row.agent, other_job)
-        return jobs.job_from_row(row)
-
-    @remote_method(caller=LEADERS, mode=READ)
-    def jobs(self, agent: str | None = None, *, limit: int = 100) -> tuple[Job, ...]:
-        """Return jobs, newest first."""
-        checks.limit("limit", limit)
-        with self._store.read() as tx:
-            if agent is None:
-                rows = tx.fetch_all(tx.sql.jobs_any, limit=limit)
-            else:
-                rows = tx.fetch_all(tx.sql.jobs_of_agent, agent=agent, limit=limit)
-        return tuple(jobs.job_from_row(row) for row in rows)
 
     # Submitting and reading tasks
 
@@ -161,7 +115,7 @@ class Conductor:
             context=freeze_context(context),
             priority=checks.choice("priority", priority, PRIORITIES),
         )
-        repository.settle_tasks(self._store)
+        settle_tasks(self._store)
         return self._submit_task(task, deadline_seconds, parent)
 
     @retry_on_contention
@@ -186,82 +140,95 @@ class Conductor:
     @remote_method(caller=ANY_AGENT, access=TASK_PARTY, mode=STEPS)
     def get(self, task_id: str) -> A2ATask:
         """Return one task or result. Refuses with `NotFound`."""
-        repository.settle_tasks(self._store)
+        settle_tasks(self._store)
         with self._store.read() as tx:
             return task_from_row(repository.find_task(tx, task_id))
 
-    @remote_method(caller=LEADERS, mode=STEPS)
-    def pending(self, job_id: str) -> tuple[A2ATask, ...]:
-        """Return the pending tasks and results in a job's inbox, most urgent first."""
-        repository.settle_tasks(self._store)
-        with self._store.read() as tx:
-            jobs.find_job(tx, job_id)
-            return tuple(task_from_row(row) for row in jobs.open_tasks(tx, job_id) if row.status == PENDING)
-
     @remote_method(caller="agent", access=OWN_VIEW, mode=STEPS)
     def waiting(self, agent: str, *, limit: int = 1000) -> tuple[A2ATask, ...]:
-        """Return the pending tasks and results of an agent, in any job or in none."""
+        """Return the pending tasks and results of an agent, most urgent first."""
         checks.limit("limit", limit)
-        repository.settle_tasks(self._store)
+        settle_tasks(self._store)
         with self._store.read() as tx:
-            return tuple(map(task_from_row, tx.fetch_all(tx.sql.tasks_waiting, agent=agent, limit=limit)))
+            rows = [row for kind in (TASK, RESULT) for row in tx.fetch_all(tx.sql.tasks_waiting, agent=agent, kind=kind, limit=limit)]
+        rows.sort(key=lambda row: (row.urgency, row.event_id))
+        return tuple(map(task_from_row, rows[:limit]))
 
     @remote_method(caller=ANY_AGENT, access=TASKS_SEEN, mode=STEPS)
     def tasks(
-        self, agent: str | None = None, status: str | None = None, *, limit: int = 100, visible_to: str | None = None
+        self,
+        agent: str | None = None,
+        status: str | None = None,
+        *,
+        source: str | None = None,
+        limit: int = 100,
+        visible_to: str | None = None,
     ) -> tuple[A2ATask, ...]:
-        """Return tasks and results, newest first. `agent` selects those that it got.
+        """Return tasks and results, newest first. `agent` selects those for an agent, `source` those that an agent gave.
 
         `visible_to` selects those that an agent gave or got. A server sets it for agents.
         """
         checks.limit("limit", limit)
         if status is not None:
             checks.choice("status", status, _STATUSES)
-        repository.settle_tasks(self._store)
+        settle_tasks(self._store)
         with self._store.read() as tx:
             if visible_to is None:
-                rows = lookups.list_tasks(tx, agent, status, limit)
+                rows = lookups.list_tasks(tx, source, agent, status, limit)
             else:
-                rows = lookups.list_tasks_of_party(tx, checks.name("visible_to", visible_to), agent, status, limit)
+                rows = lookups.list_tasks_of_party(tx, checks.name("visible_to", visible_to), source, agent, status, limit)
             return tuple(map(task_from_row, rows))
 
     # Accepting and ending tasks
 
     @remote_method(caller="agent", access=TASK_RECEIVER, mode=WRITE)
-    def accept(self, task_id: str, *, agent: str, lease_seconds: float = LEASE_SECONDS) -> Accepted:
-        """Accept a pending task. The caller holds it until the lease expires.
+    def accept(self, task_id: str, *, agent: str, lease_seconds: float = LEASE_SECONDS, job_id: str | None = None) -> Accepted:
+        """Accept a pending task. The caller holds it until the lease expires. With `job_id` it belongs to that job of the agent.
 
         Refuses with `LeaseHeld` if it is accepted already, and with `Conflict` if it has ended.
         """
         checks.seconds("lease_seconds", lease_seconds)
-        repository.settle_tasks(self._store)
-        return self._accept_task(task_id, agent, lease_seconds)
+        settle_tasks(self._store)
+        return self._accept_task(task_id, agent, lease_seconds, job_id)
 
     @remote_method(caller="agent", access=OWN_NAME, mode=WRITE)
     @retry_on_contention
-    def accept_next(self, agent: str, *, lease_seconds: float = LEASE_SECONDS) -> Accepted | None:
-        """Accept the most urgent pending task of an agent. Returns None if there is none."""
+    def accept_next(self, agent: str, *, lease_seconds: float = LEASE_SECONDS, job_id: str | None = None) -> Accepted | None:
+        """Accept the most urgent pending task of an agent. Returns None if there is none. `job_id` is as in `accept`."""
         checks.seconds("lease_seconds", lease_seconds)
         checks.name("agent", agent)
-        repository.settle_tasks(self._store)
+        settle_tasks(self._store)
         with self._store.write() as tx:
-            waiting = tx.fetch_all(tx.sql.tasks_waiting, agent=agent, limit=jobs.MAX_ROWS)
-            row = next((row for row in waiting if row.kind == TASK), None)
+            row = tx.fetch_one(tx.sql.tasks_waiting, agent=agent, kind=TASK, limit=1)
             if row is None:
                 return None
-            token = tx.new_id("lse")
-            return Accepted(task=task_from_row(repository.accept_task(tx, row, token, lease_seconds)), lease_token=token)
+            return _accept_row(tx, row, lease_seconds, job_id)
 
     @retry_on_contention
-    def _accept_task(self, task_id: str, agent: str, lease_seconds: float) -> Accepted:
+    def _accept_task(self, task_id: str, agent: str, lease_seconds: float, job_id: str | None) -> Accepted:
         with self._store.write() as tx:
             row = lookups.find_open_task_of(tx, task_id, agent, "accept")
             if row.status == ACCEPTED:
                 until = f" until {row.lease_expires_at}" if row.lease_expires_at else ""
                 raise LeaseHeld(f"task {task_id} is accepted already{until}", hint="Wait for it, or take another.", task_id=task_id)
-            token = tx.new_id("lse")
-            accepted = repository.accept_task(tx, row, token, lease_seconds)
-        return Accepted(task=task_from_row(accepted), lease_token=token)
+            return _accept_row(tx, row, lease_seconds, job_id)
+
+    @remote_method(caller="agent", access=TASK_RECEIVER, mode=WRITE)
+    @retry_on_contention
+    def renew(self, task_id: str, *, agent: str, lease_seconds: float = LEASE_SECONDS, lease_token: str | None = None) -> A2ATask:
+        """Extend the lease of an accepted task from now.
+
+        Refuses with `InvalidState` if it is not accepted, and with `LeaseLost` if `lease_token` is given and another lease replaced it.
+        """
+        checks.seconds("lease_seconds", lease_seconds)
+        settle_tasks(self._store)
+        with self._store.write() as tx:
+            row = lookups.find_open_task_of(tx, task_id, agent, "renew")
+            lookups.check_lease(row, lease_token)
+            if row.status != ACCEPTED or row.thread_id is not None:
+                hint = "Accept it again: inbox task accept" if row.thread_id is None else "Its thread has the lease: inbox renew"
+                raise InvalidState(f"task {task_id} has no lease to renew", hint=hint, task_id=task_id)
+            return task_from_row(repository.renew_lease(tx, row, lease_seconds))
 
     @remote_method(caller="agent", access=TASK_RECEIVER, mode=WRITE)
     def complete(self, task_id: str, *, agent: str, artifacts: dict[str, Any] | None = None, lease_token: str | None = None) -> A2ATask:
@@ -270,7 +237,7 @@ class Conductor:
         Refuses with `LeaseLost` if `lease_token` is given and another lease has replaced it.
         """
         artifacts_json = None if artifacts is None else jsontext.dumps(freeze_artifacts(artifacts))
-        repository.settle_tasks(self._store)
+        settle_tasks(self._store)
         return self._finish_task(task_id, agent, COMPLETED, lease_token, artifacts_json=artifacts_json)
 
     @remote_method(caller="agent", access=TASK_RECEIVER, mode=WRITE)
@@ -281,22 +248,21 @@ class Conductor:
         """
         if not checks.reason("reason", reason).strip():
             raise InvalidInput("'reason' is missing", field="reason", hint="Say why it cannot be done.")
-        repository.settle_tasks(self._store)
+        settle_tasks(self._store)
         return self._finish_task(task_id, agent, FAILED, lease_token, reason=reason, code=reason_code)
 
     @retry_on_contention
     def _finish_task(self, task_id: str, agent: str, status: str, lease_token: str | None, **outcome: Any) -> A2ATask:
         with self._store.write() as tx:
             row = lookups.find_open_task_of(tx, task_id, agent, "answer")
-            if lease_token is not None and row.lease_token != lease_token:
-                raise LeaseLost(f"task {task_id} has been accepted again since", hint="Leave it to its new holder.", task_id=task_id)
+            lookups.check_lease(row, lease_token)
             return task_from_row(repository.finish_task(tx, row, status, **outcome))
 
     @remote_method(caller="agent", access=TASK_GIVER, mode=WRITE)
     def cancel(self, task_id: str, *, agent: str, reason: str = "") -> A2ATask:
         """Cancel a task that `agent` gave. An agent that works on it is refused when it answers."""
         checks.reason("reason", reason)
-        repository.settle_tasks(self._store)
+        settle_tasks(self._store)
         return self._cancel_task(task_id, agent, reason)
 
     @retry_on_contention
@@ -314,7 +280,7 @@ class Conductor:
     @retry_on_contention
     def acknowledge(self, task_id: str, *, agent: str) -> A2ATask:
         """Mark a result as read. A result cannot be answered."""
-        repository.settle_tasks(self._store)
+        settle_tasks(self._store)
         with self._store.write() as tx:
             row = repository.find_task(tx, task_id)
             if row.kind != RESULT or row.target_agent != checks.name("agent", agent):
@@ -323,88 +289,79 @@ class Conductor:
                 return task_from_row(row)
             return task_from_row(repository.complete_result(tx, row))
 
-    # Sheets and checkpoints
-
-    @remote_method(caller=PEOPLE, mode=WRITE)
-    def begin_sheet(self, job_id: str, *, lease_seconds: float = LEASE_SECONDS, budget: int = DEFAULT_BUDGET_CHARS) -> Sheet:
-        """Render the pending tasks of a job as Markdown for a prompt, and accept exactly those that it shows."""
-        checks.seconds("lease_seconds", lease_seconds)
-        lookups.check_budget(budget)
-        repository.settle_tasks(self._store)
-        return self._begin_sheet(job_id, lease_seconds, budget)
+    @remote_method(caller="agent", access=OWN_NAME, mode=STEPS)
+    def acknowledge_all(self, *, agent: str) -> int:
+        """Mark all results of an agent as read, in batches. Return their number."""
+        checks.name("agent", agent)
+        settle_tasks(self._store)
+        read = 0
+        while count := self._acknowledge_batch(agent):
+            read += count
+        return read
 
     @retry_on_contention
-    def _begin_sheet(self, job_id: str, lease_seconds: float, budget: int) -> Sheet:
+    def _acknowledge_batch(self, agent: str) -> int:
         with self._store.write() as tx:
-            job = jobs.find_job(tx, job_id, running=True)
-            repository.route_waiting(tx, job.agent, job_id)
-            rows = {row.task_id: row for row in jobs.open_tasks(tx, job_id) if row.status == PENDING}
-            rendered = render_tasks([task_from_row(row) for row in rows.values()], budget)
-            token = tx.new_id("sht")
-            accepted = [task_from_row(repository.accept_task(tx, rows[task_id], token, lease_seconds)) for task_id in rendered.shown]
-            jobs.save_job(tx, job, sheet=job.sheet + 1)
-        return Sheet(token=token, text=rendered.text, tasks=tuple(accepted))
-
-    @remote_method(caller=PEOPLE, mode=WRITE)
-    @retry_on_contention
-    def end_sheet(self, job_id: str, token: str) -> Job:
-        """End a sheet. Tasks that it accepted and that have not ended are pending again. Results that it showed are marked as read."""
-        repository.settle_tasks(self._store)
-        with self._store.write() as tx:
-            job = jobs.find_job(tx, job_id)
-            for row in jobs.open_tasks(tx, job_id):
-                if row.lease_token == token and row.status == ACCEPTED and row.thread_id is None:
-                    if row.kind == RESULT:
-                        repository.complete_result(tx, row)
-                    else:
-                        repository.return_task(tx, row)
-        return jobs.job_from_row(job)
+            results = tx.fetch_all(tx.sql.tasks_waiting, agent=agent, kind=RESULT, limit=MAX_ROWS_PER_BATCH)
+            for row in results:
+                repository.complete_result(tx, row)
+        return len(results)
 
     @remote_method(caller="agent", access=OWN_VIEW, mode=STEPS)
     def render(self, agent: str, *, budget: int = DEFAULT_BUDGET_CHARS) -> Rendered:
         """Render the pending tasks of an agent as a sheet would. Accepts nothing."""
         lookups.check_budget(budget)
-        return render_tasks(self.waiting(agent), budget)
-
-    @contextmanager
-    def checkpoint(self, job_id: str) -> Iterator[TaskState]:
-        """Yield a job's state and inbox, and save both after the block.
-
-        An exception in the block saves nothing. Refuses with `Conflict` if the job or a task was changed by another process.
-        """
-        repository.settle_tasks(self._store)
-        with self._store.read() as tx:
-            job = jobs.find_job(tx, job_id, running=True)
-            rows = {row.task_id: row for row in jobs.open_tasks(tx, job_id)}
-        inbox = A2AInbox(job_id, job.agent)
-        for row in sorted(rows.values(), key=lambda row: row.event_id):
-            inbox.put_task(task_from_row(row))
-        state = TaskState(jsontext.loads(job.state_json), inbox)
-        yield state
-        checkpoints.save_checkpoint(self._store, job, rows, state)
+        waiting = self.waiting(agent, limit=MAX_INBOX_TASKS + 1)
+        return render_tasks(waiting[:MAX_INBOX_TASKS], budget, more=len(waiting) > MAX_INBOX_TASKS)
 
     # Waiting, and threads of work
 
     @remote_method(caller=ANY_AGENT, access=TASK_PARTY, mode=WAIT)
     def wait(self, task_id: str, *, timeout_seconds: float = 0) -> A2ATask | None:
         """Wait until a task has ended, and return it. Returns None after `timeout_seconds`. 0 waits for ever."""
+        ended = self.wait_any((task_id,), timeout_seconds=timeout_seconds)
+        return ended[0] if ended else None
+
+    @remote_method(caller=ANY_AGENT, access=TASK_PARTY, mode=WAIT)
+    def wait_any(self, task_ids: Iterable[str], *, timeout_seconds: float = 0) -> tuple[A2ATask, ...] | None:
+        """Wait until at least one of the tasks has ended, and return those that have. Returns None after `timeout_seconds`."""
         from postroom.store.wait_loop import wait_until
         from postroom.tasks.waiting import DueTaskWake
 
         checks.seconds("timeout_seconds", timeout_seconds, allow_zero=True)
-        first = self.get(task_id)
-        topics = [repository.task_topic(task_id)] + ([f"thread:{first.thread_id}"] if first.thread_id else [])
+        wanted = tuple(dict.fromkeys(task_ids))
+        if not wanted:
+            raise InvalidInput("there is no task to wait for", field="task", hint="Name it with --task.")
+        topics = [repository.task_topic(task_id) for task_id in wanted]
+        topics += [f"thread:{task.thread_id}" for task in map(self.get, wanted) if task.thread_id]
 
-        def read_if_ended() -> A2ATask | None:
-            task = self.get(task_id)
-            return task if task.status.terminal else None
+        def read_ended() -> tuple[A2ATask, ...] | None:
+            return tuple(task for task in map(self.get, wanted) if task.status.terminal) or None
 
-        return wait_until(self._store, read_if_ended, timeout_seconds, topics=topics, periodic=DueTaskWake(self._store, task_id))
+        return wait_until(self._store, read_ended, timeout_seconds, topics=topics, periodic=DueTaskWake(self._store))
+
+    @remote_method(caller="agent", access=OWN_NAME, mode=WAIT)
+    def wait_accept(
+        self, agent: str, *, lease_seconds: float = LEASE_SECONDS, timeout_seconds: float = 0, job_id: str | None = None
+    ) -> Accepted | None:
+        """Accept the most urgent pending task of an agent. If there is none, wait for one. Returns None after `timeout_seconds`."""
+        from postroom.store.wait_loop import wait_until
+        from postroom.tasks.waiting import DueTaskWake
+
+        checks.seconds("timeout_seconds", timeout_seconds, allow_zero=True)
+        topics = (repository.agent_topic(checks.name("agent", agent)),)
+
+        def accept_if_any() -> Accepted | None:
+            with self._store.read() as tx:  # only a waiter that finds something writes
+                is_due = tx.fetch_one(tx.sql.tasks_waiting, agent=agent, kind=TASK, limit=1) is not None or is_anything_due(tx)
+            return self.accept_next(agent, lease_seconds=lease_seconds, job_id=job_id) if is_due else None
+
+        return wait_until(self._store, accept_if_any, timeout_seconds, topics=topics, periodic=DueTaskWake(self._store))
 
     @remote_method(caller=PEOPLE, mode=STEPS)
     def settle(self) -> None:
         """Apply passed deadlines, expired leases and ended threads to their tasks."""
-        repository.settle_tasks(self._store)
+        settle_tasks(self._store)
 
     @remote_method(caller="agent", access=TASK_RECEIVER, mode=STEPS)
     def open_thread(self, task_id: str, *, agent: str) -> str:
@@ -412,7 +369,7 @@ class Conductor:
 
         Its first message comes from the source of the task, by the door by which the task came. A second call returns the same thread.
         """
-        repository.settle_tasks(self._store)
+        settle_tasks(self._store)
         with self._store.read() as tx:
             row = lookups.find_open_task_of(tx, task_id, agent, "answer")
         return row.thread_id or self._open_thread(task_id, agent, row.door)
@@ -432,3 +389,11 @@ class Conductor:
             now, thread_id = opened.message.created_at, opened.thread.thread_id
             repository.update_task(tx, row, event, status=ACCEPTED, accepted_at=now, lease_expires_at=None, thread_id=thread_id)
         return thread_id
+
+
+def _accept_row(tx: Transaction, row: TaskRow, lease_seconds: float, job_id: str | None) -> Accepted:
+    """Accept a pending task, for a job of its agent if `job_id` is given."""
+    if job_id is not None and jobs.find_job(tx, job_id, running=True).agent != row.target_agent:
+        raise InvalidInput(f"job {job_id} is not a job of {row.target_agent}", field="job_id", hint="Name a job of the agent itself.")
+    token = tx.new_id("lse")
+    return Accepted(task=task_from_row(repository.accept_task(tx, row, token, lease_seconds, job_id)), lease_token=token)

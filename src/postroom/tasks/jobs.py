@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from postroom._fastpath import json_text as jsontext
-from postroom.core import checks, clock
-from postroom.core.errors import Conflict, Contended, InvalidInput, InvalidState, NotFound
+from postroom.core import clock
+from postroom.core.errors import Conflict, Contended, InvalidInput, InvalidState, LeaseLost, NotFound
 from postroom.core.records.tasks import JobRow
 from postroom.core.text import short_repr
 from postroom.store.event_log import append_event
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from postroom.core.records.tasks import TaskRow
     from postroom.store.interface import Transaction
 
-RUNNING, ENDED = "running", "ended"
-MAX_ROWS = 10_000
+RUNNING, LAPSED, ENDING, ENDED = "running", "lapsed", "ending", "ended"
+MAX_ROWS = 10_000  # more are read in pages
 MAX_STATE_BYTES = 10 << 20
 
 
@@ -42,19 +42,28 @@ def unknown_agent(tx: Transaction, name: str) -> NotFound:
     return NotFound(f"no agent {short_repr(name)} is registered", hint=hint, name=name, nearest=similar)
 
 
-def start_job(tx: Transaction, agent: str, job_id: str | None, data: str) -> JobRow:
-    """Store a new running job. Refuses with `Conflict` if `job_id` exists. Without it, a new id is made."""
-    if job_id is not None and tx.fetch_one(tx.sql.job_find, job_id=checks.name("job_id", job_id)) is not None:
-        raise Conflict(f"there is a job {short_repr(job_id)} already", hint="Choose another id, or leave it out.", job_id=job_id)
-    now = clock.format_stamp(tx.now())
-    new_id = job_id or tx.new_id("job")
-    # Write the event first. On PostgreSQL a concurrent `submit` then waits for this transaction, or its task is visible here.
+def start_job(tx: Transaction, agent: str, job_id: str | None, data: str, lease_seconds: float) -> JobRow:
+    """Store a new running job, with a lease. Without `job_id`, a new id is made. Refuses with `Conflict` if `job_id` exists."""
+    now, new_id = clock.format_stamp(tx.now()), job_id or tx.new_id("job")
     topics = (repository.agent_topic(agent),)
     payload = {"job_id": new_id, "agent": agent}
     event_id = append_event(tx, topics, event_type="task.JobStarted", source=agent, summary=new_id, payload=payload)
-    row = JobRow(new_id, agent, RUNNING, 0, 0, data, now, now, event_id)
+    expires = repository.expiry_stamp(tx, lease_seconds)
+    row = JobRow(new_id, agent, RUNNING, 0, 0, data, now, now, event_id, tx.new_id("lse"), lease_seconds, expires)
     tx.execute(tx.sql.job_insert, **dict(row.items()))
     return row
+
+
+def resume_job(tx: Transaction, job: JobRow, agent: str, lease_seconds: float) -> JobRow:
+    """Continue a job under a new token, so that the process that had it is refused. Refuses with `Conflict` if that is not possible."""
+    if job.agent != agent or job.status in (ENDING, ENDED):
+        why = "has ended" if job.agent == agent else f"is {job.agent}'s"
+        raise Conflict(f"job {short_repr(job.job_id)} {why}", hint="Choose another id, or leave it out.", job_id=job.job_id)
+    for row in open_tasks(tx, job.job_id, repository.ACCEPTED):
+        if row.thread_id is None:
+            repository.return_task(tx, row, counted=True)
+    token, expires = tx.new_id("lse"), repository.expiry_stamp(tx, lease_seconds)
+    return save_job(tx, job, status=RUNNING, lease_token=token, lease_seconds=lease_seconds, lease_expires_at=expires)
 
 
 def job_not_found_error(job_id: str) -> NotFound:
@@ -62,13 +71,19 @@ def job_not_found_error(job_id: str) -> NotFound:
     return NotFound(f"there is no job {short_repr(job_id)}", hint="Start one first.", job_id=job_id)
 
 
-def find_job(tx: Transaction, job_id: str, *, running: bool = False) -> JobRow:
-    """Return a job. Refuses with `NotFound`, and with `InvalidState` if `running` is set and the job has ended."""
+def find_job(tx: Transaction, job_id: str, *, running: bool = False, lease_token: str | None = None) -> JobRow:
+    """Return a job. Refuses with `NotFound`.
+
+    With `running`, refuses with `InvalidState` if it has ended. A job whose lease ran out may go on, unless another process continued
+    it: then its `lease_token` is refused with `LeaseLost`.
+    """
     job = tx.fetch_one(tx.sql.job_find, job_id=job_id)
     if job is None:
         raise job_not_found_error(job_id)
-    if running and job.status != RUNNING:
+    if running and job.status not in (RUNNING, LAPSED):
         raise InvalidState(f"job {job_id} has ended", hint="Start another.", job_id=job_id)
+    if lease_token is not None and lease_token != job.lease_token:
+        raise LeaseLost(f"another process continued job {job_id}", hint="Stop: that process owns the job now.", job_id=job_id)
     return job
 
 
@@ -78,19 +93,22 @@ def save_job(tx: Transaction, job: JobRow, refusal: Conflict | None = None, **ch
     tx.execute_exactly_one(
         refusal or Contended(f"job {job.job_id} changed while it was being written", hint="Try again."),
         tx.sql.job_move,
-        job_id=job.job_id,
-        status=after.status,
-        sheet=after.sheet,
-        state_json=after.state_json,
-        now=after.updated_at,
         seen=job.version,
+        **{name: value for name, value in after.items() if name not in ("agent", "version", "created_at", "event_id")},
     )
     return after
 
 
-def job_from_row(row: JobRow) -> Job:
-    """Return a row as the public record, without its state."""
-    return Job(**{name: value for name, value in row.items() if name not in ("version", "state_json", "event_id")})
+def renewed_lease(tx: Transaction, job: JobRow, lease_seconds: float | None = None) -> dict[str, Any]:
+    """Return the changes that renew a job's lease from now, for `save_job`."""
+    length = lease_seconds or job.lease_seconds
+    return {"status": RUNNING, "lease_seconds": length, "lease_expires_at": repository.expiry_stamp(tx, length)}
+
+
+def job_from_row(row: JobRow, *, with_token: bool = False, resumed: bool = False) -> Job:
+    """Return a row as the public record, without its state. Only the process that starts a job gets its token."""
+    hidden = ("version", "state_json", "event_id") if with_token else ("version", "state_json", "event_id", "lease_token")
+    return Job(**{name: value for name, value in row.items() if name not in hidden}, resumed=resumed)
 
 
 def serialize_state(data: dict[str, Any]) -> str:
@@ -109,6 +127,13 @@ def serialize_state(data: dict[str, Any]) -> str:
     return text
 
 
-def open_tasks(tx: Transaction, job_id: str) -> list[TaskRow]:
-    """Return the pending and accepted tasks and results in a job's inbox, most urgent first."""
-    return tx.fetch_all(tx.sql.tasks_of_job, job_id=job_id, limit=MAX_ROWS)
+def open_tasks(tx: Transaction, job_id: str, status: str) -> list[TaskRow]:
+    """Return the tasks and results that belong to a job, most urgent first: the accepted ones, or the pending results."""
+    return tx.fetch_all(tx.sql.tasks_of_job, job_id=job_id, status=status, limit=MAX_ROWS)
+
+
+def pending_tasks(tx: Transaction, job: JobRow, limit: int) -> list[TaskRow]:
+    """Return up to `limit` rows of a job's inbox, most urgent first: what waits for its agent, and the results that belong to the job."""
+    rows = tx.fetch_all(tx.sql.tasks_unrouted, agent=job.agent, limit=limit)
+    rows += tx.fetch_all(tx.sql.tasks_of_job, job_id=job.job_id, status=repository.PENDING, limit=limit)
+    return sorted(rows, key=lambda row: (row.urgency, row.event_id))[:limit]

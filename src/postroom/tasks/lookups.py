@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postroom.core import checks
-from postroom.core.errors import InvalidInput
+from postroom.core.errors import InvalidInput, LeaseLost
 from postroom.core.text import short_repr
 from postroom.tasks import jobs, repository
 from postroom.tasks.models import RESULT, TASK, A2ATask
@@ -31,7 +31,7 @@ def find_parent(tx: Transaction, task: A2ATask, parent: str | None) -> TaskRow |
         return repository.find_task(tx, parent)
     if not task.source_job_id:
         return None
-    accepted = [row for row in jobs.open_tasks(tx, task.source_job_id) if row.status == ACCEPTED and row.kind == TASK]
+    accepted = [row for row in jobs.open_tasks(tx, task.source_job_id, ACCEPTED) if row.kind == TASK]
     return max(accepted, key=lambda row: (row.accepted_at or "", row.event_id), default=None)
 
 
@@ -49,21 +49,33 @@ def find_open_task_of(tx: Transaction, task_id: str, agent: str, verb: str) -> T
     return row
 
 
-def list_tasks(tx: Transaction, agent: str | None, status: str | None, limit: int) -> list[TaskRow]:
-    """Return the newest tasks and results, optionally those that one agent got or those of one status."""
-    criteria = {key: value for key, value in (("agent", agent), ("status", status)) if value is not None}
+def check_lease(row: TaskRow, lease_token: str | None) -> None:
+    """Refuse with `LeaseLost` if a token is given, and it is not that of the task's latest lease."""
+    if lease_token is not None and row.lease_token != lease_token:
+        raise LeaseLost(f"task {row.task_id} has been accepted again since", hint="Leave it to its new holder.", task_id=row.task_id)
+
+
+def list_tasks(tx: Transaction, source: str | None, target: str | None, status: str | None, limit: int) -> list[TaskRow]:
+    """Return the newest tasks and results, optionally those from one agent, for one agent, or of one status."""
+    criteria = {"source_agent": source, "target_agent": target, "status": status}
+    given = {column: value for column, value in criteria.items() if value is not None}
     statement = {
         (): tx.sql.tasks_any,
-        ("agent",): tx.sql.tasks_of_agent,
+        ("target_agent",): tx.sql.tasks_to,
+        ("source_agent",): tx.sql.tasks_from,
         ("status",): tx.sql.tasks_of_status,
-        ("agent", "status"): tx.sql.tasks_of_agent_status,
-    }[tuple(criteria)]
-    return tx.fetch_all(statement, limit=limit, **criteria)
+        ("target_agent", "status"): tx.sql.tasks_to_of_status,
+        ("source_agent", "status"): tx.sql.tasks_from_of_status,
+        ("source_agent", "target_agent"): tx.sql.tasks_from_to,
+        ("source_agent", "target_agent", "status"): tx.sql.tasks_from_to_of_status,
+    }[tuple(given)]
+    return tx.fetch_all(statement, limit=limit, **given)
 
 
-def list_tasks_of_party(tx: Transaction, party: str, agent: str | None, status: str | None, limit: int) -> list[TaskRow]:
+def list_tasks_of_party(
+    tx: Transaction, party: str, source: str | None, target: str | None, status: str | None, limit: int
+) -> list[TaskRow]:
     """Return the same as `list_tasks`, of those tasks and results that `party` gave or got."""
-    rows = tx.fetch_all(tx.sql.tasks_given, source=party, target=agent or "", status=status or "", limit=limit)
-    if agent in (None, party):
-        rows += list_tasks(tx, party, status, limit)
+    rows = list_tasks(tx, party, target, status, limit) if source in (None, party) else []
+    rows += list_tasks(tx, source, party, status, limit) if target in (None, party) else []
     return sorted({row.task_id: row for row in rows}.values(), key=lambda row: row.event_id, reverse=True)[:limit]

@@ -102,7 +102,7 @@ class Card(Snapshot):
 
 
 class Job(Snapshot):
-    """One run of an agent, with its own inbox."""
+    """One run of an agent, with its own inbox. Only the process that started or resumed it gets `lease_token`."""
 
     job_id: str
     agent: str
@@ -110,6 +110,10 @@ class Job(Snapshot):
     sheet: int
     created_at: str
     updated_at: str
+    lease_token: str | None = None
+    lease_seconds: float = 900.0
+    lease_expires_at: str = ""
+    resumed: bool = False
 
 
 class Sheet(Snapshot):
@@ -118,3 +122,13 @@ class Sheet(Snapshot):
     token: str
     text: str
     tasks: tuple[A2ATask, ...]
+
+
+class Checkpoint(Snapshot):
+    """A job's state and the tasks in its inbox, as they were read. `left_out` is whether more tasks wait than were read."""
+
+    job: Job
+    version: int
+    state_json: str
+    tasks: tuple[A2ATask, ...]
+    left_out: bool = False

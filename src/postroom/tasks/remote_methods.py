@@ -13,13 +13,13 @@ from pydantic import BaseModel
 
 from postroom.core.rpc import wire
 from postroom.core.verbs import VERBS, Verb
-from postroom.tasks.models import A2ATask, Accepted, Card, Job, Sheet
+from postroom.tasks.models import A2ATask, Accepted, Card, Checkpoint, Job, Sheet
 from postroom.tasks.rendering import Rendered
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
-MODELS: tuple[type[BaseModel], ...] = (A2ATask, Accepted, Card, Job, Sheet)
-UNDECLARED = ("checkpoint",)  # a context manager: the caller's block cannot run on the server
+MODELS: tuple[type[BaseModel], ...] = (A2ATask, Accepted, Card, Checkpoint, Job, Sheet)
+UNDECLARED = ("checkpoint", "keep_alive")  # context managers: the caller's block cannot run on the server
 
 
 def _build_model(kind: type[BaseModel], fields: dict[str, Any]) -> BaseModel:

@@ -10,6 +10,7 @@ from postroom.tasks.models import RESULT, A2ATask
 
 DEFAULT_BUDGET_CHARS = 10_000
 MIN_DESCRIPTION_CHARS = 200  # a description is not cut to less than this
+MIN_TASK_CHARS = 32  # the heading of a task is at least this long
 HEADING = "## Incoming A2A tasks\n"
 _LINE_ENDS = ("\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
 _HIDDEN_CHARS = frozenset(
@@ -20,7 +21,7 @@ _TEXT_ESCAPES = {**_LINE_ESCAPES, 0x0A: "\n", 0x09: "\t"}
 
 
 class Rendered(NamedTuple):
-    """The text, the ids of the tasks in it, and the number of tasks that did not fit."""
+    """The text, the ids of the tasks in it, and the number of the given tasks that did not fit."""
 
     text: str
     shown: tuple[str, ...]
@@ -31,15 +32,18 @@ def render_text(tasks: Iterable[A2ATask], budget: int = DEFAULT_BUDGET_CHARS) ->
     return render_tasks(tasks, budget).text
 
 
-def render_tasks(tasks: Iterable[A2ATask], budget: int = DEFAULT_BUDGET_CHARS) -> Rendered:
-    """Render as many tasks as fit into `budget` characters, most urgent first. The first one's heading is always rendered."""
+def render_tasks(tasks: Iterable[A2ATask], budget: int = DEFAULT_BUDGET_CHARS, *, more: bool = False) -> Rendered:
+    """Render as many tasks as fit into `budget` characters, most urgent first. The first one's heading is always rendered.
+
+    `more` is whether others wait beside these. Then the text says that at least so many were left out.
+    """
     waiting = sort_by_urgency(tasks)
     if not waiting:
         return Rendered("", (), 0)
     parts, chars_left, count = [HEADING], budget - len(HEADING), 0
     for index, task in enumerate(waiting):
         remaining = len(waiting) - index - 1
-        part = _fit_task(task, chars_left - (len(_format_more(remaining)) if remaining else 0))
+        part = _fit_task(task, chars_left - (len(_format_more(remaining, more)) if remaining or more else 0))
         if part is None and index > 0:
             break
         parts.append(part if part is not None else _format_heading(task))
@@ -48,13 +52,13 @@ def render_tasks(tasks: Iterable[A2ATask], budget: int = DEFAULT_BUDGET_CHARS) -
         if part is None:
             break
     left_out = len(waiting) - count
-    if left_out:
-        parts.append(_format_more(left_out))
+    if left_out or more:
+        parts.append(_format_more(left_out, more))
     return Rendered("".join(parts), tuple(task.task_id for task in waiting[:count]), left_out)
 
 
-def _format_more(count: int) -> str:
-    return f"\nAnd {count} more.\n"
+def _format_more(count: int, is_minimum: bool) -> str:
+    return f"\nAnd {f'at least {max(count, 1)}' if is_minimum else count} more.\n"
 
 
 def _fit_task(task: A2ATask, max_chars: int) -> str | None:

@@ -1,7 +1,4 @@
-"""Read and write the rows of tasks: transitions, their events, deadlines, leases, and answers from threads of work.
-
-Called by the conductor, inside its transactions.
-"""
+"""Read and write the rows of tasks: transitions and their events. Called by the conductor, inside its transactions."""
 
 from __future__ import annotations
 
@@ -12,19 +9,15 @@ from postroom._fastpath import json_text as jsontext
 from postroom.core import clock
 from postroom.core.errors import Conflict, Contended, NotFound
 from postroom.core.records.tasks import TaskRow
-from postroom.core.states import TERMINAL_STATUSES
 from postroom.core.text import short_repr
 from postroom.store.event_log import append_event
 from postroom.tasks.models import PRIORITIES, RESULT, TASK, A2ATask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from postroom.core.errors import Refusal
-    from postroom.store.interface import Store, Transaction
+    from postroom.store.interface import Transaction
 
 MAX_ATTEMPTS = 3
-MAX_TASKS_PER_BATCH = 100
 PENDING, ACCEPTED, COMPLETED, FAILED = "pending", "accepted", "completed", "failed"
 EXHAUSTED, DEADLINE, CANCELLED = "attempts_exhausted", "deadline", "cancelled"
 
@@ -86,24 +79,11 @@ def row_from_task(task: A2ATask) -> TaskRow:
 
 
 def store_new_task(tx: Transaction, row: TaskRow) -> TaskRow:
-    """Store a new task, route it to the running job of its agent, if there is one, and return it.
-
-    The event is written first: its id orders the tasks.
-    """
-    event_id = append_task_event(tx, row, "A2ATaskSubmitted")
-    # The event was written first. On PostgreSQL a concurrent `start_job` then waits for this transaction, or its job is visible here.
-    job = running_job(tx, row.target_agent) if row.target_job_id is None else row.target_job_id
-    stored = row.replace(event_id=event_id, target_job_id=job, door=tx.door)
+    """Store a new task or result in the inbox of its agent, and return it. The event is written first: its id orders the tasks."""
+    stored = row.replace(event_id=append_task_event(tx, row, "A2ATaskSubmitted"), door=tx.door)
     tx.execute(tx.sql.task_insert, **dict(stored.items()))
-    if job is not None:
-        append_task_event(tx, stored, "A2ATaskRouted")
+    append_task_event(tx, stored, "A2ATaskRouted")
     return stored
-
-
-def running_job(tx: Transaction, agent: str) -> str | None:
-    """Return the id of an agent's newest running job, or None."""
-    job = tx.fetch_one(tx.sql.job_running, agent=agent)
-    return None if job is None else job.job_id
 
 
 def update_task(tx: Transaction, row: TaskRow, event: str | None, refusal: Refusal | None = None, **changes: Any) -> TaskRow:
@@ -215,103 +195,31 @@ def _send_result(tx: Transaction, ended: TaskRow) -> None:
 
 
 def _find_source_job(tx: Transaction, ended: TaskRow) -> str | None:
-    """Return the job that submitted a task, or None if it has ended."""
+    """Return the job that submitted a task, or None if it does not run any more."""
     job = tx.fetch_one(tx.sql.job_find, job_id=ended.source_job_id)
     if job is None or job.status != "running" or job.agent != ended.source_agent:
         return None
     return ended.source_job_id
 
 
-def return_task(tx: Transaction, row: TaskRow, *, at: str | None = None, job: str | None = None, keep_job: bool = True) -> TaskRow:
-    """Make an accepted task pending again. A task fails after `MAX_ATTEMPTS`. A result never fails: it is shown until it is read.
+def return_task(tx: Transaction, row: TaskRow, *, counted: bool, at: str | None = None, keep_job: bool = False) -> TaskRow:
+    """Make an accepted task or result pending again.
 
-    With `keep_job` the task stays in its job's inbox. Otherwise it moves to `job`.
+    `counted` is whether this was an attempt: a lease ran out, or a process died. A task fails after `MAX_ATTEMPTS`. A result never
+    fails: it is shown until it is read. With `keep_job` a result stays with its job. A pending task always belongs to its agent.
     """
-    attempt = row.attempt + 1
-    if row.kind == TASK and attempt >= MAX_ATTEMPTS:
+    attempt = row.attempt + int(counted)
+    if counted and row.kind == TASK and attempt >= MAX_ATTEMPTS:
         reason = f"accepted {attempt} times, and never ended"
         return finish_task(tx, row, FAILED, reason=reason, code=EXHAUSTED, at=at, attempt=attempt)
-    target_job_id = row.target_job_id if keep_job else job
     changes: dict[str, Any] = {
         "status": PENDING,
         "attempt": attempt,
         "accepted_at": None,
         "lease_expires_at": None,
-        "target_job_id": target_job_id,
+        "target_job_id": row.target_job_id if keep_job and row.kind == RESULT else None,
     }
     return update_task(tx, row, "A2ATaskReturned", **changes)
-
-
-def route_waiting(tx: Transaction, agent: str, job_id: str) -> None:
-    """Move the tasks that wait for an agent without a job into the inbox of a job."""
-    for row in tx.fetch_all(tx.sql.tasks_unrouted, agent=agent, limit=10_000):
-        update_task(tx, row, "A2ATaskRouted", target_job_id=job_id)
-
-
-def settle_tasks(store: Store) -> None:
-    """Apply passed deadlines, expired leases and ended threads to their tasks, in batches, until none is left."""
-    while True:
-        with store.read() as tx:
-            due = tx.fetch_one(tx.sql.tasks_due, now=clock.format_stamp(tx.now()), limit=1) or tx.fetch_one(tx.sql.tasks_answered, limit=1)
-        if due is None or not _settle_batch(store):
-            return
-
-
-def _settle_batch(store: Store) -> bool:
-    """Call `_settle_batch_once` again while the store is contended."""
-    from postroom.store.retries import retry_on_contention
-
-    settle_once: Callable[[Store], bool] = retry_on_contention(_settle_batch_once)
-    return settle_once(store)
-
-
-def _settle_batch_once(store: Store) -> bool:
-    """Settle up to a batch of tasks in one transaction. Returns whether there were any."""
-    with store.write() as tx:
-        now = clock.format_stamp(tx.now())
-        settled = 0
-        for row in tx.fetch_all(tx.sql.tasks_due, now=now, limit=MAX_TASKS_PER_BATCH):
-            _apply_due_times(tx, row, now)
-            settled += 1
-        for row in tx.fetch_all(tx.sql.tasks_answered, limit=MAX_TASKS_PER_BATCH):
-            _finish_from_thread(tx, row)
-            settled += 1
-    return settled > 0
-
-
-def _apply_due_times(tx: Transaction, row: TaskRow, now: str) -> None:
-    """Apply an ended thread, expired leases and the deadline in the order of their times, each dated with its own time."""
-    if row.thread_id is not None and _thread_ended_by(tx, row.thread_id, row.due_at or now):
-        _finish_from_thread(tx, row)
-        return
-    while row.is_open and row.due_at is not None and row.due_at <= now:
-        if row.deadline is not None and row.due_at == row.deadline:
-            finish_task(tx, row, FAILED, reason=f"not done by {row.deadline}", code=DEADLINE, at=row.due_at)
-            return
-        row = return_task(tx, row, at=row.due_at)
-
-
-def _thread_ended_by(tx: Transaction, thread_id: str, instant: str) -> bool:
-    row = tx.fetch_one(tx.sql.thread_find, thread_id=thread_id)
-    return row is not None and row.thread.status in TERMINAL_STATUSES and row.thread.updated_at <= instant
-
-
-def _finish_from_thread(tx: Transaction, row: TaskRow) -> None:
-    """End a task as its thread ended, with the thread's last message as the answer, dated with the thread's end."""
-    thread_row = tx.fetch_one(tx.sql.thread_find, thread_id=row.thread_id)
-    if thread_row is None:
-        return
-    thread = thread_row.thread
-    status, latest, at = thread.status, thread.latest_message_id, thread.updated_at
-    message = tx.fetch_one(tx.sql.message_find, message_id=latest) if latest else None
-    summary, body = (message.summary, message.body) if message is not None else ("", "")
-    if status != "done":
-        code = CANCELLED if status == "cancelled" else "thread_failed"
-        finish_task(tx, row, FAILED, reason=summary or f"its thread was {status}", code=code, at=at)
-        return
-    files = [artifact.path for artifact in tx.fetch_all(tx.sql.artifacts_of_message, message_id=latest)] if latest else []
-    artifacts = {"summary": summary, "body": body, "thread_id": row.thread_id, "files": files}
-    finish_task(tx, row, COMPLETED, artifacts_json=jsontext.dumps(artifacts), at=at)
 
 
 def check_open(row: TaskRow) -> None:
@@ -323,13 +231,30 @@ def check_open(row: TaskRow) -> None:
         )
 
 
-def accept_task(tx: Transaction, row: TaskRow, token: str, lease_seconds: float) -> TaskRow:
-    """Mark a task as accepted, with a lease that ends after `lease_seconds`."""
-    now = tx.now()
-    expires = clock.format_stamp(now + int(lease_seconds * clock.MICROSECONDS_PER_SECOND))
+def accept_task(
+    tx: Transaction, row: TaskRow, token: str, lease_seconds: float, job_id: str | None = None, refusal: Refusal | None = None
+) -> TaskRow:
+    """Mark a task or result as accepted, with a lease that ends after `lease_seconds`. A job that accepts it becomes its job."""
     return update_task(
-        tx, row, "A2ATaskAccepted", status=ACCEPTED, accepted_at=clock.format_stamp(now), lease_token=token, lease_expires_at=expires
+        tx,
+        row,
+        "A2ATaskAccepted",
+        refusal,
+        status=ACCEPTED,
+        accepted_at=clock.format_stamp(tx.now()),
+        lease_token=token,
+        lease_expires_at=expiry_stamp(tx, lease_seconds),
+        target_job_id=row.target_job_id if job_id is None else job_id,
     )
+
+
+def renew_lease(tx: Transaction, row: TaskRow, lease_seconds: float) -> TaskRow:
+    """Extend the lease of an accepted task from now. Writes no event."""
+    return update_task(tx, row, None, lease_expires_at=expiry_stamp(tx, lease_seconds))
+
+
+def expiry_stamp(tx: Transaction, seconds: float) -> str:
+    return clock.format_stamp(tx.now() + int(seconds * clock.MICROSECONDS_PER_SECOND))
 
 
 def complete_result(tx: Transaction, row: TaskRow) -> TaskRow:

@@ -1,28 +1,30 @@
-"""Wake a waiter when its task's deadline or lease ends: no transaction notifies it then. Used by `Conductor.wait`."""
+"""Wake waiters for tasks when a deadline or a lease ends: no transaction notifies them then. Used by the conductor."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from postroom.core import clock
-from postroom.tasks import repository
 
 if TYPE_CHECKING:
     from postroom.store.interface import Store
 
+_AFTER_ALL_STAMPS = "~"
+
 
 class DueTaskWake:
-    """A periodic task of `wait_until` for one task."""
+    """A periodic task of `wait_until` that is due when the next deadline or lease of any task, or lease of any job, ends."""
 
-    def __init__(self, store: Store, task_id: str) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._task_id = task_id
 
     def seconds_until_due(self) -> float | None:
-        """Return the seconds until the deadline or the end of the lease, at least 0.001, or None if there is neither."""
+        """Return the seconds until then, at least 0.001, or None if nothing falls due."""
         with self._store.read() as tx:
-            row = repository.find_task(tx, self._task_id)
-            return None if row.due_at is None else max((clock.parse_stamp(row.due_at) - tx.now()) / clock.MICROSECONDS_PER_SECOND, 0.001)
+            task = tx.fetch_one(tx.sql.tasks_due, now=_AFTER_ALL_STAMPS, limit=1)
+            job = tx.fetch_one(tx.sql.jobs_lapsed, now=_AFTER_ALL_STAMPS, limit=1)
+            stamps = [stamp for stamp in (task and task.due_at, job and job.lease_expires_at) if stamp]
+            return max((clock.parse_stamp(min(stamps)) - tx.now()) / clock.MICROSECONDS_PER_SECOND, 0.001) if stamps else None
 
     def run(self) -> None:
-        """Do nothing: the next read settles the task."""
+        """Do nothing: the next read settles the tasks."""

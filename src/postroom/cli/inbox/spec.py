@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from postroom.cli.framework.spec import DB, HELP, INTEGER, JSON, LIST, NUMBER, SHARED, Command, CommandTable, Flag
 from postroom.cli.inbox.people_spec import PEOPLE
-from postroom.cli.inbox.task_spec import AGENTS_AND_TASKS
+from postroom.cli.inbox.tasks.spec import AGENTS_AND_TASKS
 
 GLOBAL = (DB, Flag("--agent", "NAME", "your name; default: $INBOX_AGENT"), JSON, HELP)
 

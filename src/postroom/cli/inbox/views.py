@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def render_view(name: str, data: Data) -> str:
     """Return the text of an answer. The first word of a name selects the module: `task`, `people`, `run`, otherwise mail."""
     if name not in VIEWS:
-        module = {"task": "inbox.task_views", "people": "inbox.people_views", "run": "inbox.runs"}.get(
+        module = {"task": "inbox.tasks.views", "people": "inbox.people_views", "run": "inbox.runs"}.get(
             name.split(maxsplit=1)[0], "mailbox.views"
         )
         views: dict[str, Callable[[Data], str]] = __import__(f"postroom.cli.{module}", fromlist=("VIEWS",)).VIEWS

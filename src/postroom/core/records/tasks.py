@@ -52,3 +52,6 @@ class JobRow(Record):
     created_at: str
     updated_at: str
     event_id: int
+    lease_token: str
+    lease_seconds: float
+    lease_expires_at: str

@@ -245,7 +245,8 @@ def _find_task(tx: Transaction, caller: Caller, task_id: Any) -> TaskRow:
 
 
 def _check_task_party(tx: Transaction, caller: Caller, arguments: Arguments) -> None:
-    _find_task(tx, caller, arguments.get("task_id"))
+    for task_id in arguments["task_ids"] if "task_ids" in arguments else (arguments.get("task_id"),):
+        _find_task(tx, caller, task_id)
 
 
 def _check_task_receiver(tx: Transaction, caller: Caller, arguments: Arguments) -> None:
@@ -280,6 +281,9 @@ def _check_job_owner(tx: Transaction, caller: Caller, arguments: Arguments) -> N
     job = tx.fetch_one(tx.sql.job_find, job_id=arguments["job_id"])
     if job is not None and job.agent != caller.name:
         raise Forbidden(f"job {job.job_id} belongs to another agent", hint="Only its own agent, or a person, can do this.")
+    for task in arguments.get("changed") or ():  # of a checkpoint: a new one must not name another agent as its giver
+        if task.source_agent != caller.name and tx.fetch_one(tx.sql.task_find, task_id=task.task_id) is None:
+            raise Forbidden(f"this token belongs to {caller.name}", hint="Submit a task of another agent with that agent's token.")
 
 
 _CHECKS = {

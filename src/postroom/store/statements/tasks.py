@@ -19,37 +19,43 @@ task_move = """
     WHERE task_id = :task_id AND status = :seen_status AND attempt = :seen_attempt
       AND coalesce(lease_token, '') = :seen_token AND coalesce(target_job_id, '') = :seen_job AND coalesce(thread_id, '') = :seen_thread"""
 tasks_of_job = Query(
-    f"SELECT {TASKS.column_list} FROM tasks WHERE is_open = 1 AND target_job_id = :job_id ORDER BY urgency, event_id LIMIT :limit", TaskRow
+    f"""
+    SELECT {TASKS.column_list} FROM tasks WHERE is_open = 1 AND target_job_id = :job_id AND status = :status
+    ORDER BY urgency, event_id LIMIT :limit""",
+    TaskRow,
 )
 tasks_waiting = Query(
     f"""
-    SELECT {TASKS.column_list} FROM tasks WHERE is_open = 1 AND status = 'pending' AND target_agent = :agent
+    SELECT {TASKS.column_list} FROM tasks WHERE is_open = 1 AND status = 'pending' AND target_agent = :agent AND kind = :kind
     ORDER BY urgency, event_id LIMIT :limit""",
     TaskRow,
 )
 tasks_unrouted = Query(
     f"""
-    SELECT {TASKS.column_list} FROM tasks WHERE is_open = 1 AND target_job_id IS NULL AND target_agent = :agent
-    ORDER BY event_id LIMIT :limit""",
+    SELECT {TASKS.column_list} FROM tasks WHERE is_open = 1 AND status = 'pending' AND target_agent = :agent AND target_job_id IS NULL
+    ORDER BY urgency, event_id LIMIT :limit""",
     TaskRow,
 )
 tasks_due = Query(
     f"SELECT {TASKS.column_list} FROM tasks WHERE is_open = 1 AND due_at IS NOT NULL AND due_at <= :now ORDER BY due_at LIMIT :limit",
     TaskRow,
 )
-tasks_any = Query(f"SELECT {TASKS.column_list} FROM tasks ORDER BY event_id DESC LIMIT :limit", TaskRow)
-tasks_of_agent = Query(f"SELECT {TASKS.column_list} FROM tasks WHERE target_agent = :agent ORDER BY event_id DESC LIMIT :limit", TaskRow)
-tasks_of_status = Query(f"SELECT {TASKS.column_list} FROM tasks WHERE status = :status ORDER BY event_id DESC LIMIT :limit", TaskRow)
-tasks_of_agent_status = Query(
-    f"SELECT {TASKS.column_list} FROM tasks WHERE target_agent = :agent AND status = :status ORDER BY event_id DESC LIMIT :limit", TaskRow
-)
-# The filters of a caller that sees only its own tasks. One name uses its index, and the rest is compared row by row.
-tasks_given = Query(
-    f"""
-    SELECT {TASKS.column_list} FROM tasks WHERE source_agent = :source
-      AND (:target = '' OR target_agent = :target) AND (:status = '' OR status = :status) ORDER BY event_id DESC LIMIT :limit""",
-    TaskRow,
-)
+
+
+def _listing(*columns: str) -> Query[TaskRow]:
+    """Return the statement that lists the tasks with these columns, newest first. An index serves each of them."""
+    where = " AND ".join(f"{column} = :{column}" for column in columns)
+    return Query(f"SELECT {TASKS.column_list} FROM tasks {'WHERE ' + where if where else ''} ORDER BY event_id DESC LIMIT :limit", TaskRow)
+
+
+tasks_any = _listing()
+tasks_to = _listing("target_agent")
+tasks_from = _listing("source_agent")
+tasks_of_status = _listing("status")
+tasks_to_of_status = _listing("target_agent", "status")
+tasks_from_of_status = _listing("source_agent", "status")
+tasks_from_to = _listing("source_agent", "target_agent")
+tasks_from_to_of_status = _listing("source_agent", "target_agent", "status")
 tasks_answered = Query(
     f"""
     SELECT {TASKS.column_list_as("t")} FROM tasks t JOIN threads h ON h.thread_id = t.thread_id
@@ -59,12 +65,16 @@ tasks_answered = Query(
 
 job_insert = JOBS.insert_statement()
 job_find = Query(f"SELECT {JOBS.column_list} FROM jobs WHERE job_id = :job_id", JobRow)
-job_running = Query(
-    f"SELECT {JOBS.column_list} FROM jobs WHERE status = 'running' AND agent = :agent ORDER BY event_id DESC LIMIT 1", JobRow
-)
 job_move = """
-    UPDATE jobs SET status = :status, sheet = :sheet, version = version + 1, state_json = :state_json, updated_at = :now
+    UPDATE jobs SET status = :status, sheet = :sheet, version = version + 1, state_json = :state_json, updated_at = :updated_at,
+      lease_token = :lease_token, lease_seconds = :lease_seconds, lease_expires_at = :lease_expires_at
     WHERE job_id = :job_id AND version = :seen"""
+jobs_lapsed = Query(
+    f"""
+    SELECT {JOBS.column_list} FROM jobs WHERE status IN ('running', 'ending') AND lease_expires_at <= :now
+    ORDER BY lease_expires_at LIMIT :limit""",
+    JobRow,
+)
 jobs_any = Query(f"SELECT {JOBS.column_list} FROM jobs ORDER BY event_id DESC LIMIT :limit", JobRow)
 jobs_of_agent = Query(f"SELECT {JOBS.column_list} FROM jobs WHERE agent = :agent ORDER BY event_id DESC LIMIT :limit", JobRow)
 

@@ -55,7 +55,6 @@ UPDATE reads SET guest = 1
   WHERE EXISTS (SELECT 1 FROM threads t WHERE t.thread_id = reads.thread_id AND reads.agent_id NOT IN (t.created_by, t.assigned_to))
     AND EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = reads.thread_id AND reads.agent_id IN (m.from_agent, m.to_agent));
 CREATE INDEX idx_reads_guest ON reads(agent_id, thread_id) WHERE guest = 1;
-CREATE INDEX idx_tasks_source ON tasks(source_agent, event_id);
 
 -- mail
 
@@ -98,3 +97,22 @@ CREATE INDEX idx_threads_pair ON threads(created_by, assigned_to, status, update
 
 -- The instant (microseconds since 1970) up to which lapsed leases are noted in the event log.
 INSERT INTO cursors (name, event_id) VALUES ('work.lapses', 0);
+
+-- tasks
+
+-- A job has a lease, which its process renews. A pending task belongs to its agent: target_job_id is set when a job accepts it.
+-- A pending result may belong to the job that gave the task. Jobs of an older version have a lease that has run out.
+ALTER TABLE jobs ADD COLUMN lease_token TEXT NOT NULL DEFAULT '';
+ALTER TABLE jobs ADD COLUMN lease_seconds DOUBLE PRECISION NOT NULL DEFAULT 900;
+ALTER TABLE jobs ADD COLUMN lease_expires_at TEXT NOT NULL DEFAULT '';
+CREATE INDEX idx_jobs_lapse ON jobs(lease_expires_at) WHERE status IN ('running', 'ending');
+
+UPDATE tasks SET target_job_id = NULL WHERE is_open = 1 AND status = 'pending' AND kind = 'task';
+DROP INDEX idx_tasks_job;
+DROP INDEX idx_tasks_waiting;
+DROP INDEX idx_tasks_unrouted;
+CREATE INDEX idx_tasks_job ON tasks(target_job_id, status, urgency, event_id) WHERE is_open = 1;
+CREATE INDEX idx_tasks_waiting ON tasks(target_agent, kind, urgency, event_id) WHERE is_open = 1 AND status = 'pending';
+CREATE INDEX idx_tasks_unrouted ON tasks(target_agent, urgency, event_id) WHERE is_open = 1 AND status = 'pending' AND target_job_id IS NULL;
+CREATE INDEX idx_tasks_source ON tasks(source_agent, event_id);
+CREATE INDEX idx_tasks_source_status ON tasks(source_agent, status, event_id);

@@ -84,6 +84,35 @@ def _render_cards(data: Data) -> str:
     return "".join(_card_text(card) for card in data["cards"]) or "No agent has that skill.\n"
 
 
+def _job_summary(job: Data) -> str:
+    lease = f", lease runs out {relative_time(job['lease_expires_at'])}" if job["status"] == "running" else ""
+    return f"{one_line(job['job_id'])}  {job['status']}  {one_line(job['agent'])}, sheet {job['sheet']}{lease}"
+
+
+def _job_confirmation(word: str) -> Callable[[Data], str]:
+    return lambda data: f"{colour_text('bold', word)} {_job_summary(data['job'])}\n"
+
+
+def _render_job_started(data: Data) -> str:
+    word = "Continued" if data["job"]["resumed"] else "Started"
+    return f"{colour_text('bold', word)} {_job_summary(data['job'])}\n  token {data['job']['lease_token']}\n"
+
+
+def _render_job(data: Data) -> str:
+    more = "There are more.\n" if data["more"] else ""
+    return f"{_job_summary(data['job'])}\n{_render_list(data) if data['tasks'] else 'Nothing waits in its inbox.'}{more}"
+
+
+def _render_jobs(data: Data) -> str:
+    if not data["jobs"]:
+        return "No jobs.\n"
+    rows = [
+        (job["status"], one_line(job["agent"]), str(job["sheet"]), relative_time(job["updated_at"]), one_line(job["job_id"]))
+        for job in data["jobs"]
+    ]
+    return render_table(("STATUS", "AGENT", "SHEET", "UPDATED", "JOB"), rows)
+
+
 VIEWS: dict[str, Callable[[Data], str]] = {
     "task card": _render_card,
     "task cards": _render_cards,
@@ -96,6 +125,14 @@ VIEWS: dict[str, Callable[[Data], str]] = {
     "task failed": _task_confirmation("Failed"),
     "task cancelled": _task_confirmation("Cancelled"),
     "task read": _task_confirmation("Read"),
+    "task read all": lambda data: f"{colour_text('bold', 'Read')} {data['read']} results\n",
+    "task renewed": _task_confirmation("Renewed"),
+    "task job": _render_job,
+    "task jobs": _render_jobs,
+    "task job started": _render_job_started,
+    "task job renewed": _job_confirmation("Renewed"),
+    "task job ended": _job_confirmation("Ended"),
+    "task sheet ended": _job_confirmation("Ended the sheet of"),
     "task ended": _render_shown,
     "task thread": lambda data: f"{colour_text('bold', 'Opened')} {one_line(data['thread_id'])} for {_task_summary(data['task'])}\n",
 }

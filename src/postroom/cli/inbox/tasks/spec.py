@@ -1,11 +1,18 @@
-"""The command table of `inbox agent` and `inbox task`. `spec.py` includes it."""
+"""The commands of agents, tasks, jobs and sheets: a part of the table of `inbox`."""
 
 from __future__ import annotations
 
 from postroom.cli.framework.spec import INTEGER, NUMBER, Command, Flag
 
-_TASK = Flag("--task", "ID", "the task")
 _FROM = Flag("--from", "AGENT", "the sender; default: --agent")
+_TASK = Flag("--task", "ID", "the task")
+_TASK_TOKEN = Flag("--lease-token", "TOKEN", "refuse unless this is still the current lease of the task")
+_LEASE = Flag("--lease-seconds", "N", "seconds until the lease runs out unless it is renewed; default 900", NUMBER)
+_TIMEOUT = Flag("--timeout-seconds", "N", "give up after N seconds, with exit 10; 0 (the default) waits forever", NUMBER)
+_LIMIT = Flag("--limit", "N", "at most this many; default 100", INTEGER)
+_JOB = Flag("--job", "ID", "the job")
+_JOB_TOKEN = Flag("--lease-token", "TOKEN", "refuse if another process continued the job since")
+_BUDGET = Flag("--budget", "N", "at most this many characters; default 10000", INTEGER)
 
 AGENTS_AND_TASKS = (
     Command(
@@ -32,7 +39,7 @@ AGENTS_AND_TASKS = (
     Command(
         "agent register",
         "Give an agent a card, so that others can give it tasks. Replaces its earlier card.",
-        "inbox.tasks:handle_agent_register",
+        "inbox.tasks.commands:handle_agent_register",
         (
             Flag("--description", "TEXT", "what the agent does"),
             Flag("--skill", "NAME", "a skill of the agent; may be repeated", repeat=True),
@@ -43,7 +50,7 @@ AGENTS_AND_TASKS = (
     Command(
         "agent find",
         "List the agents that have a skill. Exit 10 when there are none.",
-        "inbox.tasks:handle_agent_find",
+        "inbox.tasks.commands:handle_agent_find",
         (Flag("--skill", "NAME", "the skill to look for"),),
         example="inbox agent find --skill review",
     ),
@@ -61,7 +68,7 @@ AGENTS_AND_TASKS = (
     Command(
         "task submit",
         "Give a task to another agent by name. The task waits if that agent is not running.",
-        "inbox.tasks:handle_task_submit",
+        "inbox.tasks.commands:handle_task_submit",
         (
             _FROM,
             Flag("--to", "AGENT", "the agent that should do it"),
@@ -79,75 +86,145 @@ AGENTS_AND_TASKS = (
     Command(
         "task list",
         "List tasks and results, newest first.",
-        "inbox.tasks:handle_task_list",
+        "inbox.tasks.commands:handle_task_list",
         (
+            Flag("--from", "AGENT", "only those that this agent gave"),
+            Flag("--to", "AGENT", "only those for this agent; default: --agent"),
             Flag("--status", "pending|accepted|completed|failed", "only tasks with this status"),
-            Flag("--limit", "N", "at most this many; default 100", INTEGER),
+            _LIMIT,
         ),
-        details="With --agent: only those for this agent.",
-        example="inbox task list --agent canyon --status pending",
+        example="inbox task list --from forge --status pending",
     ),
-    Command("task show", "Show one task.", "inbox.tasks:handle_task_show", (_TASK,), example="inbox task show --task 5f0e…"),
+    Command("task show", "Show one task.", "inbox.tasks.commands:handle_task_show", (_TASK,), example="inbox task show --task 5f0e…"),
     Command(
         "task accept",
         "Accept a task. It is yours until its lease runs out.",
-        "inbox.tasks:handle_task_accept",
-        (_TASK, Flag("--lease-seconds", "N", "seconds until the lease runs out; default 900", NUMBER)),
+        "inbox.tasks.commands:handle_task_accept",
+        (
+            _TASK,
+            _LEASE,
+            Flag("--wait", "", "if there is none, sleep until one comes"),
+            _TIMEOUT,
+            Flag("--job", "ID", "accept it for this job"),
+        ),
         details="Without --task: the most urgent one. Exit 10 when there is none.",
-        example="inbox task accept --agent canyon --json",
+        example="inbox task accept --agent canyon --wait --json",
+    ),
+    Command(
+        "task renew",
+        "Renew the lease of a task that you accepted.",
+        "inbox.tasks.commands:handle_task_renew",
+        (_TASK, _LEASE, _TASK_TOKEN),
+        example="inbox task renew --agent canyon --task 5f0e…",
     ),
     Command(
         "task complete",
         "Report that a task is done. The agent that gave it receives the result.",
-        "inbox.tasks:handle_task_complete",
+        "inbox.tasks.commands:handle_task_complete",
         (
             _TASK,
             Flag("--artifacts-json", "OBJECT", "a JSON object with the result"),
             Flag("--artifact", "PATH", "a file with the result; may be repeated", repeat=True),
-            Flag("--lease-token", "TOKEN", "refuse unless this is still the current lease"),
+            _TASK_TOKEN,
         ),
         example='inbox task complete --agent canyon --task 5f0e… --artifacts-json \'{"review": "fine"}\'',
     ),
     Command(
         "task fail",
         "Report that a task cannot be done. The agent that gave it receives the reason.",
-        "inbox.tasks:handle_task_fail",
-        (_TASK, Flag("--reason", "TEXT", "why"), Flag("--lease-token", "TOKEN", "refuse unless this is still the current lease")),
+        "inbox.tasks.commands:handle_task_fail",
+        (_TASK, Flag("--reason", "TEXT", "why"), _TASK_TOKEN),
         example='inbox task fail --agent canyon --task 5f0e… --reason "there is no module X"',
     ),
     Command(
         "task cancel",
         "Withdraw a task that you gave.",
-        "inbox.tasks:handle_task_cancel",
+        "inbox.tasks.commands:handle_task_cancel",
         (_TASK, Flag("--reason", "TEXT", "why")),
         example="inbox task cancel --agent forge --task 5f0e…",
     ),
     Command(
         "task ack",
-        "Mark a result as read.",
-        "inbox.tasks:handle_task_ack",
-        (_TASK,),
+        "Mark a result, or all results, as read.",
+        "inbox.tasks.commands:handle_task_ack",
+        (_TASK, Flag("--all", "", "all results of the agent")),
         example="inbox task ack --agent forge --task 9c1b…",
     ),
     Command(
         "task render",
         "Print an agent's waiting tasks and results as Markdown for its prompt. Accepts none of them.",
-        "inbox.tasks:handle_task_render",
-        (Flag("--budget", "N", "at most this many characters; default 10000", INTEGER),),
+        "inbox.tasks.commands:handle_task_render",
+        (_BUDGET,),
         example="inbox task render --agent canyon",
     ),
     Command(
         "task wait",
-        "Sleep until a task has ended. Exit 10 when the time is over.",
-        "inbox.tasks:handle_task_wait",
-        (_TASK, Flag("--timeout-seconds", "N", "give up after N seconds; 0 (the default) waits forever", NUMBER)),
+        "Sleep until tasks have ended. Exit 10 when the time is over.",
+        "inbox.tasks.commands:handle_task_wait",
+        (
+            Flag("--task", "ID", "the task; may be repeated", repeat=True),
+            Flag("--any", "", "until one of them has ended, not all"),
+            _TIMEOUT,
+        ),
         example="inbox task wait --task 5f0e… --timeout-seconds 600",
     ),
     Command(
         "task open-thread",
         "Open a work thread for a task. The task ends when the thread ends.",
-        "inbox.tasks:handle_task_open_thread",
+        "inbox.tasks.commands:handle_task_open_thread",
         (_TASK,),
         example="inbox task open-thread --agent canyon --task 5f0e…",
+    ),
+    Command(
+        "job start",
+        "Start a job: one run of an agent, which gets its tasks and results as sheets.",
+        "inbox.tasks.jobs:handle_job_start",
+        (Flag("--job", "ID", "a fixed id: if its process died, the job goes on under a new token"), _LEASE),
+        details="The job has a lease. `sheet begin` and `job renew` renew it. When it runs out, its tasks go back to the agent.",
+        example="inbox job start --agent canyon --job nightly",
+    ),
+    Command(
+        "job list",
+        "List jobs, newest first.",
+        "inbox.tasks.jobs:handle_job_list",
+        (_LIMIT,),
+        details="With --agent: only those of this agent.",
+        example="inbox job list --agent canyon",
+    ),
+    Command(
+        "job show",
+        "Show a job and what waits in its inbox.",
+        "inbox.tasks.jobs:handle_job_show",
+        (_JOB,),
+        example="inbox job show --job nightly",
+    ),
+    Command(
+        "job renew",
+        "Renew the lease of a job, and of the tasks that it has accepted.",
+        "inbox.tasks.jobs:handle_job_renew",
+        (_JOB, _LEASE, _JOB_TOKEN),
+        example="inbox job renew --job nightly",
+    ),
+    Command(
+        "job end",
+        "End a job. Its open tasks and results go back to the agent.",
+        "inbox.tasks.jobs:handle_job_end",
+        (_JOB, _JOB_TOKEN),
+        example="inbox job end --job nightly",
+    ),
+    Command(
+        "sheet begin",
+        "Print the pending tasks and results of a job as Markdown for a prompt, and accept exactly those.",
+        "inbox.tasks.jobs:handle_sheet_begin",
+        (_JOB, _LEASE, _BUDGET, _JOB_TOKEN),
+        details="Exit 10 when there is nothing to show.",
+        example="inbox sheet begin --job nightly",
+    ),
+    Command(
+        "sheet end",
+        "End a sheet: unfinished tasks are pending again, and the results that it showed are read.",
+        "inbox.tasks.jobs:handle_sheet_end",
+        (_JOB, Flag("--sheet", "TOKEN", "the sheet; default: every open sheet of the job")),
+        example="inbox sheet end --job nightly",
     ),
 )

@@ -1,0 +1,113 @@
+"""Apply what happened without a verb: passed deadlines, leases of tasks and jobs that ran out, and ended threads of work.
+
+Most verbs of the conductor call `settle_tasks` first, so their results are right without a running server. Each transaction settles
+at most `MAX_ROWS_PER_BATCH` rows, so that other writers do not wait long.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postroom._fastpath import json_text as jsontext
+from postroom.core import clock
+from postroom.core.states import TERMINAL_STATUSES
+from postroom.store.retries import retry_on_contention
+from postroom.tasks import jobs
+from postroom.tasks.repository import ACCEPTED, CANCELLED, COMPLETED, DEADLINE, FAILED, PENDING, finish_task, return_task, update_task
+
+if TYPE_CHECKING:
+    from postroom.core.records.tasks import JobRow, TaskRow
+    from postroom.store.interface import Store, Transaction
+
+MAX_ROWS_PER_BATCH = 100
+
+
+def settle_tasks(store: Store) -> None:
+    """Settle tasks and jobs in batches, until none is left."""
+    while True:
+        with store.read() as tx:
+            is_due = is_anything_due(tx)
+        if not is_due or not _settle_batch(store):
+            return
+
+
+def is_anything_due(tx: Transaction) -> bool:
+    """Return whether `settle_tasks` has something to do. This only reads."""
+    now = clock.format_stamp(tx.now())
+    return (
+        tx.fetch_one(tx.sql.tasks_due, now=now, limit=1) is not None
+        or tx.fetch_one(tx.sql.tasks_answered, limit=1) is not None
+        or tx.fetch_one(tx.sql.jobs_lapsed, now=now, limit=1) is not None
+    )
+
+
+@retry_on_contention
+def _settle_batch(store: Store) -> bool:
+    """Settle up to a batch of rows of each sort in one transaction. Return whether there were any."""
+    with store.write() as tx:
+        now = clock.format_stamp(tx.now())
+        due = tx.fetch_all(tx.sql.tasks_due, now=now, limit=MAX_ROWS_PER_BATCH)
+        for row in due:
+            _apply_due_times(tx, row, now)
+        answered = tx.fetch_all(tx.sql.tasks_answered, limit=MAX_ROWS_PER_BATCH)
+        for row in answered:
+            _finish_from_thread(tx, row)
+        lapsed = tx.fetch_all(tx.sql.jobs_lapsed, now=now, limit=1)
+        for job in lapsed:
+            release_job(tx, job)
+    return bool(due or answered or lapsed)
+
+
+def release_job(tx: Transaction, job: JobRow) -> JobRow:
+    """Give up to a batch of a job's open tasks and results back to its agent. Once none is left, write the job's final status.
+
+    The attempts of tasks are counted if the lease of the job ran out, and not if the job ends in order.
+    """
+    ran_out = job.status != jobs.ENDING
+    accepted = tx.fetch_all(tx.sql.tasks_of_job, job_id=job.job_id, status=ACCEPTED, limit=MAX_ROWS_PER_BATCH)
+    for row in accepted:
+        if row.thread_id is None:
+            return_task(tx, row, counted=ran_out, at=job.lease_expires_at if ran_out else None)
+        else:  # the thread goes on, and ends the task
+            update_task(tx, row, None, target_job_id=None)
+    pending = tx.fetch_all(tx.sql.tasks_of_job, job_id=job.job_id, status=PENDING, limit=MAX_ROWS_PER_BATCH - len(accepted))
+    for row in pending:
+        update_task(tx, row, None, target_job_id=None)
+    if len(accepted) + len(pending) == MAX_ROWS_PER_BATCH:
+        return job
+    return jobs.save_job(tx, job, status=jobs.LAPSED if ran_out else jobs.ENDED)
+
+
+def _apply_due_times(tx: Transaction, row: TaskRow, now: str) -> None:
+    """Apply an ended thread, expired leases and the deadline in the order of their times, each dated with its own time."""
+    if row.thread_id is not None and _thread_ended_by(tx, row.thread_id, row.due_at or now):
+        _finish_from_thread(tx, row)
+        return
+    while row.is_open and row.due_at is not None and row.due_at <= now:
+        if row.deadline is not None and row.due_at == row.deadline:
+            finish_task(tx, row, FAILED, reason=f"not done by {row.deadline}", code=DEADLINE, at=row.due_at)
+            return
+        row = return_task(tx, row, counted=True, at=row.due_at, keep_job=True)
+
+
+def _thread_ended_by(tx: Transaction, thread_id: str, instant: str) -> bool:
+    row = tx.fetch_one(tx.sql.thread_find, thread_id=thread_id)
+    return row is not None and row.thread.status in TERMINAL_STATUSES and row.thread.updated_at <= instant
+
+
+def _finish_from_thread(tx: Transaction, row: TaskRow) -> None:
+    """End a task as its thread ended, with the thread's last message as the answer, dated with the thread's end."""
+    thread_row = tx.fetch_one(tx.sql.thread_find, thread_id=row.thread_id)
+    if thread_row is None:
+        return
+    thread = thread_row.thread
+    status, latest, at = thread.status, thread.latest_message_id, thread.updated_at
+    message = tx.fetch_one(tx.sql.message_find, message_id=latest) if latest else None
+    summary, body = (message.summary, message.body) if message is not None else ("", "")
+    if status != "done":
+        code = CANCELLED if status == "cancelled" else "thread_failed"
+        finish_task(tx, row, FAILED, reason=summary or f"its thread was {status}", code=code, at=at)
+        return
+    files = [artifact.path for artifact in tx.fetch_all(tx.sql.artifacts_of_message, message_id=latest)] if latest else []
+    artifacts = {"summary": summary, "body": body, "thread_id": row.thread_id, "files": files}
+    finish_task(tx, row, COMPLETED, artifacts_json=jsontext.dumps(artifacts), at=at)
