@@ -193,6 +193,9 @@ ROUTES: dict[tuple[str, str], tuple[str, dict[str, Any] | None]] = {
     ("POST", "/api/mailbox/{session}/{msg_id}/extend"): ("mail.extend", {}),
     ("POST", "/api/mailbox/{session}/{msg_id}/nack"): ("mail.nack", {}),
     ("POST", "/api/mailbox/{session}/{msg_id}/ack"): ("mail.ack", {}),
+    ("POST", "/api/mailbox/{session}/dead-letter/retry"): ("mail.retry_dead_letter", {}),
+    ("DELETE", "/api/mailbox/{session}/dead-letter"): ("mail.purge_dead_letter", None),
+    ("DELETE", "/api/mailbox/{session}"): ("mail.purge", None),
 }
 OTHER_ROUTES = {("POST", "/api/inbox/push"), ("GET", "/api/bell")}  # tests/server/test_hostile_workspace.py, tests/server/test_bells.py
 

@@ -56,6 +56,7 @@ class Catalogue(Protocol):
     # threads
     thread_insert: str
     thread_find: Query[HeldThread]
+    thread_parties: Query[tuple[Any, ...]]
     thread_move: str
     thread_prioritise: str
     threads_waiting: Query[Thread]

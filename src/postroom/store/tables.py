@@ -66,6 +66,11 @@ def single_value(column: Any) -> Any:
     return column
 
 
+def row_values(*columns: Any) -> tuple[Any, ...]:
+    """Return the values of a row as they are: the `make` of a query of a few columns."""
+    return columns
+
+
 # The room of a statement, by the first word of its name. Every other statement belongs to the work room, which has events and agents.
 _ROOM_OF = {
     **dict.fromkeys(("mailbox", "mailboxes", "delivery", "deliveries", "pair", "mail", "alias", "aliases"), "mail"),

@@ -200,7 +200,23 @@ def _find_thread(tx: Transaction, caller: Caller, arguments: Arguments) -> _Foun
     raise messages.thread_not_found_error(thread_id)
 
 
-def _check_thread_part(tx: Transaction, caller: Caller, arguments: Arguments) -> _FoundThread | None:
+def _is_party(tx: Transaction, caller: Caller, arguments: Arguments) -> bool:
+    """Return whether the caller created the thread or is assigned to it. Most callers are: they need no further look."""
+    parties = tx.fetch_one(tx.sql.thread_parties, thread_id=checks.name("thread", arguments.get("thread_id")))
+    return parties is not None and caller.name in parties
+
+
+def _check_thread_seen(tx: Transaction, caller: Caller, arguments: Arguments) -> None:
+    if not _is_party(tx, caller, arguments):
+        _find_thread(tx, caller, arguments)
+
+
+def _check_thread_part(tx: Transaction, caller: Caller, arguments: Arguments) -> None:
+    if not _is_party(tx, caller, arguments):
+        _find_as_participant(tx, caller, arguments)
+
+
+def _find_as_participant(tx: Transaction, caller: Caller, arguments: Arguments) -> _FoundThread | None:
     found = _find_thread(tx, caller, arguments)
     if found is not None and not found.takes_part:
         raise Forbidden(f"you take no part in {found.thread.thread_id}", hint="Claim it if it is for you, or ask a person.")
@@ -222,7 +238,10 @@ def _check_thread_control(tx: Transaction, caller: Caller, arguments: Arguments)
 def _check_thread_speak(tx: Transaction, caller: Caller, arguments: Arguments) -> None:
     if arguments.get("thread_id") is None:
         return  # it opens a thread
-    found = _check_thread_part(tx, caller, arguments)
+    if arguments.get("kind") != "control" and arguments.get("priority") is None:
+        _check_thread_part(tx, caller, arguments)
+        return
+    found = _find_as_participant(tx, caller, arguments)
     if found is None or caller.is_leader:
         return
     if arguments.get("kind") == "control":
@@ -287,7 +306,7 @@ def _check_job_owner(tx: Transaction, caller: Caller, arguments: Arguments) -> N
 
 
 _CHECKS = {
-    THREAD_SEEN: _find_thread,
+    THREAD_SEEN: _check_thread_seen,
     THREAD_PART: _check_thread_part,
     THREAD_TAKE: _check_thread_take,
     THREAD_SPEAK: _check_thread_speak,

@@ -17,7 +17,7 @@ from postroom.core.records.work import (
     RunNumbers,
     Thread,
 )
-from postroom.store.tables import Query, Table, single_value
+from postroom.store.tables import Query, Table, row_values, single_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ thread_find = Query(
     WHERE t.thread_id = :thread_id""",
     make_held_thread,
 )
+
+thread_parties = Query("SELECT created_by, assigned_to FROM threads WHERE thread_id = :thread_id", row_values)
 
 thread_move = """
     UPDATE threads SET status = :status, assigned_to = :assigned_to, latest_message_id = :latest_message_id, updated_at = :now
