@@ -77,16 +77,14 @@ def _parse_numbered(number: int, message: Mapping[str, Any]) -> drafts.Draft:
 def store_drafts(tx: Transaction, parsed: list[drafts.Draft]) -> list[EnqueueAck]:
     """Store drafts in this transaction. Each mailbox is locked once and written back once."""
     opened: dict[str, LockedMailbox | None] = {}
+    sessions: dict[str, str] = {}  # by the names that the senders wrote
     acks = []
     steps = []
     nanosecond = tx.now() * 1000
     for draft in parsed:
-        aliased_session = tx.fetch_one(tx.sql.alias_find, name=draft.to)
-        session = aliased_session or draft.to
-        if session not in opened:
-            locked = opened[session] = transitions.lock_mailbox(tx, session)
-            if locked is not None:
-                transitions.apply_overdue_moves(tx, locked)
+        if draft.to not in sessions:
+            sessions[draft.to] = _open_for_sender(tx, draft.to, opened)
+        session = sessions[draft.to]
         locked = opened[session]
         if draft.msg_id is not None and identity.is_repeat(tx, draft, session):
             acks.append(EnqueueAck(draft.msg_id, False, locked.counts["pending"] if locked else 0))
@@ -100,12 +98,23 @@ def store_drafts(tx: Transaction, parsed: list[drafts.Draft]) -> list[EnqueueAck
         store_draft(tx, locked, draft, msg_id)
         acks.append(EnqueueAck(msg_id, True, locked.counts["pending"]))
         payload = {"session": session, "from": draft.sender, "state": "pending", "attempt": 0}
-        steps.append((draft.sender, msg_id, {**payload, "alias": draft.to} if aliased_session else payload))
+        steps.append((draft.sender, msg_id, payload if session == draft.to else {**payload, "alias": draft.to}))
     for locked in filter(None, opened.values()):
         locked.write_back()
     for sender, msg_id, payload in steps:
         transitions.append_mail_event(tx, str(payload["session"]), "stored", source=sender, msg_id=msg_id, payload=payload)
     return acks
+
+
+def _open_for_sender(tx: Transaction, name: str, opened: dict[str, LockedMailbox | None]) -> str:
+    """Lock the mailbox that a sender named, and apply its overdue moves. Returns its session, under which it is in `opened`."""
+    locked = transitions.lock_named_mailbox(tx, name)
+    session = identity.resolve_session(tx, name) if locked is None else locked.session
+    if session not in opened:
+        opened[session] = locked
+        if locked is not None:
+            transitions.apply_overdue_moves(tx, locked)
+    return session
 
 
 def store_draft(tx: Transaction, locked: LockedMailbox, draft: drafts.Draft, msg_id: str) -> None:
@@ -162,7 +171,7 @@ def _take_next(store: Store, session: str, receiver: str) -> tuple[Delivery | No
     One transaction makes a limited number of overdue moves. The remaining ones may leave a message to take.
     """
     with store.write() as tx:
-        locked = transitions.lock_mailbox(tx, identity.resolve_session(tx, session))
+        locked = transitions.lock_named_mailbox(tx, session)
         if locked is None:
             return None, False
         more = transitions.apply_overdue_moves(tx, locked)

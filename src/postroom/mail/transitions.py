@@ -32,6 +32,7 @@ class LockedMailbox:
         self.settings: dict[str, Any] = {name: getattr(row, name) for name in _SETTING_NAMES}
         self.next_due = row.next_due
         self.longest_pause_seconds = row.longest_pause_seconds
+        self._stored = (row.next_due, dict(self.settings))
         self.tally: dict[str, int] = {"retried": 0, "timed_out": 0, "dead_lettered": 0, "expired": 0}
         self._tx = tx
 
@@ -57,13 +58,22 @@ class LockedMailbox:
         return self._tx.now() + int((seconds or self.settings["inflight_timeout_secs"]) * clock.MICROSECONDS_PER_SECOND)
 
     def write_back(self) -> None:
-        """Store the counts, the settings and `next_due`."""
+        """Store the counts, and the settings and `next_due` if they have changed."""
+        if (self.next_due, self.settings) == self._stored:
+            self._tx.execute(self._tx.sql.mailbox_count, session=self.session, **self.counts)
+            return
         self._tx.execute(self._tx.sql.mailbox_put, session=self.session, next_due=self.next_due, **self.counts, **self.settings)
 
 
 def lock_mailbox(tx: Transaction, session: str) -> LockedMailbox | None:
     """Lock a mailbox until the transaction ends. Returns None if it does not exist."""
     row = tx.fetch_one(tx.sql.mailbox_lock, session=session)
+    return None if row is None else LockedMailbox(tx, row)
+
+
+def lock_named_mailbox(tx: Transaction, name: str) -> LockedMailbox | None:
+    """Lock the mailbox of a session or an alias. Returns None if it does not exist."""
+    row = tx.fetch_one(tx.sql.mailbox_lock_named, name=name)
     return None if row is None else LockedMailbox(tx, row)
 
 
@@ -94,21 +104,13 @@ def move_message(tx: Transaction, locked: LockedMailbox, row: DeliveryRow, state
         ended_at=at if ended else None,
         **changes,
     )
-    tx.execute_exactly_one(
-        StoreBusy(f"{row.msg_id} changed while it was being written", hint="Try again."),
-        tx.sql.delivery_move,
-        delivery_id=after.delivery_id,
-        seen=row.state,
-        state=state,
-        attempt=after.attempt,
-        head=after.head,
-        delivery_token=after.delivery_token,
-        since=after.since,
-        move_at=after.move_at,
-        due_at=after.due_at,
-        ended_at=after.ended_at,
-        reason=after.reason,
-    )
+    changed = {"delivery_token": after.delivery_token, "since": at, "move_at": move_at, "due_at": due_at}
+    statement = tx.sql.delivery_hold
+    if state != IN_FLIGHT:
+        statement = tx.sql.delivery_move
+        changed |= {"attempt": after.attempt, "head": after.head, "ended_at": after.ended_at, "reason": after.reason}
+    busy = StoreBusy(f"{row.msg_id} changed while it was being written", hint="Try again.")
+    tx.execute_exactly_one(busy, statement, delivery_id=row.delivery_id, seen=row.state, state=state, **changed)
     locked.count_move(row.state, state)
     locked.note_due_at(after.due_at)
     if ended:  # do not check `row.head`: if several messages expire in one batch, the one before has just made this one the head

@@ -128,8 +128,11 @@ class Catalogue(Protocol):
 
     # mailboxes
     mailbox_lock: Query[MailboxRow]
+    mailbox_lock_named: Query[MailboxRow]
     mailbox_open: str
     mailbox_find: Query[MailboxRow]
+    mailbox_find_named: Query[MailboxRow]
+    mailbox_count: str
     mailbox_put: str
     mailboxes_all: Query[MailboxRow]
     mailboxes_due: Query[str]
@@ -142,6 +145,7 @@ class Catalogue(Protocol):
     delivery_offer: Query[StoredMessage]
     delivery_offered: Query[int]
     delivery_move: str
+    delivery_hold: str
     delivery_delete: str
     delivery_latest: Query[int]
     delivery_next_due: Query[int | None]

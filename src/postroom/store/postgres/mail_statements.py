@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from postroom.core.records.mail import MailboxRow
 from postroom.store.statements.mail import *  # noqa: F403
-from postroom.store.statements.mail import mailbox_find
+from postroom.store.statements.mail import mailbox_find, mailbox_find_named
 from postroom.store.tables import Query
 
 # Differs from SQLite: the row of the mailbox is locked until COMMIT, so that verbs on one mailbox run one after another.
 mailbox_lock = Query(f"{mailbox_find} FOR UPDATE", MailboxRow)
+
+# Differs from SQLite: as `mailbox_lock`.
+mailbox_lock_named = Query(f"{mailbox_find_named} FOR UPDATE", MailboxRow)
 
 # Differs from SQLite: as `events_settle`.
 deliveries_settle = (

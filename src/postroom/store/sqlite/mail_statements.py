@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from postroom.store.statements.mail import *  # noqa: F403
-from postroom.store.statements.mail import mailbox_find
+from postroom.store.statements.mail import mailbox_find, mailbox_find_named
 
 # Differs from PostgreSQL: a write transaction is alone, so it needs no lock.
 mailbox_lock = mailbox_find
+
+# Differs from PostgreSQL: as `mailbox_lock`.
+mailbox_lock_named = mailbox_find_named
 
 # Differs from PostgreSQL: the counter of ids follows the inserted rows by itself.
 deliveries_settle = "SELECT 1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from postroom.core import clock
 from postroom.core.records.mail import (
+    STATES,
     DeadLetterSize,
     DeliveryContents,
     DeliveryRow,
@@ -62,6 +63,17 @@ mailbox_open = "INSERT INTO mailboxes (session) VALUES (:session) ON CONFLICT (s
 
 mailbox_find = Query(f"SELECT {MAILBOXES.column_list} FROM mailboxes WHERE session = :session", MailboxRow)
 
+# As `mailbox_find`, for a name that may be an alias.
+mailbox_find_named = Query(
+    f"""
+    SELECT {MAILBOXES.column_list} FROM mailboxes
+    WHERE session = coalesce((SELECT session FROM mail_aliases WHERE name = :name), :name)""",
+    MailboxRow,
+)
+
+# The counts alone. `mailbox_put` also writes the page of the index on next_due.
+mailbox_count = "UPDATE mailboxes SET " + ", ".join(f"{state} = :{state}" for state in STATES) + " WHERE session = :session"
+
 mailbox_put = f"UPDATE mailboxes SET {', '.join(f'{name} = :{name}' for name in MAILBOXES.columns[1:])} WHERE session = :session"
 
 mailboxes_all = Query(f"SELECT {MAILBOXES.column_list} FROM mailboxes WHERE session > :after ORDER BY session LIMIT :limit", MailboxRow)
@@ -111,6 +123,11 @@ delivery_move = """
     UPDATE deliveries
     SET state = :state, attempt = :attempt, head = :head, delivery_token = :delivery_token, since = :since, move_at = :move_at,
         due_at = :due_at, ended_at = :ended_at, reason = :reason
+    WHERE delivery_id = :delivery_id AND state = :seen"""
+
+# A move to `in_flight`. It leaves the columns of the indexes on waiting messages alone, so that their pages are not written.
+delivery_hold = """
+    UPDATE deliveries SET state = :state, delivery_token = :delivery_token, since = :since, move_at = :move_at, due_at = :due_at
     WHERE delivery_id = :delivery_id AND state = :seen"""
 
 delivery_delete = "DELETE FROM deliveries WHERE delivery_id = :delivery_id"
