@@ -101,7 +101,10 @@ def test_a_question_is_settled_once(store: Store) -> None:
         work.reply(store, thread_id, sender=USER, summary="Green", question=question_id)
     again = work.reply(store, thread_id, sender=USER, summary="Blue", question=question_id, key="once")
     assert (again.message, everything(store)) == (first.message, before)
-    assert work.reply(store, thread_id, sender=USER, summary="Light blue").message.in_reply_to is None
+    other = asked_in(store, thread_id, "Which size?").message_id
+    with pytest.raises(InvalidState, match="that key"):
+        work.reply(store, thread_id, sender=USER, summary="Blue", question=other, key="once")
+    assert work.reply(store, thread_id, sender=USER, to=AGENT, summary="Light blue").message.in_reply_to is None
 
 
 def test_a_name_that_is_no_question_of_the_thread_is_refused(store: Store) -> None:

@@ -141,7 +141,7 @@ def reply(
         message_id = None if key is None else _message_id_for_key(thread_id, sender, checks.name("key", key))
         before = None if message_id is None else tx.fetch_one(tx.sql.message_find, message_id=message_id)
         if before is not None:
-            return _repeated_reply(thread, messages.load_artifacts(tx, before), content)
+            return _repeated_reply(thread, messages.load_artifacts(tx, before), content, question)
         settled = _question_for(tx, thread, kind=kind, sender=sender, to=to, question_id=question)
         return post_in_thread(
             tx,
@@ -182,9 +182,10 @@ def _repeated_send(
     return _repeated_reply(thread, messages.load_artifacts(tx, message), content)
 
 
-def _repeated_reply(thread: Thread, message: Message, content: Content) -> PostedMessage:
-    """Return the reply that was posted with the same key. Refuses with `InvalidState` if its content differs."""
-    if (message.summary, message.body, message.payload_json) != (content.summary, content.body, content.payload_json):
+def _repeated_reply(thread: Thread, message: Message, content: Content, question_id: str | None = None) -> PostedMessage:
+    """Return the reply that was posted with the same key. Refuses with `InvalidState` if its content or its question differs."""
+    is_other = (message.summary, message.body, message.payload_json) != (content.summary, content.body, content.payload_json)
+    if is_other or question_id not in (None, message.in_reply_to):
         raise InvalidState("that key was used for another message", hint="A key stands for one message: choose a new one.")
     return PostedMessage(thread, message, message.event_id)
 
