@@ -228,3 +228,15 @@ def test_the_log_of_a_store_that_only_commands_use_stays_short(inbox: Inbox) -> 
         longest = max(longest, log.stat().st_size)
     assert MAX_WAL_BYTES * 0.9 < longest < MAX_WAL_BYTES * 1.1
     assert len(inbox.run("list", "--limit", "1000", "--json").json["threads"]) == 40
+
+
+def test_a_tilde_that_no_shell_has_expanded_is_the_home_folder(bare: Inbox) -> None:
+    assert bare.ok("init", INBOX_DB="~/x.db")["db"] == str((bare.folder / "x.db").resolve())
+    assert not (bare.folder / "~").exists()
+
+
+@pytest.mark.parametrize("location", ["file:x.db", "postgresql:x"])
+def test_a_mistyped_location_is_refused_and_makes_no_file(bare: Inbox, location: str) -> None:
+    assert bare.run("init", "--json", INBOX_DB=location).error[:2] == (30, "invalid_input")
+    assert bare.run("list", "--json", "--db", location).error[:2] == (30, "invalid_input")
+    assert not list(bare.folder.glob("*x*"))

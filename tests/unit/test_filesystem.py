@@ -39,7 +39,9 @@ def test_a_system_that_does_not_say_is_trusted(tmp_path: Path) -> None:
     assert not is_network_filesystem("")
 
 
-@pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "ceph"])
+@pytest.mark.parametrize(
+    "kind", ["nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "ceph", "9p", "drvfs", "virtiofs", "vboxsf", "fuse.grpcfuse"]
+)
 def test_network_file_systems_are_known(kind: str) -> None:
     assert is_network_filesystem(kind)
 

@@ -57,10 +57,24 @@ def examine_store(location: str) -> list[tuple[str, str, str]]:
         open_store(location).call("work.list_agents", (), {"limit": 1})  # type: ignore[attr-defined]
         return [("server", "ok", "answers, and recognises the caller")]
     if _is_postgres_url(location):
-        return [("server", "ok", "answers, with the schema that this version knows")]
-    from postroom.store.sqlite import health
+        _require_psycopg()
+        from postroom.store.postgres.health import examine_server
 
-    return health.examine_file(location)
+        return examine_server(location)
+    from postroom.store.sqlite import health
+    from postroom.store.sqlite.engine import resolve_path
+
+    return health.examine_file(resolve_path(location))
+
+
+def repair_store(location: str) -> None:
+    """Mend what can be mended without a decision: the journal mode of a SQLite file, and the permissions of its files."""
+    if is_server_url(location) or _is_postgres_url(location):
+        return
+    from postroom.store.sqlite.health import repair_file
+
+    repair_file(location)
+    init_store(location)
 
 
 def is_server_url(location: str) -> bool:

@@ -81,4 +81,8 @@ def _is_secret(parameter: str) -> bool:
 def _given_or_environment(given: str | None) -> str | None:
     if given == "":
         raise InvalidInput("the path of the store is empty", field="db", hint="Leave --db out, or name a file.")
-    return given or os.environ.get("INBOX_DB")
+    location = given or os.environ.get("INBOX_DB")
+    if location and location.startswith("file:"):
+        raise InvalidInput("the path of a store is not a file: URL", field="db", hint=f"Pass the path: {location[5:].removeprefix('//')}")
+    # Compose files, systemd and cron pass a tilde on as it is.
+    return os.path.expanduser(location) if location and location.startswith("~") else location

@@ -310,7 +310,13 @@ _COMMANDS = (
         details="Copies the state of one moment, and compares the row counts. After an interruption, run it again.",
         example="inbox copy --from .agents/coord.db --to postgresql://inbox@db.example/work",
     ),
-    Command("doctor", "Check the store and this machine.", "inbox.doctor:handle_doctor", (), example="inbox doctor"),
+    Command(
+        "doctor",
+        "Check the store and this machine.",
+        "inbox.doctor:handle_doctor",
+        (Flag("--fix", "", "first mend the journal mode and the permissions of a SQLite file"),),
+        example="inbox doctor",
+    ),
     Command(
         "demo", "Watch a leader and two workers at work, on a store of their own.", "inbox.demo.story:handle_demo", (), example="inbox demo"
     ),

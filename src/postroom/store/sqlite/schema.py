@@ -18,6 +18,8 @@ from postroom.store.tables import SCHEMA_VERSION
 NETWORK_FILESYSTEMS = frozenset(
     ("nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "ceph", "glusterfs", "lustre", "beegfs", "gpfs", "gfs2", "ocfs2")
 )
+# Folders of another system, shared with a virtual machine or a container by WSL, Docker Desktop, VirtualBox or VMware.
+HOST_FILESYSTEMS = frozenset(("9p", "drvfs", "virtiofs", "vboxsf", "vmhgfs", "fuse.vmhgfs-fuse", "fuse.grpcfuse", "fakeowner", "osxfs"))
 NETWORK_FUSE_PREFIXES = ("fuse.sshfs", "fuse.rclone", "fuse.s3fs", "fuse.glusterfs", "fuse.ceph", "fuse.davfs2", "fuse.gcsfuse")
 
 
@@ -109,7 +111,7 @@ def refuse_network_filesystem(folder: str) -> None:
 
 
 def is_network_filesystem(kind: str) -> bool:
-    return kind in NETWORK_FILESYSTEMS or kind.startswith(NETWORK_FUSE_PREFIXES)
+    return kind in NETWORK_FILESYSTEMS or kind in HOST_FILESYSTEMS or kind.startswith(NETWORK_FUSE_PREFIXES)
 
 
 def filesystem_type(folder: str, table: str = "/proc/self/mountinfo") -> str:
