@@ -165,3 +165,14 @@ def test_notices_are_in_a_room_of_their_own(emptied: RunningServer, visit: Brows
     reader.send("Thank you")
     expect(reader.conversation).to_contain_text("Thank you")
     assert emptied.mailbox.answers("peek", "--session", "backup")["total"] == 1
+
+
+def test_an_entry_that_nobody_vouches_for_is_marked_in_the_list_and_when_it_is_open(emptied: RunningServer, visit: BrowserTabs) -> None:
+    seeded = _seeded(emptied, "From a file", _noon(1))
+    pushed = emptied.add_workspace().push(comments="From a workspace")
+    reader = visit(emptied)
+    expect(reader.row(seeded).get_by_text("unverified")).to_be_visible()
+    expect(reader.row(pushed)).to_be_visible()
+    expect(reader.row(pushed).get_by_text("unverified")).to_have_count(0)
+    reader.row(seeded).click()
+    expect(reader.page.locator("header.head").get_by_text("unverified")).to_be_visible()

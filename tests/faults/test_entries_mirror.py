@@ -16,6 +16,7 @@ import pytest
 
 import postroom
 from postroom import people
+from postroom.core import limits
 from postroom.core.errors import NotFound
 from postroom.store.interface import Store
 from tests.conftest import Clock, open_with
@@ -371,3 +372,23 @@ def test_a_mirror_that_may_not_be_written_fails_nobody() -> None:
             (folder / "data" / "inbox").chmod(0o700)
             sync(store)
             assert_exact(store)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"comments": "x" * (limits.MAX_COMMENT_BYTES + 1)},
+        {"docs": [{"path": "a.md"}] * (limits.MAX_DOCUMENTS + 1)},
+        {"docs": [{"path": "notes/../../secret.md"}]},
+        {"workspaceLabel": "x" * (limits.MAX_NAME_CHARS + 1)},
+        {"more": "x" * (limits.MAX_METADATA_JSON_BYTES + 1)},
+    ],
+    ids=["a long comment", "many documents", "a path that leaves its folder", "a long label", "long unknown fields"],
+)
+def test_a_foreign_line_beyond_the_bounds_of_a_push_is_left_where_it_is(store: Store, fields: dict[str, Any]) -> None:
+    append(store, line(**fields), line("e-fine", comments="short"))
+    assert ids(store) == ["e-fine"]
+    before = mirror_of(store).read_bytes()
+    assert before.count(b"\n") == 2
+    sync(store)
+    assert mirror_of(store).read_bytes() == before

@@ -70,7 +70,24 @@ def name(field: str, value: str | None, *, hint: str = "", max_chars: int = limi
         raise InvalidInput(f"{field} is longer than {max_chars} characters", field=field)
     if not value.isprintable() or value != value.strip():
         raise InvalidInput(f"{field} must be one line without control characters or outer spaces, not {short_repr(value)}", field=field)
+    if not value.isascii():
+        _check_characters(field, value)
     return value
+
+
+def _check_characters(field: str, value: str) -> None:
+    """Refuse a name with an invisible character, and one that another spelling of the same letters would not equal."""
+    from unicodedata import is_normalized
+
+    from postroom.core.hidden_characters import describe_hidden
+
+    hidden = describe_hidden(value)
+    if hidden:
+        raise InvalidInput(f"{field} has characters that cannot be seen: {hidden}", field=field, hint="Leave them out.")
+    if not is_normalized("NFC", value):
+        raise InvalidInput(
+            f"{field} is not in the normal form NFC of Unicode", field=field, hint="Write each letter with its accent as one."
+        )
 
 
 def path(field: str, value: str) -> str:

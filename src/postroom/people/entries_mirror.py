@@ -12,7 +12,7 @@ import os
 from postroom.core.errors import Refusal
 from postroom.core.records.people import INBOX, PUSH, Entry
 from postroom.people import repository
-from postroom.people.entry_lines import parse_entry_line
+from postroom.people.entry_lines import is_importable, parse_entry_line
 from postroom.store.jsonl_mirror import JsonlMirror, LockedPositions, load_positions, make_file_opener
 
 TYPE_CHECKING = False
@@ -159,7 +159,9 @@ class _ForeignLines:
             fields = parse_entry_line(line)
             if fields is None:
                 continue
-            entry = _find_or_import(store, fields)
+            entry, is_known = _find_or_import(store, fields)
+            if not is_known:
+                continue
             is_repeated = fields["id"] in self.ids or (entry is not None and entry.seq <= self._file.last_id)
             self.has_wrong_line = (
                 self.has_wrong_line or entry is None or is_repeated or fields != parse_entry_line(entry.to_jsonl_line().encode())
@@ -202,16 +204,21 @@ def _deleted_ids(tx: Transaction, after: int) -> set[str]:
         after = rows[-1].seq
 
 
-def _find_or_import(store: Store, fields: dict[str, Any]) -> Entry | None:
-    """Return the entry of a line, made if the store does not know it, or None if it was deleted."""
+def _find_or_import(store: Store, fields: dict[str, Any]) -> tuple[Entry | None, bool]:
+    """Return the entry of a line, made if the store does not know it, or None if it was deleted; and whether the store knows it now.
+
+    A line beyond the bounds of a push stays in the file like one that is not an entry.
+    """
     with store.read() as tx:
         row = tx.fetch_one(tx.sql.entry_find, id=fields["id"])
         deleted = tx.fetch_one(tx.sql.gone_find, id=fields["id"])
     if row is not None or deleted is not None:
-        return row
+        return row, True
+    if not is_importable(fields):
+        return None, False
     with store.write() as tx:  # no other process imports this line: we hold the lock of the file
         workspace = tx.fetch_one(tx.sql.workspace_find, workspace_id=fields["workspaceId"])
-        return repository.insert_entry(
+        entry = repository.insert_entry(
             tx,
             kind=PUSH,
             entry_id=fields["id"],
@@ -224,3 +231,4 @@ def _find_or_import(store: Store, fields: dict[str, Any]) -> Entry | None:
             door="file",
             extra_json=fields["extra"],
         )
+    return entry, True

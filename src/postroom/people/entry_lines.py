@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postroom._fastpath import json_text as jsontext
+from postroom.core import limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +28,18 @@ def parse_entry_line(line: bytes) -> dict[str, Any] | None:
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
     return {"id": entry_id, "ts": ts, "docs": docs, "extra": extra, **texts} if valid else None
+
+
+def is_importable(fields: dict[str, Any]) -> bool:
+    """Return whether an entry that another program wrote may be taken in: it is within the bounds of a push, and its paths stay inside."""
+    docs = fields["docs"]
+    return (
+        len(fields["comments"].encode()) <= limits.MAX_COMMENT_BYTES
+        and len(fields["extra"].encode()) <= limits.MAX_METADATA_JSON_BYTES
+        and max(len(fields["workspaceId"]), len(fields["workspaceLabel"])) <= limits.MAX_NAME_CHARS
+        and len(docs) <= limits.MAX_DOCUMENTS
+        and all(len(doc["path"]) <= limits.MAX_PATH_CHARS and ".." not in doc["path"].split("/") for doc in docs)
+    )
 
 
 def _is_id(value: object) -> bool:

@@ -12,6 +12,7 @@ from postroom.core.records.people import PASS_ID_DIGITS, Pass, PassPage, PersonS
 from postroom.core.text import short_repr
 from postroom.core.verbs import PEOPLE, READ, SERVER_MACHINE, WRITE, verb
 from postroom.people import repository, tokens
+from postroom.store.agents import refuse_lookalike
 from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
@@ -64,6 +65,7 @@ def issue_agent_token(store: Store, *, name: str, scope: str = OWN_SCOPE) -> str
     with store.write() as tx:
         known = tx.fetch_one(tx.sql.agent_lock, name=name)
         if known is None:
+            refuse_lookalike(tx, "name", name)
             tx.execute(tx.sql.agent_put, name=name, kind="agent", now=clock.format_stamp(tx.now()))
             known = tx.fetch_one(tx.sql.agent_lock, name=name)
         if known is None or known.is_person:

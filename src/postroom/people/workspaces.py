@@ -9,6 +9,7 @@ from postroom.core.errors import InvalidInput, NotFound, Taken
 from postroom.core.records.people import Workspace, WorkspaceRegistration
 from postroom.core.verbs import OWN_NAME, PEOPLE, READ, SERVER_MACHINE, STEPS, WRITE, verb
 from postroom.people import tokens
+from postroom.store.agents import refuse_lookalike
 from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
@@ -31,11 +32,12 @@ def add_workspace(store: Store, path: str, *, label: str, agent: str | None = No
     folder = os.path.realpath(checks.path("path", path))
     if not os.path.isdir(folder):
         raise InvalidInput(f"{path} is not a folder", field="path", hint="Name the folder that the agent works in.")
-    name = checks.name("agent", os.path.basename(folder) if agent is None else agent, hint="Name its agent with --agent.")
+    name = checks.name("agent", _folder_name(folder) if agent is None else agent, hint="Name its agent with --agent.")
     token = tokens.new_token("prw")
     with store.write() as tx:
         _refuse_taken(tx, folder, name)
         known = tx.fetch_one(tx.sql.agent_find, name=name)
+        refuse_lookalike(tx, "agent", name)
         if known is not None and known.is_person:
             raise InvalidInput(f"{name} is a person", field="agent", hint="Name the workspace's agent with --agent.")
         now = clock.format_stamp(tx.now())
@@ -44,6 +46,13 @@ def add_workspace(store: Store, path: str, *, label: str, agent: str | None = No
         if known is None:
             tx.execute(tx.sql.agent_put, name=name, kind="agent", now=now)
     return WorkspaceRegistration(workspace, token)
+
+
+def _folder_name(folder: str) -> str:
+    """Return the name of a folder in the normal form of names. Some file systems keep letters and accents apart."""
+    from unicodedata import normalize
+
+    return normalize("NFC", os.path.basename(folder))
 
 
 def _refuse_taken(tx: Transaction, folder: str, agent: str) -> None:

@@ -130,7 +130,7 @@ class JournalFiles:
 
 
 def format_event_line(event: QueueEvent) -> str:
-    """Return an event as a line, in the journal as on standard output."""
+    """Return an event as a line of the journal."""
     return dumps(event.__dict__) + "\n"  # the fields, in their order
 
 

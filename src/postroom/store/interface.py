@@ -118,6 +118,7 @@ class Catalogue(Protocol):
 
     # agents and what they have read
     agent_seen: str
+    people_names: Query[str]
     agent_put: str
     agent_find: Query[Agent]
     agents_all: Query[Agent]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from postroom.core.hidden_characters import HIDDEN_CODES, escape_table
 from postroom.tasks.models import RESULT, A2ATask
 
 DEFAULT_BUDGET_CHARS = 10_000
@@ -13,10 +14,7 @@ MIN_DESCRIPTION_CHARS = 200  # a description is not cut to less than this
 MIN_TASK_CHARS = 32  # the heading of a task is at least this long
 HEADING = "## Incoming A2A tasks\n"
 _LINE_ENDS = ("\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
-_HIDDEN_CHARS = frozenset(
-    (*range(0x20), *range(0x7F, 0xA0), *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x206A), 0xFEFF, 0x061C, 0x180E, 0xAD)
-)
-_LINE_ESCAPES = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _HIDDEN_CHARS}
+_LINE_ESCAPES = escape_table((*range(0x20), *HIDDEN_CODES))
 _TEXT_ESCAPES = {**_LINE_ESCAPES, 0x0A: "\n", 0x09: "\t"}
 
 

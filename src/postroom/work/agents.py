@@ -8,6 +8,7 @@ from postroom.core.records.work import Agent, AgentPresence
 from postroom.core.states import AGENT_KINDS
 from postroom.core.text import shell_quote
 from postroom.core.verbs import ANY_AGENT, DIRECTORY, LEADERS, OWN_VIEW, PEOPLE, READ, WRITE, verb
+from postroom.store.agents import refuse_lookalike
 from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
 def add_agent(store: Store, name: str, *, kind: str = "agent") -> Agent:
     """Register an agent, or change its kind, and return it.
 
-    Refuses with `InvalidState` to make a person of a name that belongs to a workspace or that has an agent's token.
+    Refuses with `InvalidInput` a new name that looks like that of a person, and with `InvalidState` to make a person of a name that belongs
+    to a workspace or that has an agent's token.
     The sessions, links and tokens of a person who becomes an agent are void at once.
     """
     checks.name("name", name)
     checks.choice("kind", kind, AGENT_KINDS)
     with store.write() as tx:
+        refuse_lookalike(tx, "name", name)
         workspace = tx.fetch_one(tx.sql.workspace_of_agent, agent=name) if kind == "human" else None
         if workspace is not None:
             raise InvalidState(f"{name} is the agent of the workspace {workspace.workspace_id}", hint="Choose another name for the person.")

@@ -7,6 +7,7 @@ from postroom.core.errors import NotFound, StoreBusy
 from postroom.core.records import Record
 from postroom.core.records.work import Artifact, Attachment, Lease, Message, PostedMessage, Thread
 from postroom.core.states import BLOCKED, TERMINAL_STATUSES
+from postroom.store.agents import refuse_lookalike
 from postroom.store.event_log import append_event
 
 TYPE_CHECKING = False
@@ -136,6 +137,8 @@ def post(
     _close_questions(tx, after, in_reply_to)
     if BLOCKED in (thread.status, status):
         _write_lease_wait(tx, thread.thread_id, status=status, kind=kind, to=to)
+    if not (sender.isascii() and sender == sender.lower()):  # other names cost no read, and look like no usual name of a person
+        refuse_lookalike(tx, "from", sender)
     tx.execute(tx.sql.agent_seen, name=sender, now=now)
     # Append the event as late as possible: on PostgreSQL it locks the event log against other writers until the commit.
     facts: dict[str, Any] = {"kind": kind, "to": to, **({} if in_reply_to is None else {"in_reply_to": in_reply_to})}

@@ -75,13 +75,23 @@ def print_refusal(program: CommandTable, refusal: errors.Refusal, json: bool) ->
 
 
 def success_json(command: str, data: dict[str, Any]) -> str:
-    return dumps({"ok": True, "schema_version": SCHEMA_VERSION, "command": command, **data}) + "\n"
+    return json_line({"ok": True, "schema_version": SCHEMA_VERSION, "command": command, **data})
 
 
 def failure_json(command: str | None, refusal: errors.Refusal) -> str:
     error: dict[str, object] = {"code": refusal.code, "message": str(refusal), "hint": refusal.hint}
     error.update((name, value) for name, value in refusal.facts.items() if name not in error)
-    return dumps({"ok": False, "schema_version": SCHEMA_VERSION, "command": command, "error": error}) + "\n"
+    return json_line({"ok": False, "schema_version": SCHEMA_VERSION, "command": command, "error": error})
+
+
+def json_line(value: object) -> str:
+    """Return a value as one line of JSON that cannot steer a terminal: control and other hidden characters are escaped."""
+    text = dumps(value)
+    if not text.isascii() or "\x7f" in text:
+        from postroom.core.hidden_characters import escape_in_json
+
+        text = escape_in_json(text)
+    return text + "\n"
 
 
 def exit_code(refusal: errors.Refusal) -> int:

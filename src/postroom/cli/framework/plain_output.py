@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from postroom._fastpath.json_text import dumps
-from postroom.cli.framework.output import print_answer, write_all
+from postroom.cli.framework.output import json_line, print_answer, write_all
 from postroom.core.errors import Interrupted, InvalidInput, StoreTrouble
 
 TYPE_CHECKING = False
@@ -36,7 +35,7 @@ class PlainOutcome:
 
 def print_outcome(args: Arguments, outcome: PlainOutcome) -> bool:
     """Print the data or text on standard output, and the trouble, if any, on standard error. Return whether it can be taken as seen."""
-    text = dumps(outcome.data) + "\n" if args.json and outcome.data is not None else outcome.text
+    text = json_line(outcome.data) if args.json and outcome.data is not None else outcome.text
     shown = not text or print_answer(text)
     if outcome.note and not args.json:
         write_all(2, f"{outcome.note}\n")
@@ -50,7 +49,7 @@ def print_refusal(program: CommandTable, refusal: Refusal, json: bool) -> int:
     message = " ".join(str(refusal).split("\n"))
     full_name = f"{program.name} {refusal.command}" if refusal.command else program.name
     suggestion = refusal.hint or f"See `{full_name} --help`."
-    write_all(2, dumps({"error": message, "suggestion": suggestion}) + "\n" if json else f"Error: {message} - {suggestion}\n")
+    write_all(2, json_line({"error": message, "suggestion": suggestion}) if json else f"Error: {message} - {suggestion}\n")
     return exit_code(program, refusal)
 
 

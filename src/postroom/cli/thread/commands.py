@@ -304,6 +304,6 @@ def _limit_option(args: Arguments) -> dict[str, int]:
 
 
 def _events_outcome(events: tuple[QueueEvent, ...]) -> PlainOutcome:
-    from postroom.queues.journal import format_event_line
+    from postroom.cli.framework.output import json_line
 
-    return PlainOutcome("".join([format_event_line(event) for event in events]))
+    return PlainOutcome("".join([json_line(event.__dict__) for event in events]))

@@ -344,6 +344,8 @@ agent_find = Query(f"SELECT {AGENTS.column_list} FROM agents WHERE name = :name"
 
 agents_all = Query(f"SELECT {AGENTS.column_list} FROM agents ORDER BY name LIMIT :limit", Agent)
 
+people_names = Query("SELECT name FROM agents WHERE kind = 'human' ORDER BY name LIMIT 1000", single_value)
+
 agent_card = "UPDATE agents SET card_json = :card_json WHERE name = :name"
 
 agents_of_skill = Query(

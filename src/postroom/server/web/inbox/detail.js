@@ -11,6 +11,7 @@ import { failed, toast } from "../parts/toast.js";
 import { documentOf } from "./documents.js";
 import { questionOf } from "./question.js";
 import { replyBar, send } from "./reply.js";
+import { unverified } from "./row.js";
 
 const LOOK_FOR_SEEN = 5000; // an agent that reads a thread says nothing: so it is looked for
 const STEPS = {
@@ -125,6 +126,7 @@ export class Detail {
     const thread = entry.threadId && h("a", { href: `/threads/${encodeURIComponent(entry.threadId)}` }, "Thread");
     const said = [
       entry.from && `${entry.from} · `,
+      unverified(entry) && [unverified(entry), " "],
       h("time", { datetime: new Date(entry.ts).toISOString(), title: full(entry.ts) }, clock(entry.ts)),
     ];
     const act = (name, picture, done) =>

@@ -25,6 +25,14 @@ export function preview(entry) {
   return plain(entry.comments ?? "") || (entry.docs ?? []).map((doc) => doc.path.split("/").at(-1)).join(", ");
 }
 
+const UNVERIFIED_DOORS = new Set(["cli", "library", "file", "unix"]); // there, anyone can use any name
+
+/** A mark for an entry of which no server knows who wrote it. */
+export function unverified(entry) {
+  if (!UNVERIFIED_DOORS.has(entry.door)) return null;
+  return h("span.badge", { title: `It came in by ${entry.door}, where anyone can use any name.` }, "unverified");
+}
+
 function badge(entry) {
   if (entry.question?.state === "open") return h("span.badge", { "data-tone": "warn" }, "Question");
   if (entry.question) return h("span.badge", { "data-tone": "good" }, STATES[entry.question.state] ?? entry.question.state);
@@ -51,6 +59,7 @@ export function row({ entry, cursor, open, room }, remove) {
       entry.readAt ? null : h("span.unread", { role: "img", "aria-label": "Unread" }),
       h("span.who", {}, entry.workspaceLabel),
       badge(entry),
+      unverified(entry),
       h("span.extras", {}, extras(entry)),
       h("time", { datetime: new Date(entry.ts).toISOString(), title: full(entry.ts) }, short(entry.ts)),
     ),

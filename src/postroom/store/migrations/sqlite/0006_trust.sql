@@ -39,6 +39,7 @@ WHERE state = 'answered' AND thread_id IS NULL;
 ALTER TABLE tasks ADD COLUMN door TEXT NOT NULL DEFAULT 'library';
 
 -- passes and agents
+CREATE INDEX idx_agents_people ON agents(name) WHERE kind = 'human';
 ALTER TABLE passes ADD COLUMN last_used_at TEXT;
 CREATE INDEX idx_passes_person ON passes(person, token_hash);
 DELETE FROM passes WHERE kind = 'bearer'; -- these never expired, and their file was in reach of agents. The server issues a new one
