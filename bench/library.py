@@ -96,6 +96,8 @@ def _verbs(place: str, size: int) -> dict[str, Callable[[], object]]:
         "fetch": lambda: work.fetch(store, agent="w1"),
         "list": lambda: work.list_threads(store, limit=10),  # so that both sizes have as many rows to show
         "list --assigned-to": lambda: work.list_threads(store, assigned_to="w1", limit=10),
+        "list by two names": lambda: work.list_threads(store, created_by="leader", assigned_to="w1", limit=10),
+        "fetch --unread": lambda: work.fetch(store, agent="leader", unread=True),
         "show": lambda: work.show(store, next(shown)),
         "claim": lambda: work.claim(store, next(claimed), agent="w9"),
         "take": lambda: work.take(store, agent="w2"),
@@ -128,7 +130,8 @@ def _fill(place: str, size: int) -> None:
         ((key(row), f"w{row // 10 % 10}", status(row), f"msg_{row:016d}", stamp(row), stamp(row)) for row in rows),
     )
     database.executemany(
-        "INSERT INTO messages VALUES (?, ?, 'leader', 'w1', 'task', 'filler', '', '{}', ?, ?, 'library')",
+        "INSERT INTO messages (message_id, thread_id, from_agent, to_agent, kind, summary, body, payload_json, created_at, event_id, door)"
+        " VALUES (?, ?, 'leader', 'w1', 'task', 'filler', '', '{}', ?, ?, 'library')",
         ((f"msg_{row:016d}", key(row), stamp(row), row + 1) for row in rows),
     )
     database.executemany(
@@ -139,6 +142,10 @@ def _fill(place: str, size: int) -> None:
     database.executemany(
         "INSERT INTO leases VALUES (?, 'w0', ?, ?, ?, NULL, 900, 'normal', 0)",
         ((key(row), f"lse_{row}", stamp(row), until) for row in held),
+    )
+    database.executemany(
+        "INSERT INTO reads (agent_id, thread_id, read_event_id, latest_event_id) VALUES ('leader', ?, 0, ?)",
+        ((key(row), row + 1) for row in rows if status(row) == "done"),
     )
     database.commit()
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -12,7 +12,7 @@ from postroom.core.records.work import Message, ReplyWaitResult
 from postroom.store.interface import Store
 from tests.conftest import Clock
 from tests.contract.people_data import ADA, AGENT, USER, blocked, inbox, persons, question_of, state_of, surfaced
-from tests.contract.thread_data import asking, everything, held, last_message, sent
+from tests.contract.thread_data import asking, everything, held, last_message, latest, sent
 
 EVIL = "evil"
 SHORT = 0.01
@@ -297,3 +297,14 @@ def test_the_outcome_of_silence_is_no_verified_word_of_a_person(store: Store, cl
     clock.advance(61)
     assert not people.answer_of(through_server, entry_id).verified
     assert [(one.kind, one.verified) for one in people.read_messages(through_server, agent=AGENT)] == [("default", False)]
+
+
+def test_a_waiter_is_not_woken_by_its_own_answer(store: Store) -> None:
+    thread_id = held(store).thread.thread_id
+    start = latest(store)
+    work.reply(store, thread_id, sender="builder", summary="I think blue")
+    assert not work.wait_reply(store, thread_id, agent="builder", after_event=start, timeout_seconds=0.01).woke
+    work.reply(store, thread_id, sender="leader", summary="Yes")
+    reply = work.wait_reply(store, thread_id, agent="builder", after_event=start, timeout_seconds=30).message
+    assert reply is not None
+    assert reply.from_agent == "leader"

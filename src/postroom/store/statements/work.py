@@ -174,6 +174,7 @@ threads_unread_of_status = Query(
 # it settles the question of another agent.
 REPLY_CONDITION = """
       AND (kind <> 'answer' OR in_reply_to = :question OR (:question = '' AND (in_reply_to IS NULL OR :agent IN ('', to_agent))))
+      AND (kind <> 'answer' OR from_agent <> :agent)
       AND (kind <> 'control' OR :question = '' OR to_agent = :agent)"""
 
 message_insert = MESSAGES.insert_statement()
