@@ -52,7 +52,7 @@ def test_a_refusal_that_cannot_be_printed_as_json_is_told_on_standard_error(inbo
 
 def test_a_thread_that_could_not_be_shown_is_not_marked_as_read(inbox: Inbox) -> None:
     thread = inbox.send()
-    assert inbox.shell(f'"$0" show --thread {thread} --agent builder --mark-read {FULL}').code == 0
+    assert inbox.shell(f'"$0" show --thread {thread} --agent builder --mark-read {FULL}').code == 50
     assert [found["thread_id"] for found in inbox.ok("fetch", "--agent", "builder", "--unread")["threads"]] == [thread]
 
 

@@ -12,10 +12,12 @@ import pytest
 
 import postroom
 from postroom import mail, people, work
+from postroom.cli.inbox import run as inbox_main
 from postroom.core.errors import WrongVersion
 from postroom.store.migrations import read_scripts
 from postroom.store.sqlite.engine import APPLICATION_ID
 from postroom.store.sqlite.schema import split_statements
+from postroom.store.tables import SCHEMA_VERSION
 from tests.postgres_server import Postgres
 
 THREAD = (
@@ -126,3 +128,10 @@ def test_passes_that_never_ended_or_belong_to_no_person_are_void_after_the_upgra
     assert postroom.init(place) is False
     with closing(postroom.open(place)) as store:
         assert {listed.kind for listed in people.list_passes(store).passes} == {"session", "agent"}
+
+
+def test_init_says_that_it_upgraded_and_from_which_version(first_version: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert inbox_main(["init", "--db", first_version]) == 0
+    assert capfd.readouterr().out.startswith(f"Upgraded from schema 1 to {SCHEMA_VERSION}: ")
+    assert inbox_main(["init", "--db", first_version]) == 0
+    assert capfd.readouterr().out.startswith("Already there: ")

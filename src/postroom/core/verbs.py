@@ -71,6 +71,7 @@ class Verb:
         self.mode = mode
 
 
+called_modes: set[str] = set()  # of the verbs that this process called: the command line asks whether it has only read
 VERBS: dict[str, Verb] = {}  # the verbs of all loaded modules, by `room.name`
 
 
@@ -89,6 +90,7 @@ def verb(*, caller: str, mode: str, access: str | None = None) -> Callable[[Call
         positional = code.co_varnames[1 : code.co_argcount]  # without the store
 
         def call_verb(store: Any, *args: Any, **named: Any) -> Any:
+            called_modes.add(mode)
             if store.is_remote:
                 return store.call(name, args[len(positional) :], {**dict(zip(positional, args)), **named})
             return function(store, *args, **named)

@@ -6,7 +6,7 @@ Every room calls it through `interface.py`. It is the only package that knows SQ
 
 from __future__ import annotations
 
-from postroom.core.errors import InvalidInput, StorageFailure
+from postroom.core.errors import InvalidInput, Refusal, StorageFailure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +49,21 @@ def init_store(location: str, *, shared: str | None = None) -> bool:
     from postroom.store.sqlite.schema import init_database
 
     return init_database(location, shared=shared)
+
+
+def stored_version(location: str) -> int:
+    """Return the version of the schema at a location, of any release. 0 if there is no store that can be read."""
+    try:
+        if _is_postgres_url(location):
+            _require_psycopg()
+            from postroom.store.postgres.schema import read_stored_version
+
+            return read_stored_version(location)
+        from postroom.store.sqlite.schema import read_stored_version as read_file_version
+
+        return read_file_version(location)
+    except Refusal:
+        return 0
 
 
 def examine_store(location: str) -> list[tuple[str, str, str]]:

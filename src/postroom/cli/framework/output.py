@@ -58,11 +58,22 @@ def print_outcome(args: Arguments, outcome: Outcome) -> bool:
     if outcome.data is None:
         return True
     if args.json:
-        return print_answer(success_json(args.command.name, outcome.data), outcome.recovery)
-    if outcome.view:
-        views = __import__("postroom.cli.inbox.views", fromlist=("render_view",))
-        return print_answer(views.render_view(outcome.view, outcome.data), outcome.recovery)
-    return True
+        text = success_json(args.command.name, outcome.data)
+    elif outcome.view:
+        text = __import__("postroom.cli.inbox.views", fromlist=("render_view",)).render_view(outcome.view, outcome.data)
+    else:
+        return True
+    if print_answer(text, outcome.recovery):
+        return True
+    if outcome.exit_code == OK and _has_only_read():
+        outcome.exit_code = TROUBLE  # its answer was all that the command had to give
+    return False
+
+
+def _has_only_read() -> bool:
+    from postroom.core.verbs import READ, called_modes
+
+    return called_modes <= {READ}
 
 
 def print_refusal(program: CommandTable, refusal: errors.Refusal, json: bool) -> int:
@@ -101,15 +112,15 @@ def exit_code(refusal: errors.Refusal) -> int:
 
 
 def print_answer(text: str, recovery: str = "") -> bool:
-    """Print the answer of a command. If that fails, say on standard error that the command did its work, and return False.
+    """Print the answer of a command. If that fails, say so on standard error, and return False.
 
     A reader that closed the pipe has seen what it wanted: that is no failure.
     """
     error = _write_text(1, text)
     if error is None or isinstance(error, BrokenPipeError):
         return True
-    lines = f"The command did its work, but its answer could not be printed: {error.strerror}."
-    write_all(2, " ".join(filter(None, (lines, recovery))) + "\n")
+    done = "The answer" if _has_only_read() else "The command did its work, but its answer"
+    write_all(2, " ".join(filter(None, (f"{done} could not be printed: {error.strerror}.", recovery))) + "\n")
     return False
 
 

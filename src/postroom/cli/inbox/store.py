@@ -17,12 +17,16 @@ SKILL_PATH = os.path.join(os.path.dirname(postroom.__file__), "skill", "SKILL.md
 
 
 def handle_init(args: Arguments) -> Outcome:
-    from postroom.store import init_store
+    from postroom.store import init_store, stored_version
     from postroom.store.location import location_for_init, shown_location
+    from postroom.store.tables import SCHEMA_VERSION
 
     location = location_for_init(args.db)
-    created = init_store(location, shared=args.shared)
-    return Outcome({"db": shown_location(location), "created": created}, view="initialised")
+    version = stored_version(location)
+    data = {"db": shown_location(location), "created": init_store(location, shared=args.shared)}
+    if 0 < version < SCHEMA_VERSION:
+        data |= {"upgraded_from": version, "upgraded_to": SCHEMA_VERSION}
+    return Outcome(data, view="initialised")
 
 
 def handle_agent_add(args: Arguments) -> Outcome:

@@ -206,6 +206,8 @@ def _render_nothing(data: Data) -> str:
 
 
 def _render_initialised(data: Data) -> str:
+    if "upgraded_from" in data:
+        return f"Upgraded from schema {data['upgraded_from']} to {data['upgraded_to']}: {data['db']}\n"
     return f"{'Created' if data['created'] else 'Already there:'} {data['db']}\n"
 
 

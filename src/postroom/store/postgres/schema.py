@@ -30,6 +30,18 @@ def init_database(location: str) -> bool:
     raise AssertionError("the last attempt returns or raises")
 
 
+def read_stored_version(location: str) -> int:
+    """Return the version of the schema of a store, or 0 if there is none."""
+    address = parse_url(location)
+    connection = open_connection(address)
+    try:
+        return _read_version(connection, address.schema, address.shown)
+    except Error as error:
+        raise map_error(error, address.shown) from None
+    finally:
+        connection.close()
+
+
 def _create_or_upgrade(connection: Connection, address: ConnectionUrl) -> bool:
     """Create or upgrade the store in one transaction, and return whether it was created.
 

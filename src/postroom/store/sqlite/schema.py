@@ -46,6 +46,19 @@ def init_database(path: str, *, shared: str | None = None) -> bool:
     return created
 
 
+def read_stored_version(location: str) -> int:
+    """Return the version of the schema of a store, or 0 if there is none."""
+    if not os.path.isfile(location) or not os.path.getsize(location):
+        return 0
+    connection = open_connection(location)
+    try:
+        return _read_version(connection, location)
+    except Error as error:
+        raise map_error(error, location) from None
+    finally:
+        connection.close()
+
+
 def _create_or_upgrade(location: str) -> bool:
     connection = open_connection(location)
     writer_queue = WriterQueue(location)
