@@ -28,6 +28,11 @@ _RANDOM = re.compile(r"\b[a-z]{2,4}_(?:[0-9a-hjkmnp-tv-z]{17}|[0-9a-f]{32}|[0-9a
 _DOOR = re.compile(r"((?:^|\W)\w*door=)'\w+'|('(?:verified|\w*[dD]oor)': )(?:'\w+'|True|False)")
 
 
+# Over the network, only the holder of a lease is shown its token.
+_TOKEN = re.compile(r"lease_token='[^']*'")
+TOKENS_HIDDEN = ("work.show", "work.show_agent", "work.list_presences", "work.show_run")
+
+
 def call(store: Store, verb: str, arguments: dict[str, Any]) -> object:
     """Call a verb as a program that imports the library does."""
     room, _, name = verb.partition(".")
@@ -36,10 +41,11 @@ def call(store: Store, verb: str, arguments: dict[str, Any]) -> object:
     return getattr(getattr(postroom, room), name)(store, **arguments)
 
 
-def describe(*values: object) -> str:
+def describe(*values: object, hides_tokens: bool = False) -> str:
     """Types, fields and values as text. Random ids are numbered, and the door, which is the wire's, is left out."""
     numbers: dict[str, str] = {}
-    text = _RANDOM.sub(lambda found: numbers.setdefault(found[0], f"id-{len(numbers)}"), repr(values))
+    text = _TOKEN.sub("lease_token", repr(values)) if hides_tokens else repr(values)
+    text = _RANDOM.sub(lambda found: numbers.setdefault(found[0], f"id-{len(numbers)}"), text)
     return _DOOR.sub(r"\1\2…", text)
 
 
@@ -84,9 +90,10 @@ def test_a_verb_gives_the_same_result_over_a_wire_as_on_a_local_store(
     scenario: str, remote: Store, behind: Store, local: Store, clock: Clock
 ) -> None:
     start, arrange, look = clock.instant, SCENARIOS[scenario], CHANGES.get(scenario, _nothing)
-    expected = describe(call(local, scenario, arrange(local)), look(local))
+    hidden = scenario in TOKENS_HIDDEN
+    expected = describe(call(local, scenario, arrange(local)), look(local), hides_tokens=hidden)
     clock.instant = start
-    assert describe(call(remote, scenario, arrange(behind)), look(behind)) == expected
+    assert describe(call(remote, scenario, arrange(behind)), look(behind), hides_tokens=hidden) == expected
 
 
 def test_every_verb_that_can_travel_has_a_scenario() -> None:
