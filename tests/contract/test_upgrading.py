@@ -135,3 +135,31 @@ def test_init_says_that_it_upgraded_and_from_which_version(first_version: str, c
     assert capfd.readouterr().out.startswith(f"Upgraded from schema 1 to {SCHEMA_VERSION}: ")
     assert inbox_main(["init", "--db", first_version]) == 0
     assert capfd.readouterr().out.startswith("Already there: ")
+
+
+MAIL_OF_VERSION_5 = (
+    "INSERT INTO deliveries (msg_id, session, sender, created_at, attempt, state, head, rank, stored_at, since, door, payload)"
+    " VALUES ('m:1', 'box', 'ann', 7, 0, 'pending', 1, 7, 1, 1, 'cli', 'a' || CHAR(16) || 'b')",
+    "INSERT INTO mailboxes (session, pending) VALUES ('box', 1)",
+    "INSERT INTO mail_ids (msg_id, session, state, ended_at) VALUES ('m:0', 'box', 'acked', 1)",
+    "INSERT INTO events (run_id, task_id, thread_id, source, event_type, message_id, summary, payload_json, created_at)"
+    " VALUES ('', '', '', 'ann', 'mail.stored', 'm:0', '', '{\"from\": \"ann\", \"session\": \"box\", \"reason\": \"secret\"}', '2026')",
+)
+
+
+def test_mail_of_version_5_keeps_its_senders_and_payloads(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "old.db", isolation_level=None)) as file:
+        for number, script in read_scripts("sqlite"):
+            for statement in split_statements(script) if number < 6 else ():
+                file.execute(statement)
+        for statement in (*MAIL_OF_VERSION_5, f"PRAGMA application_id={APPLICATION_ID}", "PRAGMA user_version=5"):
+            file.execute(statement)
+    postroom.init(str(tmp_path / "old.db"))
+    with closing(postroom.open(str(tmp_path / "old.db"))) as store:
+        assert not mail.enqueue(store, {"msg_id": "m:0", "from": "ann", "to": "box", "payload": "anything"}).queued
+        assert mail.enqueue(store, {"msg_id": "m:0", "from": "bob", "to": "other", "payload": "mine"}).queued
+        shown = mail.show(store, "m:0", sent_by="ann")
+        assert (shown.state, [step.facts for step in shown.steps]) == ("forgotten", [{}])
+        delivery = mail.dequeue(store, "box")
+        assert delivery is not None
+        assert delivery.message.payload == "a\x10b"
