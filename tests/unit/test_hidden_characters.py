@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from postroom.cli.framework.output import json_line
+from postroom.server.mcp.server import _tool_result
 from postroom.tasks import rendering
 from postroom.tasks.models import A2ATask
 
@@ -18,6 +19,14 @@ def test_json_that_is_printed_cannot_steer_a_terminal_and_keeps_its_value() -> N
     assert "\\u202e" in line
     assert "\\udb40\\udc49" in line
     assert "é 😀" in line
+
+
+def test_the_result_of_a_tool_shows_them_to_the_agent_and_keeps_the_value() -> None:
+    result = _tool_result({"body": TEXT}, refusal=False)
+    [content] = result.content
+    assert content.type == "text"
+    assert not set("\x9b\u202e\U000e0049\ufe0f\u3164").intersection(content.text)
+    assert result.structured_content == {"body": TEXT} == json.loads(content.text)
 
 
 def test_a_prompt_shows_what_a_reader_could_not_see() -> None:

@@ -22,6 +22,7 @@ from starlette.types import Message, Receive, Scope, Send
 from postroom import __version__
 from postroom.core import checks, limits
 from postroom.core.errors import Forbidden, InvalidInput, Refusal
+from postroom.core.hidden_characters import escape_in_json
 from postroom.core.records.people import Workspace
 from postroom.people import workspaces
 from postroom.server.http.auth import Caller
@@ -90,6 +91,7 @@ def _tool_result(answer: dict[str, Any], *, refusal: bool) -> types.CallToolResu
         text = checks.json_value("answer", answer, max_bytes=limits.MAX_EVENT_BYTES)
     except InvalidInput:
         text = json.dumps(_make_sendable(answer), ensure_ascii=False)
+    text = escape_in_json(text)  # agents read it: invisible characters could hide an instruction
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=json.loads(text), is_error=refusal)
 
 
