@@ -93,6 +93,36 @@ def test_a_full_disk_is_named_and_works_again_with_room(tmp_path: Path) -> None:
     assert said.splitlines() == [StoreFull.__name__, "True True", "pending"]
 
 
+# In a mount namespace of its own, too. The store is there as one file, as a copy on read-only media is.
+ON_READ_ONLY_MEDIA = """
+import subprocess
+folder = sys.argv[1]
+place = folder + "/coord.db"
+postroom.init(place)
+store = postroom.open(place)
+work.send(store, sender="leader", to="builder", subject="Build")
+store.close()
+subprocess.run(["mount", "--bind", folder, folder], check=True)
+subprocess.run(["mount", "-o", "remount,ro,bind", folder], check=True)
+store = postroom.open(place)
+say([thread.subject for thread in work.list_threads(store).threads])
+try:
+    work.send(store, sender="leader", to="builder", subject="More")
+except Refusal as refusal:
+    say(type(refusal).__name__)
+"""
+
+
+def test_a_store_on_read_only_media_can_be_read(tmp_path: Path) -> None:
+    unshare = ["unshare", "--mount"] if os.getuid() == 0 else ["unshare", "--map-root-user", "--mount"]
+    if subprocess.run([*unshare, "mount", "--bind", str(tmp_path), str(tmp_path)], check=False, capture_output=True).returncode != 0:
+        assert not os.environ.get("CI"), "under CI, a folder that can be mounted must be there"
+        pytest.skip("this system lets nobody mount")
+    program = [*unshare, sys.executable, "-c", PREAMBLE + ON_READ_ONLY_MEDIA, str(tmp_path)]
+    said = subprocess.run(program, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert said.splitlines() == ["['Build']", "StoreReadOnly"]
+
+
 # Files and folders that cannot be written
 
 # As somebody who owns nothing here. What a verb imports late is imported first: that user may not read our sources.

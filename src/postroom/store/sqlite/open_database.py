@@ -9,7 +9,7 @@ import os
 
 from postroom._fastpath import RLock
 from postroom._fastpath.sqlite import Connection, Error, connect
-from postroom.core.errors import Contended, StoreUnreachable
+from postroom.core.errors import Contended, StoreReadOnly, StoreUnreachable
 from postroom.store import forks
 from postroom.store.sqlite.writer_queue import WriterQueue
 
@@ -48,6 +48,18 @@ def open_connection(path: str) -> Connection:
     return connection
 
 
+def open_immutable(path: str) -> Connection:
+    """Return a connection that only reads, for read-only media, where SQLite cannot create the files that it keeps beside the database."""
+    if os.path.exists(path + "-wal") and os.path.getsize(path + "-wal"):
+        hint = "Copy the folder to a place that can be written, and read it there."
+        raise StoreReadOnly(f"{path} is on read-only media, with a log that has to be applied first", hint=hint)
+    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    try:
+        return connect(f"file:{quoted}?immutable=1", uri=True, isolation_level=None, check_same_thread=False)
+    except Error as error:
+        raise map_error(error, path) from None
+
+
 class OpenDatabase:
     """The file of a store and this process's connection to it. `check_schema` refuses a file that is not such a store."""
 
@@ -75,15 +87,24 @@ class OpenDatabase:
         if found_id in _inherited_files:
             raise forks.forked_inside_transaction()
         self.close()
-        connection = open_connection(self.location)
+        try:
+            connection = self._open_checked(open_connection)
+        except StoreReadOnly:
+            if not os.statvfs(self.location).f_flag & os.ST_RDONLY:
+                raise
+            connection = self._open_checked(open_immutable)
+        self.replacements += found_id != self.opened_id
+        # The id was read before the file was opened: if another one came in between, the next call opens that one.
+        self.connection, self.opened_id = connection, found_id
+        return connection
+
+    def _open_checked(self, open_file: Callable[[str], Connection]) -> Connection:
+        connection = open_file(self.location)
         try:
             self._check_schema(connection, self.location)
         except BaseException:
             connection.close()
             raise
-        self.replacements += found_id != self.opened_id
-        # The id was read before the file was opened: if another one came in between, the next call opens that one.
-        self.connection, self.opened_id = connection, found_id
         return connection
 
     def check_not_replaced(self) -> None:
