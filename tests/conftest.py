@@ -27,6 +27,7 @@ ENGINES = ("sqlite", "postgres")
 MARKS = (
     "travels(*wires): the full matrix runs this module over these wires too",
     "needs_the_store(why): not possible over a wire",
+    "fuzz: thousands of hostile inputs, which only `make test-all` runs",
     "wires: a contract test over HTTP, a Unix socket or a WebSocket, which only `make test-all` runs",
     "postgres: needs a PostgreSQL server, which `make quick` does not start",
 )

@@ -21,6 +21,7 @@ class Signature(NamedTuple):
     names: frozenset[str]
     required: frozenset[str]
     optional: frozenset[str]  # their default is None
+    texts: frozenset[str]  # they are text, or None if they are optional
 
 
 @cache
@@ -32,6 +33,7 @@ def signature_of(verb: Verb) -> Signature:
         frozenset(one.name for one in parameters),
         frozenset(one.name for one in parameters if one.default is one.empty),
         frozenset(one.name for one in parameters if one.default is None),
+        frozenset(one.name for one in parameters if one.annotation in ("str", "str | None")),
     )
 
 

@@ -169,6 +169,9 @@ def bind_arguments(signature: Signature, call: Call) -> dict[str, Any]:
         if name in arguments:
             raise _argument_error(call, f"{name} is given twice")
         arguments[name] = value
+    for name in signature.texts & arguments.keys():  # a list or an object would reach the database, which cannot bind it
+        if not isinstance(arguments[name], str | None):
+            raise _argument_error(call, f"{name} must be text")
     if not signature.required <= arguments.keys():
         missing = ", ".join(sorted(signature.required - arguments.keys()))
         raise _argument_error(call, f"{missing} is missing")

@@ -1,0 +1,232 @@
+"""Every door takes hostile input without a traceback, a failure of the server, a hang or growth. A refusal has a stable code."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import strategies as st
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Subprotocol
+
+from postroom import people, queues, work
+from postroom.cli.inbox import run as run_inbox
+from postroom.core import clock
+from postroom.core.errors import Refusal
+from postroom.core.rpc.wire import CONTENT_TYPE, VERB_PROTOCOL
+from postroom.core.verbs import WAIT
+from postroom.people.entries_mirror import EntriesMirror
+from postroom.server.app import PERSON_ROUTES, SHARED_ROUTES
+from postroom.server.mcp.schemas import SCHEMAS
+from postroom.server.rpc.calls import signature_of
+from postroom.server.rpc.dispatch import routing_table
+from postroom.server.ws.frames import PROTOCOL
+from postroom.store import open_store
+from tests.conftest import fresh_file
+from tests.fuzz.hostile_input import JUNK, TEXTS, VALUES, encode, fuzz
+from tests.server_in_thread import ServerInThread
+
+FEW, MANY = 30, 1500
+CASES = pytest.mark.parametrize("cases", [FEW, pytest.param(MANY, marks=(pytest.mark.fuzz, pytest.mark.timeout(900)))])
+VERBS = sorted(name for name, verb in routing_table().items() if verb.mode != WAIT)
+ROUTES = [(method, path) for method, path, _ in (*PERSON_ROUTES, *SHARED_ROUTES) if path not in ("/api/events", "/api/bell")]
+MCP_HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+COMMANDS = ["send", "fetch", "claim", "update", "reply", "done", "list", "show", "agent", "task", "ask", "push", "nonsense", ""]
+FLAGS = [
+    "--thread",
+    "--from",
+    "--to",
+    "--subject",
+    "--payload-json",
+    "--limit",
+    "--status",
+    "--summary",
+    "--agent",
+    "--after-event",
+    "--json",
+]
+
+
+class Door:
+    """A server over a store of its own, and what it logged."""
+
+    def __init__(self, relay: ServerInThread, workspace: str) -> None:
+        self.relay = relay
+        self.workspace = workspace
+        self.http = httpx.Client(base_url=relay.url("http"), timeout=20)
+
+    def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
+        answer = self.http.request(method, path, **more)
+        assert answer.status_code < 500, (method, path, answer.text[:300])
+        if answer.status_code >= 400 and answer.headers.get("content-type", "").startswith("application/json") and "/mcp/" not in path:
+            assert answer.json()["error"]["code"]
+        return answer
+
+    def connect(self, path: str, protocol: str) -> ClientConnection:
+        return connect(self.relay.url("ws") + path, subprotocols=[Subprotocol(protocol)], open_timeout=20)
+
+
+@pytest.fixture
+def door(relay: ServerInThread, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Door]:
+    place = fresh_file(tmp_path)
+    with closing(open_store(place)) as store:
+        work.send(store, sender="leader", to="builder", subject="Build", thread_id="T1")
+        workspace = people.add_workspace(store, str(tmp_path), label="Atlas", agent="atlas").workspace.workspace_id
+    with relay.serving(place, clock.now):
+        opened = Door(relay, workspace)
+        yield opened
+        assert opened.http.get("/health").json() == {"ok": True}
+        opened.http.close()
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR], caplog.text
+
+
+def _calls() -> st.SearchStrategy[tuple[str, bytes]]:
+    def body_of(verb: str) -> st.SearchStrategy[tuple[str, bytes]]:
+        names = sorted(signature_of(routing_table()[verb]).names)
+        named = st.dictionaries(st.sampled_from(names) if names else TEXTS, VALUES, max_size=len(names) or 1)
+        body = st.one_of(JUNK, st.builds(lambda named: encode({"named": named}), named), st.builds(encode, VALUES))
+        return st.tuples(st.just(verb), body)
+
+    return st.sampled_from(VERBS).flatmap(body_of)
+
+
+@CASES
+def test_verbs_over_http(door: Door, cases: int) -> None:
+    fuzz(cases, _calls(), lambda call: door.ask("POST", f"/api/verbs/{call[0]}", content=call[1], headers={"Content-Type": CONTENT_TYPE}))
+
+
+def _quoted(text: str) -> str:
+    from urllib.parse import quote
+
+    return quote(text.encode(errors="surrogatepass"), safe="")
+
+
+@CASES
+def test_rest_routes(door: Door, cases: int) -> None:
+    def ask(given: tuple[tuple[str, str], str, dict[str, str], bytes]) -> None:
+        (method, path), name, query, body = given
+        for part in ("{id}", "{session}", "{msg_id}", "{run}"):
+            path = path.replace(part, _quoted(name) or "x")
+        address = f"{path}?{'&'.join(f'{_quoted(key)}={_quoted(value)}' for key, value in query.items())}"
+        door.ask(method, address, content=body, headers={"Content-Type": "application/json"})
+
+    keys = st.sampled_from(["limit", "before", "status", "q", "path", "entry", "agent", "html", "before_event", "unknown"])
+    body = st.one_of(JUNK, st.builds(encode, VALUES))
+    fuzz(cases, st.tuples(st.sampled_from(ROUTES), TEXTS, st.dictionaries(keys, TEXTS, max_size=3), body), ask)
+
+
+@CASES
+def test_mcp_tools(door: Door, cases: int) -> None:
+    def call(given: tuple[str, dict[str, Any], bytes | None]) -> None:
+        tool, arguments, junk = given
+        arguments = {**arguments, "waitSeconds": 0} if "waitSeconds" in SCHEMAS[tool]["properties"] else arguments
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+        answer = door.ask("POST", f"/mcp/{door.workspace}", content=encode(message) if junk is None else junk, headers=MCP_HEADERS)
+        assert "The server failed" not in answer.text
+
+    def arguments_of(tool: str) -> st.SearchStrategy[tuple[str, dict[str, Any], bytes | None]]:
+        arguments = st.dictionaries(st.sampled_from(sorted(SCHEMAS[tool]["properties"])), VALUES, max_size=5)
+        return st.tuples(st.just(tool), arguments, st.one_of(st.none(), st.none(), JUNK))
+
+    fuzz(cases, st.sampled_from(sorted(SCHEMAS)).flatmap(arguments_of), call)
+
+
+class Reconnecting:
+    """A socket that is opened again when the server has closed it, as it may after malformed frames."""
+
+    def __init__(self, door: Door, path: str, protocol: str) -> None:
+        self._door, self._path, self._protocol = door, path, protocol
+        self._socket = door.connect(path, protocol)
+
+    def say(self, frame: bytes) -> None:
+        try:
+            self._socket.send(frame, text=True)
+            answer = json.loads(self._socket.recv(timeout=20))
+            assert isinstance(answer, dict)
+            assert answer.get("error", {}).get("code") != "server_error"
+        except ConnectionClosed as closed:
+            if closed.rcvd is not None and closed.rcvd.code == CloseCode.INTERNAL_ERROR:
+                raise
+            self._socket = self._door.connect(self._path, self._protocol)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@CASES
+def test_verbs_over_a_websocket(door: Door, cases: int) -> None:
+    def frame(call: tuple[str, bytes]) -> bytes:
+        return b'{"op": "call", "id": 1, "verb": "%b", %b' % (call[0].encode(), call[1][1:]) if call[1][:2] == b'{"' else call[1]
+
+    with closing(Reconnecting(door, "/api/verbs", VERB_PROTOCOL)) as socket:
+        fuzz(cases, _calls(), lambda call: socket.say(frame(call)))
+
+
+@CASES
+def test_mailbox_frames(door: Door, cases: int) -> None:
+    fields = st.dictionaries(
+        st.sampled_from(["op", "id", "message", "msg_id", "reason", "count", "delivery_token", "x"]), VALUES, max_size=5
+    )
+    ops = st.sampled_from(["enqueue", "ack", "nack", "extend", "ping", "peek", "x"])
+    framed = st.builds(lambda given, op: encode({"id": 1, **given, "op": op}), fields, ops)
+    with closing(Reconnecting(door, "/api/mailbox/builder/socket", PROTOCOL)) as socket:
+        fuzz(cases, st.one_of(framed, JUNK), socket.say)
+
+
+@CASES
+def test_lines_of_the_entries_mirror(tmp_path: Path, cases: int) -> None:
+    with closing(open_store(fresh_file(tmp_path))) as store:
+        people.notify(store, sender="backup", text="Done")
+        mirror = EntriesMirror(store, str(tmp_path / "data"))
+        mirror.sync()
+        keys = st.sampled_from(["id", "ts", "workspaceId", "docs", "comments", "kind", "from", "readAt"])
+        line = st.one_of(JUNK, st.builds(encode, st.dictionaries(keys, VALUES, max_size=6)))
+
+        def append(data: bytes) -> None:
+            with (tmp_path / "data" / "inbox" / "entries.jsonl").open("ab") as file:
+                file.write(data.replace(b"\n", b" ") + b"\n")
+            mirror.sync()
+
+        fuzz(min(cases, 300), line, append)  # each syncs a file
+        with store.read() as tx:
+            assert tx.fetch_one(tx.sql.event_latest)
+
+
+@CASES
+def test_filters_of_a_queue(tmp_path: Path, cases: int) -> None:
+    queues.init_queue(str(tmp_path / "queue"))
+    parts = ["(", ")", "'", '"', ";", "--", "id", "type", "=", "1", "OR", "SELECT", "FROM", "events", "LIKE", "%", "randomblob(9)"]
+    fragment = st.one_of(TEXTS, st.lists(st.sampled_from(parts)).map(" ".join))
+    with closing(queues.Queue(str(tmp_path / "queue"))) as queue:
+
+        def subscribe(text: str) -> None:
+            try:
+                queues.subscribe(queue, "consumer", handler="true", filter=text)
+            except Refusal:
+                pass  # its code is part of the API, and another exception fails the test
+
+        fuzz(cases, fragment, subscribe)
+
+
+@CASES
+def test_the_command_line(tmp_path: Path, cases: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("INBOX_DB", fresh_file(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    words = st.one_of(st.sampled_from(FLAGS), TEXTS.filter(lambda text: "\0" not in text))
+
+    def run(given: tuple[str, list[str]]) -> None:
+        code = run_inbox([given[0], *given[1]])
+        told = capfd.readouterr()
+        assert code in (0, 10, 20, 30, 40), (given, told)
+        assert "Traceback" not in told.err
+
+    fuzz(cases, st.tuples(st.sampled_from(COMMANDS), st.lists(words, max_size=6)), run)
