@@ -1,4 +1,4 @@
-// The start: who looks, which room, which keys, and what happens meanwhile.
+// Start the page: read the session, show the room that the address names, bind the keys, and follow events.
 
 import { get, whenSignedOut } from "./lib/api.js";
 import { $, fill, h } from "./lib/dom.js";
@@ -52,7 +52,7 @@ function frame() {
   fill($("nav"), links);
 }
 
-/** Show a place: within the room that is shown already, or another one. */
+/** Show the place that the address names, in the current room or in another one. */
 function place({ room, id }) {
   const known = ROOMS[room] ? room : "inbox";
   for (const link of document.querySelectorAll("nav a")) {
@@ -87,7 +87,7 @@ function state(now) {
   if (now === "live") look();
 }
 
-/** Look at everything again: after the server was away, or every now and then while it is. */
+/** Reload everything: after the server was unreachable, and at intervals while it is. */
 async function look() {
   await refresh().catch(() => {});
   shown.handle?.changed?.([]);
@@ -119,7 +119,7 @@ function keys() {
   bind({ "mod+k": () => palette({ rooms: TITLES, actions: shown.handle?.actions ?? [] }) });
 }
 
-/** The server does not know any more who looks. */
+/** The session is no longer valid: show the sign-in page. */
 function leave() {
   if (shown.room === "signed-out") return;
   state("signed-out");

@@ -1,5 +1,5 @@
-// One entry, whole: its documents, what the agent said, what it asks, the conversation, every hop. Parts change only when they are
-// others than before, so that nothing jumps and nothing that is typed is lost.
+// One entry: its documents, comments, question, conversation and receipts. A part is redrawn only when it has
+// changed, so that nothing jumps and typed text is kept.
 
 import { at, get, post } from "../lib/api.js";
 import { fill, h, safe } from "../lib/dom.js";
@@ -51,7 +51,7 @@ export class Detail {
     this.gone = true;
   }
 
-  /** Whether a reply is on its way that nobody has seen yet. */
+  /** Whether a reply was sent that the agent has not seen yet. */
   waits() {
     return !document.hidden && this.detail?.replies.some((reply) => !this.seen(reply));
   }
@@ -85,7 +85,7 @@ export class Detail {
     this.lookAtDocuments();
   }
 
-  /** The frame that stays: places for the parts, and the documents. */
+  /** The frame with the containers of the parts and the documents. */
   begin(entry) {
     this.documents = (entry.docs ?? []).map((doc) => documentOf(entry, doc.path));
     const place = (name) => {

@@ -1,4 +1,4 @@
-// Documents, as they are in the workspace at this moment: painted by the server, compared with what was pushed.
+// Documents as they are in the workspace now: rendered by the server, and compared with the pushed text.
 
 import { get, getBlob } from "../lib/api.js";
 import { fill, h, safe } from "../lib/dom.js";
@@ -8,7 +8,7 @@ import { failed } from "../parts/toast.js";
 const address = (entry, path) =>
   `/api/workspaces/${encodeURIComponent(entry.workspaceId)}/file?${new URLSearchParams({ path, entry: entry.id })}`;
 
-/** A section for one document of an entry, and look(), which reads it again and changes only what is another. */
+/** A section for one document of an entry, and look(), which loads it again and updates what changed. */
 export function documentOf(entry, path) {
   const body = h("div.content", {}, h("div.ghost.block"));
   const state = h("span.state");

@@ -1,4 +1,4 @@
-// The list of entries: groups and rows, of which only those in view exist.
+// The list of entries: groups and rows. Only the visible ones are in the page.
 
 import { fill, h } from "../lib/dom.js";
 import { Scroll } from "../lib/scroll.js";
@@ -51,7 +51,7 @@ export class List {
     this.scroll.set(this.items);
   }
 
-  /** How many arrived above what is in view. */
+  /** The number of new entries above the visible part. */
   count(entries) {
     const ids = new Set(entries.map((entry) => entry.id));
     if (this.known && this.view.scrollTop >= ROW) {
@@ -77,14 +77,14 @@ export class List {
     this.seen();
   }
 
-  /** Forget what was there: another filter is another list. */
+  /** Start again at the top: another filter is another list. */
   restart() {
     this.known = null;
     this.view.scrollTop = 0;
     this.seen();
   }
 
-  /** The id `step` rows from another one. */
+  /** The id of the entry `step` rows from another one. */
   beside(id, step) {
     const rows = this.items.filter((item) => !item.name);
     const at = rows.findIndex((item) => item.key === id);
@@ -97,7 +97,7 @@ export class List {
   }
 }
 
-/** Rows under their heads. By day they come in order; by workspace the one with the newest entry comes first. */
+/** Group the rows. Days are in order. Workspaces are ordered by their newest entry. */
 function grouped(entries, name) {
   const groups = new Map();
   for (const entry of entries) {

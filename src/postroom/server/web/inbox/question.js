@@ -1,4 +1,4 @@
-// What an entry asks: its choices as buttons, how long there is, and how it ended.
+// The question of an entry: its choices as buttons, the time that is left, and its outcome.
 
 import { h } from "../lib/dom.js";
 import { clock, everySecond, full, left, when } from "../lib/time.js";

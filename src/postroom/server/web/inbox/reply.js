@@ -1,4 +1,4 @@
-// The reply bar. What is typed is kept until the server has it; the same text sent twice arrives once.
+// The reply bar. Typed text is kept until the server has it. A text that is sent twice is stored once.
 
 import { at, post } from "../lib/api.js";
 import { h } from "../lib/dom.js";
@@ -6,7 +6,7 @@ import { draft, dropDraft, keepDraft, keyFor } from "../lib/settings.js";
 import { failed } from "../parts/toast.js";
 import { icon } from "../parts/icons.js";
 
-/** Send a reply to an entry; what the server made of it, or null. */
+/** Send a reply to an entry. Return the server's answer, or null. */
 export async function send(id, text, of = `entry:${id}`) {
   try {
     const answer = await post(at("api", "inbox", id, "reply"), { body: text }, { "Idempotency-Key": keyFor(of, text) });
@@ -18,7 +18,7 @@ export async function send(id, text, of = `entry:${id}`) {
   }
 }
 
-/** A bar under a conversation. sending(text) sends it, and says whether it arrived. */
+/** A reply bar under a conversation. sending(text) sends the text and returns whether it arrived. */
 export function replyBar(of, { sending, placeholder = "Reply…", before = null }) {
   const field = h("textarea", { "aria-label": "Reply", rows: "1", placeholder });
   const button = h("button.primary", { type: "submit" }, icon("send"), h("span", {}, "Send"));

@@ -1,4 +1,4 @@
-// One row of the list: who, when, and the first words.
+// One row of the list: the sender, the time, and the first words.
 
 import { h } from "../lib/dom.js";
 import { address } from "../lib/router.js";
@@ -8,7 +8,7 @@ import { icon } from "../parts/icons.js";
 export const ROW = 74; // pixels, as inbox.css has it
 const STATES = { answered: "Answered", default: "Answered by silence", refused: "Refused by silence", ended: "Ended" };
 
-/** Markdown without its marks, on one line. */
+/** Markdown as plain text on one line. */
 export function plain(markdown) {
   return markdown
     .slice(0, 600)
@@ -74,7 +74,7 @@ export function row({ entry, cursor, open, room }, remove) {
   );
 }
 
-/** The same row, as it is now. The element stays, so that the focus does. */
+/** Update a row in place, so that it keeps the focus. */
 export function patchRow(element, item, remove) {
   const fresh = row(item, remove);
   for (const name of ["data-read", "data-cursor"]) {

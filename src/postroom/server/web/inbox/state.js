@@ -1,13 +1,13 @@
-// The entries that the page knows: read page by page, kept up to date by what happens, changed by what a person does.
-// Changes are shown at once and told to the server; one that fails is taken back, and said.
+// The entries that the page has loaded. Events and the person's actions update them.
+// A change is shown at once and sent to the server. If it fails, it is reverted and an error is shown.
 
 import { at, get, put, remove } from "../lib/api.js";
 import { oneAtATime } from "../lib/once.js";
 import { failed, toast, UNDO_MILLISECONDS } from "../parts/toast.js";
 
 const PAGE = 100;
-const MOST_IN_GROUPS = 2000; // by workspace, so many of the newest are sorted
-const ONE_BY_ONE = 8; // of more that changed at once, the list is read anew
+const MOST_IN_GROUPS = 2000; // grouped by workspace, only this many of the newest are loaded
+const ONE_BY_ONE = 8; // if more entries changed at once, the whole list is loaded again
 
 export class Entries {
   constructor(section, changed) {
@@ -18,9 +18,9 @@ export class Entries {
     this.more = false;
     this.ready = false;
     this.error = null;
-    this.leaving = new Map(); // id → {entry, timer}: deleted here, and not yet told
+    this.leaving = new Map(); // id → {entry, timer}: deleted here, and not yet sent
     this.reading = null;
-    this.telling = new Map(); // id → what was told last
+    this.telling = new Map(); // id → the promise of the last request
     this.marking = new Map(); // id → the readAt shown while the server is being told
     this.head = oneAtATime(() => this.readHead());
     this.flush = () => this.tellAll();
@@ -52,7 +52,7 @@ export class Entries {
     return `/api/inbox/history?${query}`;
   }
 
-  /** Of what a search found, what the other filters let through. */
+  /** The search results that match the other filters. */
   sifted(entries) {
     const { unread, open, workspace, words } = this.filter;
     if (!words) return entries;
@@ -66,7 +66,7 @@ export class Entries {
     );
   }
 
-  /** Read from the beginning, with the filter as it is. */
+  /** Load the first page with the current filter. */
   async load(filter = {}) {
     Object.assign(this.filter, filter);
     this.reading?.abort();
@@ -106,7 +106,7 @@ export class Entries {
     while (this.more && this.list.length < MOST_IN_GROUPS && !this.error) await this.loadMore();
   }
 
-  /** What happened, taken in. Without events: look again, something may have. */
+  /** Apply events. Without events, load the newest page again. */
   async heard(events) {
     const fetched = new Set();
     let anew = !events.length;
@@ -131,7 +131,7 @@ export class Entries {
     this.changed();
   }
 
-  /** Read the newest page again, and put it before what is known. */
+  /** Load the newest page again, and put it before the known entries. */
   async readHead() {
     if (this.filter.words) return this.load();
     let page;
@@ -153,7 +153,7 @@ export class Entries {
     this.changed();
   }
 
-  /** With a filter, what was read here meanwhile stays in sight until the filter is chosen again. */
+  /** With a filter, an entry that no longer matches stays visible until the filter is chosen again. */
   kept(fresh) {
     return this.filter.unread || this.filter.open ? this.list.filter((entry) => !fresh.has(entry.id)) : [];
   }
@@ -171,7 +171,7 @@ export class Entries {
     return this.marking.has(entry.id) ? { ...entry, readAt: this.marking.get(entry.id) } : entry;
   }
 
-  /** Mark as read or unread, at once; whether that changed anything. */
+  /** Mark as read or unread at once. Return whether that changed anything. */
   async mark(id, read) {
     const before = this.find(id);
     if (before && Boolean(before.readAt) === read) return false;
@@ -191,14 +191,14 @@ export class Entries {
     return true;
   }
 
-  /** What is said of one entry is told one after another: a request may overtake another. */
+  /** Send the requests about one entry one after another: a request could overtake another. */
   inTurn(id, act) {
     const told = (this.telling.get(id) ?? Promise.resolve()).catch(() => {}).then(act);
     this.telling.set(id, told);
     return told;
   }
 
-  /** Delete: gone from sight at once, told to the server when it cannot be taken back any more. */
+  /** Delete an entry: hidden at once, sent to the server when the undo has expired. */
   delete(id, back) {
     const entry = this.find(id) ?? { id };
     const told = () => this.tell(id);
@@ -225,7 +225,7 @@ export class Entries {
     this.changed();
   }
 
-  /** The page is left: what was deleted here is told now, and outlives the page. */
+  /** Send the pending deletions now, because the page is closing. The requests outlive the page. */
   tellAll() {
     for (const id of this.leaving.keys()) remove(at("api", "inbox", id), { keepalive: true }).catch(() => {});
     this.leaving.clear();

@@ -1,4 +1,4 @@
-// The inbox: a list at the left, an entry at the right, and the keys that work on both. Notices are the same, in a room of their own.
+// The inbox: a list at the left, an entry at the right, and their keys. The room of notices uses the same view.
 
 import { get } from "../lib/api.js";
 import { fill, h } from "../lib/dom.js";
@@ -70,7 +70,7 @@ class Inbox {
     );
   }
 
-  // --- what is listed
+  // --- the list
 
   async reload(filter = {}) {
     await this.entries.load(filter);
@@ -130,7 +130,7 @@ class Inbox {
       : nothing("Nothing here", "What agents push appears here.");
   }
 
-  // --- what is open
+  // --- the open entry
 
   open(id) {
     if (this.detail?.id === id) return;
@@ -153,7 +153,7 @@ class Inbox {
     this.draw();
   }
 
-  /** Nothing is open: the first steps, or a quiet word. */
+  /** Nothing is open: show the first steps, or a hint. */
   blank() {
     const first = this.entries.ready && !this.entries.list.length && this.summary() && !this.summary().any && this.room === "inbox";
     this.frame.toggleAttribute("data-first", first);
@@ -180,7 +180,7 @@ class Inbox {
     );
   }
 
-  /** It was put before a person who looks: that is reading it. */
+  /** Mark an entry as read when it is shown in a visible page. */
   loaded(entry) {
     this.entries.replace(entry.id, entry);
     if (!entry.readAt && !this.marked.has(entry.id)) {
@@ -190,7 +190,7 @@ class Inbox {
     this.draw();
   }
 
-  // --- what a person does
+  // --- actions of the person
 
   get target() {
     return this.detail?.id ?? this.cursor;

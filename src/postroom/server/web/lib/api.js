@@ -1,4 +1,4 @@
-// The server, asked. What it refuses is thrown as Refused, with its code and what to do.
+// Requests to the server. A refusal is thrown as Refused, with its code and hint.
 
 import { proof } from "./key.js";
 
@@ -14,7 +14,7 @@ export class Refused extends Error {
 const AWAY = { code: "away", message: "The server cannot be reached.", hint: "Is `inbox serve` running? What you wrote is kept." };
 let signedOut = () => {};
 
-/** What is to happen when the server no longer knows who we are. */
+/** Set the function that is called when the session is no longer valid. */
 export function whenSignedOut(act) {
   signedOut = act;
 }
@@ -25,7 +25,7 @@ export const put = (path) => ask("PUT", path);
 export const post = (path, body = {}, headers = {}) => ask("POST", path, { body, headers });
 export const remove = (path, options = {}) => ask("DELETE", path, options);
 
-/** A path out of its parts, each of which may hold any character. */
+/** Build a path from its parts. Each part may contain any character. */
 export const at = (...parts) => "/" + parts.map(encodeURIComponent).join("/");
 
 async function ask(method, path, { body, headers = {}, signal, keepalive = false, read = (response) => response.json() } = {}) {

@@ -1,4 +1,4 @@
-// Elements, made by hand. Text is always text; HTML comes in by one door, safe(), and only from our own server.
+// Functions that make elements. Text stays text. Only safe() accepts HTML, which our server has sanitised.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -8,7 +8,7 @@ export function h(tag, attributes = {}, ...children) {
   return dress(document.createElement(name || "div"), classes, attributes, children);
 }
 
-/** The same, of SVG. */
+/** The same for SVG elements. */
 export function svg(tag, attributes = {}, ...children) {
   const [name, ...classes] = tag.split(".");
   return dress(document.createElementNS(SVG, name), classes, attributes, children);
@@ -26,7 +26,7 @@ function dress(element, classes, attributes, children) {
   return element;
 }
 
-/** An element whose HTML our server has made harmless. Links leave this page, so they open elsewhere. */
+/** An element with HTML that our server has sanitised. Links open in another tab. */
 export function safe(tag, html) {
   const element = h(tag);
   element.innerHTML = html;
@@ -35,7 +35,7 @@ export function safe(tag, html) {
   return element;
 }
 
-/** Put children in place of whatever an element has. */
+/** Replace the children of an element. */
 export function fill(element, ...children) {
   element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return element;

@@ -25,7 +25,7 @@ function keep(given) {
   try {
     localStorage.setItem(NAME, key);
   } catch {
-    // private windows and full disks: it holds until the page is closed
+    // in private windows and on full disks, the value is kept until the page closes
   }
 }
 

@@ -1,10 +1,10 @@
-// The keyboard. A key means what the part in front says, then what the page says; in a field it means itself.
+// Keyboard shortcuts. The newest layer that binds a key handles it. Keys typed in a field are not shortcuts.
 
 const SEQUENCE = 1000; // milliseconds between the two keys of "g i"
 const layers = [];
 let first = null;
 
-/** Add meanings: {"j": act, "g i": act, "mod+k": act}. An act that returns false leaves the key to others. Returns what takes them away. */
+/** Bind keys: {"j": act, "g i": act, "mod+k": act}. An act that returns false leaves the key to other handlers. Returns a function that unbinds. */
 export function bind(meanings) {
   layers.push(meanings);
   return () => layers.splice(layers.indexOf(meanings), 1);

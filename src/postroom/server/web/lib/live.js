@@ -1,5 +1,5 @@
-// What happens, as it happens. One tab listens to the server and tells the others: a browser opens few connections to one host.
-// Events are numbered, so whoever listens next goes on where it left off. While the server is away, the page looks every 20 seconds.
+// Live events. One tab holds the connection and forwards events to the other tabs: a browser opens few connections to one host.
+// Events are numbered, so that another tab can resume. While the server is unreachable, the page polls every 20 seconds.
 
 import { proof } from "./key.js";
 
@@ -8,7 +8,7 @@ const LOOK_EVERY = 20_000;
 const GATHER = 10; // milliseconds: what comes together is told together
 const PAUSES = [250, 500, 1000, 2000, 4000];
 
-/** Listen from event `after` on. told(events), state("connecting" | "live" | "away"), look() while away, out() when nobody knows us any more. */
+/** Follow events after `after`. Calls told(events), state("connecting" | "live" | "away"), look() while away, and out() when the session ended. */
 export function listen({ after, told, state, look, out }) {
   const channel = new BroadcastChannel("postroom.live");
   let last = after;
@@ -75,7 +75,7 @@ class Stream {
     document.addEventListener("visibilitychange", () => document.hidden || this.hurry());
   }
 
-  /** Connect, listen, and connect again, for as long as the page is open and somebody is known to look. */
+  /** Connect, read, and connect again, while the page is open and the session is valid. */
   async run() {
     for (let tries = 0; !this.over; tries++) {
       const answered = await this.once().catch(() => false);
@@ -96,7 +96,7 @@ class Stream {
     });
   }
 
-  /** One connection, to its end; whether there was one. */
+  /** Read one connection to its end. Return whether it was established. */
   async once() {
     const control = new AbortController();
     let watch = setTimeout(() => control.abort(), SILENCE);
@@ -124,7 +124,7 @@ class Stream {
   }
 }
 
-/** Server-Sent Events out of pieces of text: each ends with an empty line, and of its lines we want the data. */
+/** Parse Server-Sent Events from pieces of text. An event ends with an empty line. Only its data lines are used. */
 class Lines {
   constructor(heard) {
     this.heard = heard;

@@ -1,4 +1,4 @@
-// However often it is asked for meanwhile: one at a time, and once more after.
+// Run an action once at a time. Calls during a run cause one more run after it.
 
 export function oneAtATime(act) {
   let running = null;

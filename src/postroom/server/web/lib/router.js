@@ -1,8 +1,8 @@
-// Places: an address is a room, and what is open in it. Links inside the page change the address without loading it again.
+// Routing: an address names a room, and the item that is open in it. Links inside the page change the address without a reload.
 
 let act = () => {};
 
-/** The place that the address names: {room, id}. */
+/** The room and the item that the address names: {room, id}. */
 export function here() {
   const [room = "", ...rest] = location.pathname.slice(1).split("/");
   return { room: room || "inbox", id: rest.length ? decoded(rest.join("/")) : null };
@@ -16,7 +16,7 @@ function decoded(text) {
   }
 }
 
-/** The address of a place. */
+/** The address of a room and an item. */
 export function address(room, id = null) {
   if (room === "inbox" && id === null) return "/";
   return `/${room}${id === null ? "" : `/${encodeURIComponent(id)}`}`;
@@ -27,7 +27,7 @@ export function go(path, { replace = false } = {}) {
   act(here());
 }
 
-/** Call change with every new place, and with the first one. */
+/** Call `change` with the current place, and with every later one. */
 export function follow(change) {
   act = change;
   window.addEventListener("popstate", () => act(here()));

@@ -1,9 +1,9 @@
-// A long list, of which only what is in view is in the page. Every item knows its height, so nothing ever jumps.
+// A virtual list: only the visible items are in the page. Every item has a known height, so that nothing jumps.
 
 const BEYOND = 600; // pixels above and below that are made ahead
 
 export class Scroll {
-  /** items: {key, height, …}; make(item) gives its element, patch(element, item) brings one up to date. */
+  /** items: {key, height, …}. make(item) returns its element, patch(element, item) updates one. */
   constructor(view, list, { make, patch, nearEnd }) {
     Object.assign(this, { view, list, make, patch, nearEnd });
     this.items = [];
@@ -13,7 +13,7 @@ export class Scroll {
     new ResizeObserver(() => this.draw()).observe(view);
   }
 
-  /** Show these items. What is in view stays where it is, unless the list is at its very top. */
+  /** Show these items. Visible items keep their position, unless the list is at its top. */
   set(items) {
     const anchor = this.view.scrollTop > 0 ? this.items[this.indexAt(this.view.scrollTop)] : null;
     const within = anchor ? this.view.scrollTop - this.tops[this.indexAt(this.view.scrollTop)] : 0;
@@ -65,7 +65,7 @@ export class Scroll {
     return known.element;
   }
 
-  /** Bring an item into view, with a little around it. */
+  /** Scroll an item into view, with a margin. */
   reveal(key) {
     const at = this.items.findIndex((item) => item.key === key);
     if (at < 0) return null;
@@ -76,7 +76,7 @@ export class Scroll {
     return this.made.get(key)?.element ?? null;
   }
 
-  /** Draw one item again, if it is in view. */
+  /** Redraw one item if it is visible. */
   again(item) {
     const known = this.made.get(item.key);
     const at = this.items.findIndex((each) => each.key === item.key);

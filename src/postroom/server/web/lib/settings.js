@@ -1,4 +1,4 @@
-// What a person chose, and what they have not sent yet: kept in this browser. A browser that keeps nothing works too.
+// The settings and drafts of a person, kept in this browser. Works without storage, too.
 
 const KEY = "postroom.settings";
 const USUAL = { theme: "system", group: "date", notify: false, quiet: false, quietFrom: "22:00", quietTo: "07:00" };
@@ -17,7 +17,7 @@ function save(key, value) {
     if (value === null) localStorage.removeItem(key);
     else localStorage.setItem(key, JSON.stringify(value));
   } catch {
-    // private windows and full disks: it holds until the page is closed
+    // in private windows and on full disks, the value is kept until the page closes
   }
 }
 
@@ -41,8 +41,8 @@ window.addEventListener("storage", (event) => {
   for (const listener of listeners) listener(current);
 });
 
-// Drafts: what is written and not yet taken, one for each conversation. `key` makes a text that is sent twice arrive once: another
-// text gets another key, and so does the next one after it has arrived.
+// Drafts: unsent text, one for each conversation. `key` is the idempotency key of the text: a changed
+// text gets another key, and so does the next text after the first was delivered.
 
 const drafts = new Map();
 const draftKey = (of) => `postroom.draft.${of}`;
@@ -56,13 +56,13 @@ export function keepDraft(of, changes) {
   save(draftKey(of), kept.text || kept.sent ? kept : null);
 }
 
-/** The key to send a text with: the same as before if the same text was sent and nobody knows whether it arrived. */
+/** The idempotency key of a text. It stays the same while the same text is sent again after an unknown outcome. */
 export function keyFor(of, text) {
   if (draft(of).sent !== text) keepDraft(of, { sent: text, key: fresh() });
   return draft(of).key;
 }
 
-/** It has arrived. */
+/** Forget the draft: the server has it. */
 export function dropDraft(of) {
   drafts.delete(of);
   save(draftKey(of), null);

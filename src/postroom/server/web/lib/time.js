@@ -1,4 +1,4 @@
-// Times as people say them. Everything takes milliseconds since 1970; when() takes what the server writes.
+// Formatting of times. Functions take milliseconds since 1970. when() parses the server's stamps.
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

@@ -1,8 +1,8 @@
-// Numbers as small pictures, with their story in words for who does not see them.
+// Small charts of numbers, each with a text for screen readers.
 
 import { svg } from "../lib/dom.js";
 
-/** A row of bars, one a number; `label` says what they are. */
+/** A row of bars, one for each number. `label` describes them. */
 export function spark(numbers, label, { width = 120, height = 24 } = {}) {
   const most = Math.max(1, ...numbers);
   const step = width / numbers.length;

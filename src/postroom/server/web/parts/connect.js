@@ -35,7 +35,7 @@ export function commands() {
   );
 }
 
-/** Nobody ever pushed anything. */
+/** The first steps, shown while there is no entry. */
 export function firstRun() {
   return h(
     "div.empty.wide",

@@ -3,7 +3,7 @@
 import { h } from "../lib/dom.js";
 import { icon } from "./icons.js";
 
-/** Open a dialog with a name; it is taken out of the page when it closes. */
+/** Open a dialog with a name. It is removed from the page when it closes. */
 export function dialog(name, ...children) {
   const heading = h("h2", {}, name);
   const shut = h("button.icon-button", { type: "button", "aria-label": "Close", onclick: () => element.close() }, icon("close"));
@@ -14,7 +14,7 @@ export function dialog(name, ...children) {
   return element;
 }
 
-/** Ask again before something that cannot be taken back; whether to. `reason`: with a field for why, which is then given. */
+/** Ask for confirmation of an act that cannot be undone. Return whether it was confirmed; with `reason`, the text of the reason field. */
 export function confirm(name, text, yes, { reason = false } = {}) {
   return new Promise((answer) => {
     const why = reason && h("input", { type: "text", "aria-label": "Reason", placeholder: "Reason (optional)" });

@@ -1,4 +1,4 @@
-// What the keys do.
+// The help of the keys.
 
 import { h } from "../lib/dom.js";
 import { dialog } from "./dialog.js";

@@ -1,4 +1,4 @@
-// Icons, drawn on a grid of 16. They say nothing to a screen reader: the control they are in has a name.
+// Icons on a grid of 16. Screen readers ignore them: the control around an icon has a name.
 
 import { svg } from "../lib/dom.js";
 

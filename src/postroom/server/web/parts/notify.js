@@ -1,4 +1,4 @@
-// The browser's notifications: for questions and failures alone, when they are wanted, and never for what is read already.
+// Notifications of the browser: only for questions and failures, only if enabled, and never for entries that are read already.
 
 import { at, get } from "../lib/api.js";
 import { address, go } from "../lib/router.js";
@@ -26,7 +26,7 @@ export class Notifier {
     this.looking();
   }
 
-  /** While a tab is looked at it holds a lock that all tabs can see. */
+  /** A visible tab holds a lock that all tabs can query. */
   looking() {
     const looks = !document.hidden && document.hasFocus();
     if (looks === Boolean(this.look)) return;
@@ -59,7 +59,7 @@ export class Notifier {
     return this.first && settings().notify && "Notification" in window && Notification.permission === "granted" && !quiet(settings());
   }
 
-  /** A question, as it stands now: it may have been read or answered since. */
+  /** Load the question again: it may have been read or answered since. */
   async question(id) {
     const { entry } = await get(at("api", "inbox", id));
     if (entry.readAt || entry.question?.state !== "open" || entry.question.to !== this.person) return;
@@ -83,7 +83,7 @@ export class Notifier {
   }
 }
 
-/** Whether it is a time at which nobody is to be disturbed. Hours may go over midnight. */
+/** Whether the current time is within the quiet hours, which may span midnight. */
 export function quiet({ quiet: on, quietFrom, quietTo }, now = new Date()) {
   if (!on) return false;
   const time = `${String(now.getHours()).padStart(2, "0")}:${String(now.getMinutes()).padStart(2, "0")}`;

@@ -1,4 +1,4 @@
-// Ctrl-K: go anywhere, do anything, find any entry, by typing a little of its name.
+// The command palette (Ctrl-K): rooms, actions and entries, filtered by the typed text.
 
 import { get } from "../lib/api.js";
 import { fill, h } from "../lib/dom.js";

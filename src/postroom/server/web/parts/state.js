@@ -1,8 +1,8 @@
-// What a room shows when it has nothing to show: yet, at all, or because something is in the way.
+// What a room shows without data: placeholders, an empty state, or an error.
 
 import { h } from "../lib/dom.js";
 
-/** Placeholders of the height to come. They appear only if it takes a while. */
+/** Placeholders of the expected height. They appear only after a delay. */
 export function loading(rows = 6, height = 40) {
   const ghosts = Array.from({ length: rows }, () => {
     const ghost = h("div.ghost");
@@ -12,7 +12,7 @@ export function loading(rows = 6, height = 40) {
   return h("div.loading", { role: "status", "aria-label": "Loading" }, ghosts);
 }
 
-/** Why it cannot be shown, what to do, and a way to look again. */
+/** An error: the reason, the hint, and a button to try again. */
 export function trouble(error, again) {
   return h(
     "div.empty.trouble",
@@ -24,7 +24,7 @@ export function trouble(error, again) {
   );
 }
 
-/** Nothing is here, why that is, and what one can do about it. */
+/** An empty state: a title, the reason, and what to do. */
 export function nothing(title, text, ...actions) {
   return h("div.empty", {}, h("h2", {}, title), text && h("p", {}, text), actions.length > 0 && h("div.actions", {}, actions));
 }

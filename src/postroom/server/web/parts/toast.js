@@ -1,11 +1,11 @@
-// A word at the edge of the screen: what was done, with a way back, or what went wrong. And the undo stack that z takes from.
+// Short messages at the edge of the screen, some with an undo, and the undo stack of the key z.
 
 import { $, h } from "../lib/dom.js";
 
 export const UNDO_MILLISECONDS = 6000;
 const undos = [];
 
-/** Say something for a while. Of those with an undo, the newest is what z takes back. Returns what removes it. */
+/** Show a message for a while. The key z calls the newest undo. Returns a function that removes the message. */
 export function toast(text, { undo = null, wrong = false, after = UNDO_MILLISECONDS, done = null } = {}) {
   const gone = () => {
     clearTimeout(timer);
@@ -38,14 +38,14 @@ export function toast(text, { undo = null, wrong = false, after = UNDO_MILLISECO
   return gone;
 }
 
-/** Take the last thing back; whether there was one. */
+/** Call the newest undo. Return whether there was one. */
 export function undoLast() {
   const back = undos.at(-1);
   back?.();
   return Boolean(back);
 }
 
-/** Say why something failed. */
+/** Show why something failed. */
 export function failed(what, error) {
   toast([`${what} ${error.message}`, error.hint].filter(Boolean).join(" "), { wrong: true });
 }

@@ -1,4 +1,4 @@
-// Agents and people: who is alive, what they hold, when they were last seen, and how busy they were.
+// Agents and people: which are alive, the threads that they hold, when they were last seen, and their activity.
 
 import { get } from "../lib/api.js";
 import { h } from "../lib/dom.js";
@@ -28,7 +28,7 @@ async function ask(signal) {
   return { agents, activity };
 }
 
-/** Those who are alive first, then by name. */
+/** Order: the ones that are alive first, then by name. */
 const order = (a, b) => Number(b.alive) - Number(a.alive) || a.name.localeCompare(b.name);
 
 function page({ agents, activity }) {

@@ -1,4 +1,4 @@
-// What was said in a thread. Work and questions are blocks; what only moves it along is a line.
+// The messages of a thread. Work and questions are blocks. Progress and control messages are single lines.
 
 import { h, safe } from "../lib/dom.js";
 import { clock } from "../lib/time.js";

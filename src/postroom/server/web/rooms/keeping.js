@@ -1,5 +1,5 @@
-// A view of a room, kept up to date: it loads, says what is in the way, and is patched in place when something happens.
-// However much happens, it asks one question at a time.
+// A view of a room that stays up to date: it loads its data, shows errors, and is patched in place after events.
+// It has at most one request open at a time.
 
 import { fill, h } from "../lib/dom.js";
 import { oneAtATime } from "../lib/once.js";
@@ -13,9 +13,9 @@ const remembered = new Map(); // name → what was shown, and how far it was scr
 
 export class View {
   /**
-   * name, title: of the view. ask(signal) gives the data, view(data) the elements, concerns(event) says whether to ask again.
-   * above(): the way back, which is there from the start. ghosts(): what is shown meanwhile. drawn(view): after each drawing.
-   * every: how often it is drawn anew; look: how often it is asked anew, for what tells of no events.
+   * name, title: of the view. ask(signal) returns the data, view(data) the elements, concerns(event) whether to load again.
+   * above(): the link back, shown from the start. ghosts(): placeholders while loading. drawn(view): called after each drawing.
+   * every: the interval of redrawing. look: the interval of reloading, for data without events.
    */
   constructor(main, { every = AGAIN, look = 0, ...given }) {
     const usual = { above: () => null, concerns: () => false, ghosts: () => loading(), drawn: () => {} };
@@ -40,7 +40,7 @@ export class View {
     this.again();
   }
 
-  /** Ask, show, and rest a little: a server that is slow is asked less often. */
+  /** Load, show, and pause: a slow server is asked less often. */
   async once() {
     if (this.control.signal.aborted) return;
     const begun = performance.now();
@@ -67,7 +67,7 @@ export class View {
     this.drawn(this);
   }
 
-  /** The elements of the data; null if they cannot be made, which is a fault of ours and said like any other. */
+  /** The elements of the data, or null if view() throws, which is shown as an error. */
   attempt() {
     try {
       return this.view(this.data);
@@ -82,7 +82,7 @@ export class View {
     return this.wrong ? trouble(this.wrong, () => this.again()) : this.ghosts();
   }
 
-  /** What is shown may be old: say so, and leave it there. */
+  /** Show that the data may be old, and keep it on the page. */
   stale() {
     if (!this.wrong) return null;
     return h(
@@ -93,7 +93,7 @@ export class View {
     );
   }
 
-  /** Events, or none when everything is to be looked at again. */
+  /** Handle events. Without events, load again. */
   changed(events) {
     if (!events.length || events.some((event) => this.concerns(event))) this.again();
   }
@@ -109,7 +109,7 @@ export class View {
 
 const last = new Map(); // selector → the address that had the focus, for whoever comes back
 
-/** j and k for a list of links: they move the focus, so Enter opens what has it. */
+/** Bind j and k for a list of links: they move the focus, so that Enter opens the focused link. */
 export function moving(box, selector) {
   const step = (by) => {
     const all = [...box.querySelectorAll(selector)];

@@ -1,4 +1,4 @@
-// One mailbox: what nobody could take and what to do about it, and what waits.
+// One mailbox: its dead letters with their actions, and its waiting messages.
 
 import { at, get, post, remove } from "../lib/api.js";
 import { h } from "../lib/dom.js";
@@ -197,7 +197,7 @@ function table(messages) {
   );
 }
 
-/** What time will do to it, if nobody else does. */
+/** The next transition of a message that happens by itself: timeout, retry or expiry. */
 function next({ state, due_at: due }) {
   if (!due) return h("span.soft", {}, "–");
   const span = when(due) - Date.now();

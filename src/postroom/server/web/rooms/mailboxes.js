@@ -1,4 +1,4 @@
-// Mailboxes: how many messages are in which state. With an id, the one mailbox.
+// The list of mailboxes with their message counts by state. With an id, that mailbox.
 
 import { get } from "../lib/api.js";
 import { h } from "../lib/dom.js";
@@ -107,7 +107,7 @@ function count(state, number) {
   return h("td.number", { "data-none": number === 0 ? "" : null }, String(number));
 }
 
-/** Which colour is which state. */
+/** The legend: the colour of each state. */
 function states() {
   const line = ([state, word]) => h("li", {}, h("span.swatch", { "data-state": state }), word);
   return h("ul.legend", { "aria-label": "Legend", "data-key": "legend" }, Object.entries(STATES).map(line));

@@ -1,6 +1,6 @@
-// Brings a tree of elements up to date in place, so that what is focused, open, scrolled or half typed stays as it is.
-// Children are matched by data-key, buttons also by their words, others by their place. Listeners stay those of the
-// element that was there first: they may hold ids, never data. What is below [data-island] is left alone.
+// Update a tree of elements in place, so that focus, open parts, scroll positions and typed text are kept.
+// Children are matched by data-key, buttons also by their text, others by position. The listeners of the existing
+// element stay, so they may hold ids but never data. Elements below [data-island] are not changed.
 
 const OWN = new Set(["open", "data-lit", "data-island"]); // attributes that belong to the person, not to the data
 
@@ -23,7 +23,7 @@ function ancestors(element, within) {
   return [...found, within];
 }
 
-/** What had the focus is gone: whoever uses the keyboard goes on from where it was. */
+/** Move the focus to a neighbour if the focused element was removed, so that keyboard users keep their position. */
 function refocus(near, old) {
   (near.querySelector("button:not(:disabled)") ?? old.closest("main") ?? old).focus({ preventScroll: true });
 }
@@ -74,7 +74,7 @@ function keyOf(node) {
   return node.nodeName === "BUTTON" ? `button ${node.getAttribute("aria-label") ?? node.textContent}` : null;
 }
 
-/** Whether one can become the other: the same kind of element, and not two things that differ by name. */
+/** Whether one element can be patched into the other: the same tag, and the same key or name. */
 function alike(one, other) {
   return one.nodeName === other.nodeName && keyOf(one) === keyOf(other) && one.classList?.[0] === other.classList?.[0];
 }

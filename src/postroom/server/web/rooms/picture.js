@@ -1,4 +1,4 @@
-// Draws what swimlane.js has laid out: an SVG with a lane an agent, the names beside it, and a legend of what occurs.
+// Draw the layout of swimlane.js as an SVG: one lane for each agent, the names beside it, and a legend.
 
 import { h, svg } from "../lib/dom.js";
 import { address } from "../lib/router.js";
@@ -34,7 +34,7 @@ const SHAPES = {
   cancelled: "M-2.6 2.6l5.2-5.2",
 };
 
-/** The picture. `names`: threads by id; `current`: the key of what the Tab key reaches. */
+/** The picture. `names` has the threads by id. `current` is the key of the element that the Tab key reaches. */
 export function picture({ scale, alive, now, lanes }, names, current, label) {
   const laid = raised(lanes);
   const height = laid.at(-1)?.bottom ?? AXIS;
@@ -57,7 +57,7 @@ export function picture({ scale, alive, now, lanes }, names, current, label) {
 
 export const outside = 2 * SIDE;
 
-/** Lanes with their places from top to bottom. */
+/** The lanes with their vertical positions. */
 function raised(lanes) {
   let top = AXIS;
   return lanes.map((lane) => {
@@ -78,7 +78,7 @@ function first(laid) {
   return stay ? segmentKey(stay.segments[0]) : laid[0]?.own[0] && markKey(laid[0].own[0]);
 }
 
-/** Where each thread is drawn, for lines that lead to it. */
+/** The position of each thread, for the lines that lead to it. */
 function spots(laid) {
   const found = new Map();
   for (const lane of laid) for (const stay of lane.stays) found.set(`${stay.thread.thread_id} ${lane.agent}`, middle(lane, stay.row));
@@ -151,7 +151,7 @@ function nowLine(x, height) {
   );
 }
 
-/** Thin lines from what somebody said in their own lane to the thread it was for. */
+/** Thin lines from a message in its sender's lane to the thread that it belongs to. */
 function links(lane, { spots: known }) {
   return lane.own
     .flatMap(({ of, row }) => of.map((mark) => ({ ...mark, from: ownMiddle(lane, row) })))
@@ -179,7 +179,7 @@ function drawn(lane, context, width) {
   );
 }
 
-/** The labels of a lane, from left to right in each row: none lies on another. */
+/** The labels of a lane, from left to right in each row, without overlaps. */
 function labelsOf(lane, width) {
   const found = new Map();
   for (const row of Map.groupBy(lane.stays, (stay) => stay.row).values()) {
@@ -193,7 +193,7 @@ function labelsOf(lane, width) {
   return found;
 }
 
-/** The subject above its bar, as much of it as there is room for: to the right if it can be, else to the left. */
+/** The subject above its bar, cut to the free space: to the right if possible, otherwise to the left. */
 function labelOf(stay, y, leftEdge, rightEdge) {
   const right = rightEdge - stay.x;
   const last = Math.min(stay.until, rightEdge + 6) - 5;
@@ -275,7 +275,7 @@ export function laneNames({ lanes }, people) {
   );
 }
 
-/** What the picture holds, in words: only what occurs in it. */
+/** The legend: only the states and marks that occur. */
 export function legend({ lanes }) {
   const stays = lanes.flatMap((lane) => lane.stays);
   const states = new Set(stays.flatMap((stay) => stay.segments.map(({ state }) => state)));

@@ -1,4 +1,4 @@
-// Queues: those that were registered, how fast they grow, how far their consumers are, and their last runs.
+// The registered queues: their growth, the progress of their consumers, and the last runs of handlers.
 
 import { get } from "../lib/api.js";
 import { h } from "../lib/dom.js";

@@ -48,7 +48,7 @@ export function showRun(main, path) {
   };
 }
 
-/** Whether now is at least a pixel further than it was, or a minute. */
+/** Whether the current time moved by at least a pixel, or a minute, since the last drawing. */
 const moved = ({ now, rate }) => rate > 0 && (Date.now() - now >= 60_000 || (Date.now() - now) * rate >= 1);
 
 async function ask(path, signal) {
@@ -59,7 +59,7 @@ async function ask(path, signal) {
   return { ...run, people: new Set(agents.filter(({ kind }) => kind === "human").map(({ name }) => name)) };
 }
 
-/** The picture is as wide as its place. Whoever looks at a run that goes on, looks at its end first. */
+/** Draw the picture as wide as its container. A run that has not ended is scrolled to its end first. */
 function fit(view, state) {
   const place = $(".timeline", view.box);
   if (!place) return;
@@ -150,7 +150,7 @@ function table(rows) {
   );
 }
 
-/** Click or Enter opens a thread; the arrow keys go from one thing to the next. */
+/** Click or Enter opens a thread. The arrow keys move from one element to the next. */
 function listen(box, state) {
   box.addEventListener("click", (event) => {
     const thread = event.target.closest(".swimlane [data-thread]")?.dataset.thread;

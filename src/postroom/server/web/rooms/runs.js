@@ -1,4 +1,4 @@
-// Runs: threads that belong together. With an id, the one run as a picture.
+// The list of runs, which are groups of threads. With an id, that run as a picture.
 
 import { get } from "../lib/api.js";
 import { h } from "../lib/dom.js";

@@ -1,4 +1,4 @@
-// Settings: how it looks, when it may disturb, and the way out. Kept in this browser.
+// Settings: theme, notifications, quiet hours and sign-out. Kept in this browser.
 
 import { get, post } from "../lib/api.js";
 import { fill, h } from "../lib/dom.js";
@@ -44,7 +44,7 @@ export const room = {
   },
 };
 
-// It may be chosen elsewhere: in the palette, or in another tab.
+// The theme may also be changed in the palette, or in another tab.
 onChoice(({ theme }) => {
   const radio = document.querySelector(`.settings input[name="theme"][value="${theme}"]`);
   if (radio) radio.checked = true;
@@ -83,7 +83,7 @@ function toggle(name, key, changed = () => {}) {
   return h("label.toggle", {}, box, h("span", {}, name));
 }
 
-/** The browser has to allow them, and the person has to want them. */
+/** Notifications need the permission of the browser and the person's setting. */
 function notifications() {
   const how = h("div.how-inside");
   const state = h("p.small.soft", { role: "status" });

@@ -1,8 +1,8 @@
-// A run as lanes: what happened becomes segments and marks, with their places. Pure: no element is made here, so it can be read alone.
+// The layout of a run as lanes: events become segments and marks with positions. Pure: no element is made here.
 //
 //   lanes     one for each agent, in the order in which they appear; a lane has rows, because one agent can have several threads at once
-//   segments  a state of a thread, from when to when, in the lane of whoever has it: pending, claimed, in_progress, blocked,
-//             answered (blocked still, but whoever holds it can go on), lapsed (the lease ran out: anyone may take it)
+//   segments  a state of a thread from one instant to another, in the lane of its holder: pending, claimed, in_progress, blocked,
+//             answered (still blocked, but its holder can go on), lapsed (the lease ran out: any worker may take it)
 //   marks     an instant: a task that was sent, a question, an answer, and how a thread ended (done, failed, cancelled)
 
 import { FOLDABLE, timescale } from "./timescale.js";
@@ -13,7 +13,7 @@ const CLOSE = 15; // marks of one kind that are nearer than this are one mark
 const COUNTED = 18; // pixels that the number beside such a mark takes
 const APART = 11; // pixels between two stays in one row
 
-/** Everything that is to be drawn, for a width in pixels. `run` is what GET /api/runs/{run} answers. */
+/** The whole layout for a width in pixels. `run` is the response of GET /api/runs/{run}. */
 export function layout(run, now, width) {
   const stories = tell(run, now);
   const alive = run.threads.some((thread) => !ENDS.has(thread.status));
@@ -27,7 +27,7 @@ export function layout(run, now, width) {
   return { scale, alive, now, stories, lanes: lanes(stories, scale) };
 }
 
-// The story of each thread: its segments and marks, in time.
+// The segments and marks of each thread, in time order.
 
 export function tell({ threads, events }, now) {
   const byThread = Map.groupBy(events, (event) => event.thread_id);
@@ -56,7 +56,7 @@ function story(thread, events, now) {
   return told;
 }
 
-/** All that is left to say when what happened is too long ago. */
+/** The state of a thread whose events are older than those in the response. */
 const asItStands = (thread) => ({ thread, state: thread.status, lane: thread.assigned_to, from: Date.parse(thread.updated_at) });
 
 function stateAfter(event, before) {
@@ -65,7 +65,7 @@ function stateAfter(event, before) {
   return { "thread.created": "pending", "thread.claimed": "claimed", "thread.released": "pending" }[event.type] ?? before ?? "pending";
 }
 
-/** Who has the thread now: whoever claimed it or works on it; while it waits, whom it waits for. */
+/** The agent that has the thread at an event: its holder, or its assignee while it is pending. */
 function laneAfter(event, before) {
   if (event.type === "thread.claimed" || event.type === "thread.updated") return event.source;
   if (event.type === "thread.created" || event.type === "thread.released") return event.to ?? before;
@@ -81,7 +81,7 @@ function marksOf(event, at, lane, open) {
   return [];
 }
 
-/** What goes on still. A lease that ran out is told apart: the thread may be taken by anyone. */
+/** The last segment of a thread that has not ended. A lapsed lease is a segment of its own. */
 function stillOpen(open, lease, now) {
   if (!open) return [];
   const lapse = lease && open.state !== "blocked" ? Date.parse(lease.expires_at) : Infinity;
@@ -93,7 +93,7 @@ function stillOpen(open, lease, now) {
   ];
 }
 
-/** Between two instants of interest, the stretches in which nobody works: [from, to]. None if nobody ever worked. */
+/** The stretches [from, to] in which no agent works. Empty if no agent ever worked. */
 function idle(stories, instants) {
   const work = stories.flatMap(({ segments }) => segments.filter(({ state, from, to }) => WORKING.has(state) && to > from));
   if (!work.length) return [];
@@ -104,7 +104,7 @@ function idle(stories, instants) {
     .filter(([from, to]) => !work.some((segment) => segment.from < to && segment.to > from));
 }
 
-// From stories to lanes: who is where, at which x, in which row.
+// From threads to lanes: the lane, the x position and the row of each segment.
 
 function lanes(stories, scale) {
   const found = new Map();
@@ -124,7 +124,7 @@ function lanes(stories, scale) {
   return sorted.map(({ agent, stays: all, own }) => ({ agent, ...ownMarks(own), ...stacked(all) }));
 }
 
-/** A stay: a thread's segments in one lane, without a break. */
+/** A stay: the consecutive segments of a thread in one lane. */
 function stays(thread, segments) {
   const found = [];
   for (const segment of segments) {
@@ -150,7 +150,7 @@ function placed(stay, marks, scale) {
   };
 }
 
-/** Rows from the top, each stay in the first one that is free. */
+/** Assign each stay to the first free row from the top. */
 function stacked(all) {
   const ends = [];
   const sorted = [...all].sort((a, b) => a.x - b.x || a.until - b.until);
@@ -163,7 +163,7 @@ function stacked(all) {
   return { stays: rows, rows: ends.length };
 }
 
-/** Marks that would lie on each other are one, of several threads. */
+/** Merge marks that would overlap into one mark of several threads. */
 function merged(marks) {
   const groups = [];
   for (const mark of [...marks].sort((a, b) => a.kind.localeCompare(b.kind) || a.at - b.at)) {
@@ -174,7 +174,7 @@ function merged(marks) {
   return groups;
 }
 
-/** What somebody did in their own lane, in as many rows as it takes. */
+/** Assign the marks of an agent's own lane to as many rows as needed. */
 function ownMarks(marks) {
   const ends = [];
   const sorted = merged(marks).sort((a, b) => a.x - b.x);
@@ -187,7 +187,7 @@ function ownMarks(marks) {
   return { own, ownRows: ends.length };
 }
 
-/** The same facts in numbers, for the table: how long each thread waited, was worked on, was blocked. */
+/** The numbers for the table: the seconds that each thread waited, was worked on and was blocked. */
 export function facts({ thread, segments, marks }) {
   const sum = (...states) => segments.filter(({ state }) => states.includes(state)).reduce((all, { from, to }) => all + to - from, 0);
   const end = marks.find(({ kind }) => ENDS.has(kind));

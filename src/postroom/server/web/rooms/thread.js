@@ -1,4 +1,4 @@
-// One thread: what it is about, who holds it and for how long, what was said, and what a person can do about it.
+// One thread: its facts, its lease, its messages, and the actions of a person.
 
 import { at, get, post } from "../lib/api.js";
 import { $, h } from "../lib/dom.js";
@@ -66,7 +66,7 @@ const QUESTIONS = {
   cancel: ["Cancel this thread?", "It ends for good. Whoever works on it is told to stop.", "Cancel thread"],
 };
 
-/** What the palette offers here. */
+/** The actions that the palette offers here. */
 function actions(data, reply, act) {
   if (!data || ENDED.has(data.thread.status)) return [];
   return [
@@ -161,7 +161,7 @@ function facts(thread) {
   );
 }
 
-/** Who holds it, and a line that gets shorter. */
+/** The holder, and a bar for the time that is left of the lease. */
 function holding(thread, lease) {
   const nobody = () =>
     h("p.lease", { "data-key": "lease", "data-state": "none" }, "Nobody holds it. It waits for ", h("b", {}, thread.assigned_to), ".");
@@ -202,7 +202,7 @@ function ending(id, thread) {
   ];
 }
 
-/** What is not drawn anew each time: the reply bar, made once; and the time that is left, which counts by itself. */
+/** The parts that are not redrawn: the reply bar, and the countdown of the lease. */
 function furnish(view, id) {
   countdown(view.box);
   const place = $(".reply-bar", view.box);

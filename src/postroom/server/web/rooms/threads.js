@@ -1,4 +1,4 @@
-// Threads: every unit of work, by status and run. With an id, the one thread.
+// The list of threads by status and run. With an id, that thread.
 
 import { get } from "../lib/api.js";
 import { h } from "../lib/dom.js";
@@ -100,7 +100,7 @@ function filters(counts, all, choose) {
   );
 }
 
-/** By run, the one where something happened last first. */
+/** Group by run, the most recently changed run first. */
 function groups(threads) {
   const runs = new Map();
   for (const thread of threads) runs.set(thread.run_id, [...(runs.get(thread.run_id) ?? []), thread]);

@@ -1,5 +1,5 @@
-// Time along a line: where an instant is, in pixels, and which instants are named. Pure arithmetic, nothing is drawn here.
-// Long stretches in which nothing happened and nobody worked are folded, or a night would hide the day.
+// A time scale: the pixel position of an instant, and the instants with a label. Pure arithmetic, nothing is drawn here.
+// Long idle stretches are folded. Otherwise a night would take most of the width.
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
@@ -17,7 +17,7 @@ export const FOLDABLE = 5 * MINUTE;
 const MOST_FOLDS = 6;
 const APART = 84; // pixels between two named instants, at least
 
-/** A scale of `width` pixels. idle: stretches [from, to] that may be folded. */
+/** A scale of `width` pixels. `idle` lists the stretches [from, to] that may be folded. */
 export function timescale(from, to, width, idle = []) {
   const end = Math.max(to, from + SECOND);
   const folds = folded(end - from, idle);
@@ -43,7 +43,7 @@ function folded(span, idle) {
   return [];
 }
 
-/** A little of what is folded is shown at both of its ends, so that what happened there stands free. */
+/** Keep a margin at both ends of a folded stretch, so that marks there do not touch the fold. */
 function margins(folds, rest) {
   const margin = Math.max(rest * 0.03, SECOND);
   return folds.map(({ from, to }) => ({ from: from + margin, to: to - margin }));
@@ -70,7 +70,7 @@ function place(pieces, instant) {
   return piece.x + Math.max(0, Math.min(1, part)) * piece.wide;
 }
 
-/** The instants that are named, at round times of the day: [{at, x, step}]. */
+/** The instants with a label, at round times of the day: [{at, x, step}]. */
 export function ticks(scale) {
   const step = STEPS.find((each) => each * scale.rate >= APART) ?? STEPS.at(-1);
   return scale.pieces

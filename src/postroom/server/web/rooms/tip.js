@@ -1,4 +1,4 @@
-// A few words beside the pointer, or beside what has the focus, and the rest of its thread lit up.
+// A tooltip beside the pointer or the focused element. The other segments of its thread are highlighted.
 
 import { fill, h } from "../lib/dom.js";
 

@@ -1,4 +1,4 @@
-// The words and small pictures that rooms share: statuses, names, times.
+// The labels and icons that rooms share: statuses, names, times.
 
 import { h, svg } from "../lib/dom.js";
 import { full, short, when } from "../lib/time.js";
@@ -10,7 +10,7 @@ export const ENDED = new Set(["done", "failed", "cancelled"]);
 const WORDS = { in_progress: "In progress" }; // the others are words as they are
 const TONES = { claimed: "accent", in_progress: "accent", blocked: "warn", done: "good", failed: "bad" };
 
-// On a grid of 14, each with a shape of its own: a colour alone would not tell.
+// On a grid of 14. Each has its own shape, so that colour is not the only difference.
 const SHAPES = {
   pending: "",
   claimed: "M7 5.6v2.8M5.6 7h2.8",
@@ -23,7 +23,7 @@ const SHAPES = {
 
 export const word = (status) => WORDS[status] ?? status[0].toUpperCase() + status.slice(1);
 
-/** A status as a small picture, for who has the word beside it. */
+/** A status as an icon, for a place that also shows its name. */
 export function glyph(status) {
   return svg(
     "svg.glyph",
@@ -42,27 +42,27 @@ export function priorityBadge(priority) {
   return h("span.badge", { "data-tone": priority === "high" ? "warn" : "" }, priority === "high" ? "High priority" : "Low priority");
 }
 
-/** Who sent it, and whom for. */
+/** The sender and the addressee. */
 export function forWhom(from, to) {
   return h("span.who", {}, from, h("span", { "aria-hidden": "true" }, " → "), h("span.unseen", {}, " for "), to);
 }
 
-/** A time, as short as the place needs it, with all of it for who points at it. */
+/** A time in a short form, with the full time as its tooltip. */
 export function stamp(at, say = short) {
   const instant = when(at);
   if (Number.isNaN(instant)) return h("span", {}, "–");
   return h("time", { datetime: new Date(instant).toISOString(), title: full(instant) }, say(instant));
 }
 
-/** The beginning of a name: round for people, square for programs. */
+/** The initials of a name: round for people, square for agents. */
 export function face(name, human = false) {
   return h("span.face", { "data-kind": human ? "human" : "agent", "aria-hidden": "true" }, [...name][0]?.toUpperCase() ?? "?");
 }
 
-/** A fact: its name and its value, for a dl. */
+/** A name and its value, for a dl. */
 export const fact = (name, ...value) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, ...value));
 
-/** The head of a table; columns whose name begins with # hold numbers. */
+/** The head of a table. Columns whose name begins with # hold numbers. */
 export function heads(...names) {
   const head = (name) => (name.startsWith("#") ? h("th.number", { scope: "col" }, name.slice(1)) : h("th", { scope: "col" }, name));
   return h("thead", {}, h("tr", {}, names.map(head)));
@@ -70,11 +70,11 @@ export function heads(...names) {
 
 export const many = (number, one, more = `${one}s`) => `${number} ${number === 1 ? one : more}`;
 
-/** The name of a run; the one without a name is where threads go that belong to none. */
+/** The name of a run. The run without a name holds the threads that belong to no run. */
 export const runName = (run) => run || "No run";
 export const runPath = (run) => run || "~";
 
-/** How many threads are in which status, as one bar. */
+/** The number of threads in each status, as one bar. */
 export function byStatus(counts) {
   const some = STATUSES.filter((status) => counts[status]).map((status) => [status, counts[status]]);
   return h("span.by-status", {}, parts(some, "By status", { width: 120, height: 8 }));
