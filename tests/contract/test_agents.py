@@ -11,7 +11,7 @@ from postroom.core import clock as time
 from postroom.core.errors import InvalidInput, NotFound
 from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.thread_data import asking, ended, held, latest, sent
+from tests.contract.thread_data import as_shown, asking, ended, held, latest, sent
 
 pytestmark = pytest.mark.travels("http")
 
@@ -84,7 +84,7 @@ def test_an_agent_is_shown_with_what_it_holds(store: Store) -> None:
     claimed = held(store)
     held(store, agent="other")
     ended(store)
-    assert work.show_agent(store, "builder").holds == (claimed,)
+    assert work.show_agent(store, "builder").holds == (claimed.replace(lease=as_shown(store, claimed.lease)),)
 
 
 def test_an_agent_is_shown_with_how_much_is_unread(store: Store) -> None:

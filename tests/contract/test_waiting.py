@@ -137,7 +137,7 @@ def test_a_creator_waits_for_the_result(live: Store, sleeper: Make) -> None:
 def test_a_waiting_worker_is_told_of_a_cancellation(live: Store, sleeper: Make) -> None:
     asked = asking(live)
     thread_id = asked.thread.thread_id
-    token = lease_of(live, thread_id).lease_token
+    token = work.renew(live, thread_id, agent="builder").lease.lease_token
     waiter = sleeper(lambda: work.cancel(live, thread_id, agent="leader", reason="Not wanted"))
     reply = work.wait_reply(waiter, thread_id, agent="builder", lease_token=token, timeout_seconds=LONG)
     assert reply.message is not None
@@ -146,7 +146,7 @@ def test_a_waiting_worker_is_told_of_a_cancellation(live: Store, sleeper: Make) 
 
 def test_a_worker_is_told_of_a_cancellation_that_came_before_it_waits(live: Store) -> None:
     asked = asking(live)
-    token = lease_of(live, asked.thread.thread_id).lease_token
+    token = work.renew(live, asked.thread.thread_id, agent="builder").lease.lease_token
     work.cancel(live, asked.thread.thread_id, agent="leader", reason="Not wanted")
     reply = work.wait_reply(live, asked.thread.thread_id, agent="builder", lease_token=token, timeout_seconds=LONG)
     assert reply.message is not None
@@ -177,7 +177,7 @@ def test_a_waiting_holder_renews_its_lease_for_as_long_as_it_waits(live: Store, 
     reply = work.wait_reply(sleeper(watch_and_answer), thread_id, agent="builder", timeout_seconds=LONG)
     assert reply.woke
     assert len(seen) > 4
-    assert lease_of(live, thread_id).lease_token == claimed.lease.lease_token
+    assert work.holds_lease(live, thread_id, agent="builder", lease_token=claimed.lease.lease_token)
 
 
 def test_somebody_else_who_waits_does_not_renew(live: Store) -> None:
