@@ -106,7 +106,7 @@ def test_verbs_over_http(door: Door, cases: int) -> None:
 def _quoted(text: str) -> str:
     from urllib.parse import quote
 
-    return quote(text.encode(errors="surrogatepass"), safe="")
+    return quote(text[:1000].encode(errors="surrogatepass"), safe="")  # httpx itself refuses a longer address
 
 
 @CASES
