@@ -91,6 +91,16 @@ def test_a_deleted_store_is_refused_and_not_called_empty(store: Store) -> None:
     assert not Path(store.location).parent.exists()
 
 
+def test_a_new_store_that_is_not_finished_is_waited_for(store: Store) -> None:
+    delete_folder(store.location)
+    Path(store.location).parent.mkdir()
+    Path(store.location).touch()
+    with pytest.raises(StoreUnreachable):
+        mail.dequeue(store, BOX)
+    fresh_file(Path(store.location).parent)
+    assert mail.dequeue(store, BOX) is None
+
+
 @pytest.mark.parametrize("replace", REPLACEMENTS)
 def test_a_wait_without_a_cursor_goes_on_in_the_new_store(store: Store, replace: Callable[[str], None]) -> None:
     mail.dequeue(store, BOX)

@@ -9,7 +9,7 @@ import os
 
 from postroom._fastpath import RLock
 from postroom._fastpath.sqlite import Connection, Error, connect
-from postroom.core.errors import Contended, StoreReadOnly, StoreUnreachable
+from postroom.core.errors import Contended, NotAStore, StoreReadOnly, StoreUnreachable
 from postroom.store import forks
 from postroom.store.sqlite.writer_queue import WriterQueue
 
@@ -93,6 +93,11 @@ class OpenDatabase:
             if not os.statvfs(self.location).f_flag & os.ST_RDONLY:
                 raise
             connection = self._open_checked(open_immutable)
+        except NotAStore as refusal:
+            if self.opened_id is None:
+                raise
+            # Another file replaced the store, and it is not finished yet: waiters and workers try again.
+            raise StoreUnreachable(str(refusal), hint=refusal.hint) from None
         self.replacements += found_id != self.opened_id
         # The id was read before the file was opened: if another one came in between, the next call opens that one.
         self.connection, self.opened_id = connection, found_id
