@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from io import BytesIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
 import pytest
@@ -62,7 +62,7 @@ class Release:
     def run(self, script: str, *argv: str, folder: Path | None = None) -> Any:
         """Run a script with this version, and return the JSON that it prints."""
         argv = (sys.executable, "-c", script, *argv)
-        done = subprocess.run(argv, env=self._environment(), cwd=folder, capture_output=True, text=True, timeout=LIMIT, check=False)
+        done = subprocess.run(argv, env=self._environment(folder), cwd=folder, capture_output=True, text=True, timeout=LIMIT, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout)
 
@@ -74,7 +74,7 @@ class Release:
             self.run(COMMAND, "init", "--json", "--db", str(place), folder=Path(folder))
             flags = ["serve", "--json", "--port", "0", "--rate", "1000000", "--uds", str(Path(folder) / "s"), "--db", str(place)]
             argv = [sys.executable, "-c", COMMAND, *flags]
-            with subprocess.Popen(argv, env=self._environment(), cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+            with subprocess.Popen(argv, env=self._environment(Path(folder)), cwd=folder, stdout=subprocess.PIPE, text=True) as process:
                 try:
                     assert process.stdout is not None
                     yield Served(json.loads(process.stdout.readline()), place)
@@ -82,9 +82,10 @@ class Release:
                     process.send_signal(signal.SIGTERM)
                     process.wait(LIMIT)
 
-    def _environment(self) -> dict[str, str]:
+    def _environment(self, home: Path | None) -> dict[str, str]:
+        """The environment of a process. A server keeps its token below HOME, so that must not be the source tree."""
         assert (self.source / "postroom").is_dir()
-        return {"PATH": os.environ["PATH"], "PYTHONPATH": str(self.source), "LANG": "C.UTF-8", "HOME": str(self.source)}
+        return {"PATH": os.environ["PATH"], "PYTHONPATH": str(self.source), "LANG": "C.UTF-8", "HOME": str(home or gettempdir())}
 
 
 def current() -> Release:

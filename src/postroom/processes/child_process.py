@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import threading
 from time import monotonic
 
 from postroom.core import limits
+from postroom.processes.command_environment import add_own_programs
 from postroom.processes.process_group import release_watchdog, signal_group, spawn_group
 
 TYPE_CHECKING = False
@@ -77,15 +77,6 @@ class ChildProcess:
         release_watchdog(self._watchdog_pipe)
         self._output.close()
         self._errors.close()
-
-
-def add_own_programs(environment: dict[str, str]) -> dict[str, str]:
-    """Return an environment whose PATH begins with the folder of the programs of this installation, if it has one."""
-    for program in (sys.argv[0], sys.executable):
-        folder = os.path.dirname(os.path.abspath(program)) if program else ""
-        if folder and os.access(os.path.join(folder, "inbox"), os.X_OK) and os.path.isfile(os.path.join(folder, "inbox")):
-            return {**environment, "PATH": f"{folder}{os.pathsep}{environment.get('PATH') or os.defpath}"}
-    return environment
 
 
 class WakePipe:

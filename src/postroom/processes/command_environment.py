@@ -6,6 +6,7 @@ The process that happens to start a runner may have secrets in its environment, 
 from __future__ import annotations
 
 import os
+import sys
 
 from postroom.core import checks
 from postroom.core.errors import InvalidInput
@@ -45,3 +46,12 @@ def take_from_environment(names: Iterable[str]) -> dict[str, str]:
         if name not in os.environ:
             raise InvalidInput(f"the variable {short_repr(name)} is not set", field="env", hint="Set it first: its value now is stored.")
     return {name: os.environ[name] for name in names}
+
+
+def add_own_programs(environment: dict[str, str]) -> dict[str, str]:
+    """Return an environment whose PATH begins with the folder of the programs of this installation, if it has one."""
+    for program in (sys.argv[0], sys.executable):
+        folder = os.path.dirname(os.path.abspath(program)) if program else ""
+        if folder and os.access(os.path.join(folder, "inbox"), os.X_OK) and os.path.isfile(os.path.join(folder, "inbox")):
+            return {**environment, "PATH": f"{folder}{os.pathsep}{environment.get('PATH') or os.defpath}"}
+    return environment

@@ -11,12 +11,11 @@ from postroom._fastpath.json_text import loads
 from postroom.core import clock
 from postroom.core.errors import NoStore, Refusal, StoreTrouble
 from postroom.core.records.notifier import FAILED, LOST, OK, TIMEOUT, NotifierTask
-from postroom.processes.command_environment import command_environment
+from postroom.processes.command_environment import add_own_programs, command_environment
 from postroom.queues.dispatching import dispatch
 from postroom.queues.locks import ConsumerLock
 from postroom.queues.notifier import RESIDENT, TASK_TOPICS, queue_dispatch, read_mode, revive_runner
 from postroom.queues.queue import Queue
-from postroom.queues.supervisor import search_path_with_commands
 from postroom.store.sqlite import notifier_statements as sql
 from postroom.store.sqlite.queue_databases import NotifierDatabase
 
@@ -191,7 +190,7 @@ class Runner:
         from postroom.queues.running_command import RunningCommand
 
         try:
-            environment = {**command_environment(), "PATH": search_path_with_commands(), **loads(task.environment_json)}
+            environment = {**add_own_programs(command_environment()), **loads(task.environment_json)}
             command = RunningCommand(task, self._notifier.home, environment)
         except OSError as error:
             with self._notifier.write() as tx:

@@ -18,7 +18,7 @@ from postroom._fastpath.json_text import dumps
 from postroom.core.clock import MICROSECONDS_PER_SECOND
 from postroom.core.errors import FilterFailed, NoStore, Refusal, StoreBusy
 from postroom.core.text import sha1_hex, to_file_name
-from postroom.processes.command_environment import command_environment
+from postroom.processes.command_environment import add_own_programs, command_environment
 from postroom.processes.process_group import release_watchdog, spawn_group
 from postroom.queues.locks import ConsumerLock
 from postroom.queues.queue import Queue
@@ -221,7 +221,7 @@ def run_handler(folder: str, state: SubscriptionState) -> tuple[int, float, str]
 def _spawn_handler(folder: str, state: SubscriptionState) -> tuple[int, int]:
     os.chdir(folder)
     consumer = state.subscription.consumer_id
-    environment = {**command_environment(), "PATH": search_path_with_commands(), **state.environment}
+    environment = {**add_own_programs(command_environment()), **state.environment}
     environment.update(THREAD_DIR=folder, THREAD_CONSUMER=consumer)
     output = _open_output(folder, consumer)
     try:
@@ -252,13 +252,6 @@ def first_backoff_seconds() -> float:
         return max(float(os.environ.get("THREAD_BACKOFF_SECONDS") or FIRST_BACKOFF_SECONDS), 0.0)
     except ValueError:
         return FIRST_BACKOFF_SECONDS
-
-
-def search_path_with_commands() -> str:
-    """Return PATH with the folder of Postroom's commands at its end, so that a handler can call `thread`."""
-    commands = os.path.dirname(sys.executable)
-    path = os.environ.get("PATH") or os.defpath
-    return path if commands in path.split(os.pathsep) else f"{path}{os.pathsep}{commands}"
 
 
 def _open_output(folder: str, consumer: str) -> int:
