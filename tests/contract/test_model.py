@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from postroom import work
 from postroom.core import clock as time
-from postroom.core.errors import InvalidState, LeaseHeld, LeaseLost, Refusal
+from postroom.core.errors import AmbiguousQuestion, InvalidState, LeaseHeld, LeaseLost, Refusal
 from postroom.core.states import HELD_STATUSES, PRIORITIES, TERMINAL_STATUSES
 from postroom.store.interface import Store
 from tests.conftest import ENGINES, Clock
@@ -41,9 +41,19 @@ class ThreadModel:
         self.expires = 0
         self.length = 0.0
         self.kinds = ["task"]
+        self.questions: list[tuple[str, str]] = []  # the open ones: who asked, and whom
+        self.waiting = False  # whether the lease waits for an answer
 
     def lapsed(self, now: int) -> bool:
         return self.holder is not None and self.expires <= now
+
+    def other_side(self, agent: str) -> str:
+        return self.creator if agent == self.assigned else self.assigned
+
+    def answered(self, receiver: str, *, control: bool) -> None:
+        """An answer or a control message to the holder of a blocked thread ends its wait, unless another question of it is open."""
+        if self.status == "blocked" and receiver == self.holder and (control or not any(asker == receiver for asker, _ in self.questions)):
+            self.waiting = False
 
     def urgency(self, thread_id: str) -> tuple[int, int, str]:
         return PRIORITIES.index(self.priority), self.created, thread_id
@@ -100,7 +110,7 @@ class LeaseMachine(RuleBasedStateMachine):
     def granted(self, line: ThreadModel, agent: str, token: str, seconds: float) -> None:
         assert token not in [old for other in self.lines.values() for old in other.tokens]
         self.events += line.lapsed(self.clock.instant)  # taking it tells first that it lapsed
-        line.status, line.assigned, line.holder = "claimed", agent, agent
+        line.status, line.assigned, line.holder, line.waiting = "claimed", agent, agent, False
         line.tokens.append(token)
         line.length, line.expires = seconds, self.clock.instant + int(seconds * time.MICROSECONDS_PER_SECOND)
         self.events += 1
@@ -108,6 +118,8 @@ class LeaseMachine(RuleBasedStateMachine):
     def said(self, line: ThreadModel, kind: str, *, by: str, status: str | None = None) -> None:
         line.kinds.append(kind)
         line.status = status or line.status
+        if line.status in TERMINAL_STATUSES:
+            line.questions.clear()
         if line.holder == by:
             line.expires = self.clock.instant + int(line.length * time.MICROSECONDS_PER_SECOND)
         if line.status not in HELD_STATUSES:
@@ -150,7 +162,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
     def took(self, claimed: Any, agent: str, seconds: float) -> None:
         lines = self.lines
-        wanted = [one for one in self.available(agent) if not (lines[one].status == "blocked" and lines[one].kinds[-1] == "question")]
+        wanted = [one for one in self.available(agent) if not lines[one].waiting]
         assert (claimed and claimed.thread.thread_id) == (wanted[0] if wanted else None)
         if claimed is not None:
             self.granted(lines[claimed.thread.thread_id], agent, claimed.lease.lease_token, seconds)
@@ -173,6 +185,9 @@ class LeaseMachine(RuleBasedStateMachine):
         refusal = self.owning(line, agent, given)
         if self.expect(refusal, lambda: work.update(self.store, thread_id, agent=agent, status=status, summary="So", lease_token=given)):
             self.said(line, "question" if status == "blocked" else "progress", by=agent, status=status)
+            line.waiting = status == "blocked"
+            if line.waiting:
+                line.questions.append((agent, line.creator))
 
     @precondition(lambda self: self.lines)
     @rule(which=WHICH, agent=AGENTS, token=TOKENS, verb=st.sampled_from(["done", "fail", "release"]))
@@ -229,15 +244,24 @@ class LeaseMachine(RuleBasedStateMachine):
         thread_id, line = self.pick(which)
         refusal = InvalidState if line.holder is None else None
         if self.expect(refusal, lambda: work.revoke_lease(self.store, thread_id, person="user")):
+            line.questions = [question for question in line.questions if question[0] != line.holder]
             self.said(line, "control", by="user", status="pending")
 
     @precondition(lambda self: self.lines)
     @rule(which=WHICH, agent=AGENTS, kind=st.sampled_from(["answer", "question", "control"]))
     def reply(self, which: int, agent: str, kind: str) -> None:
         thread_id, line = self.pick(which)
-        refusal = InvalidState if line.status in TERMINAL_STATUSES else None
-        if self.expect(refusal, lambda: work.reply(self.store, thread_id, sender=agent, kind=kind, summary="So")):
-            self.said(line, kind, by=agent)
+        asked = [question for question in line.questions if kind == "answer" and question[1] == agent != question[0]]
+        refusal = InvalidState if line.status in TERMINAL_STATUSES else AmbiguousQuestion if len(asked) > 1 else None
+        if not self.expect(refusal, lambda: work.reply(self.store, thread_id, sender=agent, kind=kind, summary="So")):
+            return
+        self.said(line, kind, by=agent)
+        receiver = asked[0][0] if asked else line.other_side(agent)
+        if kind == "question":
+            line.questions.append((agent, receiver))
+        else:
+            line.questions = [question for question in line.questions if question not in asked]
+            line.answered(receiver, control=kind == "control")
 
     @rule(seconds=st.sampled_from([0.5, 1.0, 10.0, 900.0]))
     def wait(self, seconds: float) -> None:

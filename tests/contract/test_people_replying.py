@@ -412,3 +412,12 @@ def test_mail_that_poses_as_a_reply_is_mail_and_blocks_no_mailbox(store: Store, 
     told = people.read_messages(store, agent=AGENT)
     assert [(one.kind, one.from_, one.entry_id) for one in told] == [("mail", "evil", None), ("reply", USER, entry_id)]
     assert sorted(one.kind for one in people.old_messages(store, agent=AGENT)) == ["mail", "reply"]
+
+
+def test_a_reply_on_its_way_stays_a_persons_when_its_entry_is_deleted(store: Store, desk: str) -> None:
+    entry_id = pushed(store, desk)
+    people.reply(store, entry_id, person=USER, body="Yes, publish it")
+    people.delete_entry(store, entry_id, person=USER)
+    [message] = people.read_messages(store, agent=AGENT)
+    assert (message.kind, message.sender, message.body) == ("reply", USER, "Yes, publish it")
+    assert not people.old_messages(store, agent=AGENT)  # the text went with the entry

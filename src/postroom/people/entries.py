@@ -239,7 +239,7 @@ def note_offered(store: Store, entry_ids: Iterable[str], *, person: str) -> None
 
 @verb(caller=PEOPLE, mode=WRITE)
 def delete_entry(store: Store, entry_id: str, *, person: str) -> None:
-    """Delete an entry and the replies to it. Its id is kept, so that no import creates it again."""
+    """Delete an entry and the texts of the replies to it. Its id is kept, so that no import creates it again."""
     checks.name("person", person)
     question_sync.sync(store)
     _delete_rows(store, entry_id, person)
@@ -253,7 +253,7 @@ def _delete_rows(store: Store, entry_id: str, person: str) -> None:
         repository.require_person(tx, "person", person)
         seq = repository.append_entry_event(tx, "deleted", entry_id, source=person, **repository.event_facts(entry))
         tx.execute(tx.sql.words_delete, seq=entry.seq, words=entry.words)
-        for statement in (tx.sql.replies_delete, tx.sql.ask_delete, tx.sql.texts_delete):
+        for statement in (tx.sql.replies_forget, tx.sql.ask_delete, tx.sql.texts_delete):
             tx.execute(statement, entry_id=entry_id)
         tx.execute(tx.sql.entry_delete, id=entry_id)
         tx.execute(tx.sql.gone_insert, id=entry_id, seq=seq, ts=entry.ts, entry_seq=entry.seq)

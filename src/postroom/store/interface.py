@@ -255,7 +255,7 @@ class Catalogue(Protocol):
     reply_find: Query[PersonReply]
     replies_of_entry: Query[PersonReply]
     replies_of_agent: Query[PersonReply]
-    replies_delete: str
+    replies_forget: str
     pass_insert: str
     pass_find: Query[Pass]
     pass_delete: str

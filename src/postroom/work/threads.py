@@ -131,6 +131,8 @@ def reply(
     """
     checks.name("from", sender, hint="Name yourself with --from, --agent or INBOX_AGENT.")
     checks.choice("kind", kind, REPLY_KINDS)
+    if to is not None:
+        checks.name("to", to)
     if question is not None and kind != "answer":
         raise InvalidInput("only an answer settles a question", field="question", hint="Leave out the kind, or the question.")
     content = messages.check_content(summary, body, payload_json, artifacts)

@@ -115,9 +115,13 @@ reply_insert = REPLIES.insert_statement()
 reply_find = Query(f"SELECT {REPLIES.column_list} FROM replies WHERE reply_id = :reply_id", PersonReply)
 replies_of_entry = Query(f"SELECT {REPLIES.column_list} FROM replies WHERE entry_id = :entry_id ORDER BY created_at, reply_id", PersonReply)
 replies_of_agent = Query(
-    f"SELECT {REPLIES.column_list} FROM replies WHERE agent = :agent ORDER BY created_at DESC, reply_id DESC LIMIT :limit", PersonReply
+    f"""
+    SELECT {REPLIES.column_list} FROM replies WHERE agent = :agent AND body <> ''
+    ORDER BY created_at DESC, reply_id DESC LIMIT :limit""",
+    PersonReply,
 )
-replies_delete = "DELETE FROM replies WHERE entry_id = :entry_id"
+# The row outlives its text: it proves that a message which is still on its way is a person's reply.
+replies_forget = "UPDATE replies SET body = '' WHERE entry_id = :entry_id"
 
 pass_insert = PASSES.insert_statement()
 # A pass of a person is void while its name is not a person's, and the token of an agent while its name is.
