@@ -419,5 +419,5 @@ def test_a_reply_on_its_way_stays_a_persons_when_its_entry_is_deleted(store: Sto
     people.reply(store, entry_id, person=USER, body="Yes, publish it")
     people.delete_entry(store, entry_id, person=USER)
     [message] = people.read_messages(store, agent=AGENT)
-    assert (message.kind, message.sender, message.body) == ("reply", USER, "Yes, publish it")
+    assert (message.kind, message.from_, message.body) == ("reply", USER, "Yes, publish it")
     assert not people.old_messages(store, agent=AGENT)  # the text went with the entry
