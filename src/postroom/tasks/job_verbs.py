@@ -212,7 +212,9 @@ class JobVerbs:
         yield state
         before = {task.task_id: task for task in loaded.tasks}
         changed = tuple(task for task in inbox.tasks.values() if before.get(task.task_id) != task)
-        self.save_checkpoint(job_id, loaded.version, state.data, seen=loaded.tasks, changed=changed, lease_token=lease_token)
+        changed_ids = {task.task_id for task in changed}
+        guarded = tuple(task for task in loaded.tasks if task.target_job_id == job_id or task.task_id in changed_ids)
+        self.save_checkpoint(job_id, loaded.version, state.data, seen=guarded, changed=changed, lease_token=lease_token)
 
     @remote_method(caller=ANY_AGENT, access=JOB_SEEN, mode=STEPS)
     def show_job(self, job_id: str) -> Checkpoint:
@@ -248,7 +250,7 @@ class JobVerbs:
     ) -> Job:
         """Save a job's state, and the tasks that changed, or neither. `checkpoint` uses it.
 
-        `version` and `seen` come from `load_checkpoint`. Refuses with `Conflict` if the job, a task that belongs to it, or a task to be
+        `version` and `seen` come from `load_checkpoint`. `seen` needs the tasks of the job and those that changed. Refuses with `Conflict` if the job, a task that belongs to it, or a task to be
         changed is not as it was then. Pending tasks belong to the agent, whose other jobs may take them meanwhile.
         """
         data = jobs.serialize_state(state)
