@@ -250,8 +250,9 @@ class JobVerbs:
     ) -> Job:
         """Save a job's state, and the tasks that changed, or neither. `checkpoint` uses it.
 
-        `version` and `seen` come from `load_checkpoint`. `seen` needs the tasks of the job and those that changed. Refuses with `Conflict` if the job, a task that belongs to it, or a task to be
-        changed is not as it was then. Pending tasks belong to the agent, whose other jobs may take them meanwhile.
+        `version` and `seen` come from `load_checkpoint`. `seen` has the tasks of the job and those that changed. Refuses with
+        `Conflict` if the job or one of these tasks is not as it was then. Other pending tasks belong to the agent, whose other
+        jobs may take them meanwhile.
         """
         data = jobs.serialize_state(state)
         seen_by_id, changed_by_id = {task.task_id: task for task in seen}, {task.task_id: task for task in changed}
