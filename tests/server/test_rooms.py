@@ -214,13 +214,13 @@ def test_what_is_due_was_carried_out_before_it_is_shown(server: RunningServer, s
     with opened(server) as store:
         mail.set_policy(store, session, ttl_secs=0.000001)
         mail.enqueue(store, {"from": "leader", "to": session, "payload": "Too late"})
-    assert server.get(f"/api/mailbox/{session}") == {"messages": [], "total": 0}
+    assert server.get(f"/api/mailbox/{session}") == {"messages": [], "total": 0, "more": False, "after": None}
     assert counts(server, session)["expired"] == 1
 
 
 def test_a_mailbox_that_was_never_heard_of_is_empty(server: RunningServer, session: str) -> None:
-    assert server.get(f"/api/mailbox/{session}") == {"messages": [], "total": 0}
-    assert server.get(f"/api/mailbox/{session}/dead-letter") == {"entries": []}
+    assert server.get(f"/api/mailbox/{session}") == {"messages": [], "total": 0, "more": False, "after": None}
+    assert server.get(f"/api/mailbox/{session}/dead-letter") == {"entries": [], "total": 0, "more": False, "after": None}
     assert server.person.delete(f"/api/mailbox/{session}/dead-letter").json() == {"purged": 0}
     assert server.person.post(f"/api/mailbox/{session}/dead-letter/retry", json={}).json() == {"retried": 0}
     assert session not in [box["session"] for box in server.get("/api/mailboxes")["mailboxes"]]
@@ -260,6 +260,18 @@ def test_dead_letters_are_thrown_away_one_or_all(server: RunningServer, session:
     assert counts(server, session)["dead_letter"] == 0
 
 
+def test_an_empty_id_or_list_of_ids_does_not_stand_for_all_dead_letters(server: RunningServer, session: str) -> None:
+    with opened(server) as store:
+        dead_letter(store, session)
+    path = f"/api/mailbox/{session}/dead-letter"
+    unfit: tuple[object, ...] = ("", 0, False, {}, [""])
+    for no_id in unfit:
+        refusal(server.person.post(f"{path}/retry", json={"msg_id": no_id}), 400, "invalid_input")
+    assert server.person.post(f"{path}/retry", json={"msg_id": []}).json() == {"retried": 0}
+    refusal(server.person.delete(path, params={"msg_id": ""}), 400, "invalid_input")
+    assert counts(server, session)["dead_letter"] == 1
+
+
 def test_what_becomes_of_dead_letters_is_heard_and_by_whom_it_came(server: RunningServer, session: str) -> None:
     with opened(server) as store:
         msg_id = dead_letter(store, session)
@@ -272,10 +284,11 @@ def test_what_becomes_of_dead_letters_is_heard_and_by_whom_it_came(server: Runni
 
 def test_what_makes_no_sense_for_a_mailbox_is_refused(server: RunningServer, workspace: WorkspaceClient, session: str) -> None:
     path = f"/api/mailbox/{session}/dead-letter"
-    refusal(server.person.post(f"{path}/retry", json={"msg_id": 3}), 400, "invalid_input")
-    refusal(server.person.post(f"{path}/retry", json={"msgId": "x"}), 400, "invalid_input")
+    for spelling in ("msg_id", "msgId"):  # the protocol has both
+        refusal(server.person.post(f"{path}/retry", json={spelling: 3}), 400, "invalid_input")
+        refusal(server.person.post(f"{path}/retry", json={spelling: "nowhere"}), 404, "not_found")
+    refusal(server.person.post(f"{path}/retry", json={"msg_id": "a", "msgId": "b"}), 400, "invalid_input")
     refusal(server.person.post(f"{path}/retry", content=b"{}"), 400, "invalid_input")
-    refusal(server.person.post(f"{path}/retry", json={"msg_id": "nowhere"}), 404, "not_found")
     refusal(server.person.post(f"{path}/retry", json={"msg_id": ""}), 400, "invalid_input")
     refusal(server.person.delete(path, params={"msg_id": "nowhere"}), 404, "not_found")
     refusal(server.person.delete(path, params={"msgId": "misspelt"}), 400, "invalid_input")

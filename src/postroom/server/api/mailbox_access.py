@@ -146,5 +146,5 @@ async def retry_dead_letter(store_access: StoreAccess, caller: Caller, session: 
 
 
 def _letter_options(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the ids and the sender of dead letters, as arguments of a verb. The verb checks each id."""
-    return {"msg_id": given.get("msg_id") or None, "sent_by": given.get("from")}
+    """Return the ids and the sender of dead letters, as arguments of a verb. None stands for all; the verb refuses an empty id."""
+    return {"msg_id": given.get("msg_id"), "sent_by": given.get("from")}

@@ -117,7 +117,8 @@ async def purge_mailbox(request: Request, state: AppState, caller: Caller) -> Re
 async def purge_dead_letters(request: Request, state: AppState, caller: Caller) -> Response:
     """Delete dead letters. `msg_id` may be repeated. Without it, `all` also removes what a listing does not show."""
     refuse_unknown_parameters(request, "msg_id", "from", "all")
-    given = {"msg_id": request.query_params.getlist("msg_id"), "from": request.query_params.get("from"), "all": query_flag(request, "all")}
+    query = request.query_params
+    given = {"msg_id": query.getlist("msg_id") or None, "from": query.get("from"), "all": query_flag(request, "all")}
     return JsonResponse(await mailbox_access.purge_dead_letter(state.store_access, caller, request.path_params["session"], **given))
 
 
