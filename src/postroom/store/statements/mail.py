@@ -179,7 +179,7 @@ deliveries_dead = Query(
 
 deliveries_dead_sizes = Query(
     """
-    SELECT delivery_id, length(payload) FROM deliveries
+    SELECT delivery_id, length(payload) AS chars FROM deliveries
     WHERE session = :session AND state = 'dead_letter' AND delivery_id > :after ORDER BY delivery_id LIMIT :limit""",
     DeadLetterSize,
 )
