@@ -15,7 +15,8 @@ import pytest
 
 import postroom
 from postroom import mail, work
-from postroom.core.errors import Contended, NoStore, Refusal, StoreBusy, StoreReadOnly, StoreTrouble, StoreUnreachable
+from postroom.core.errors import Contended, IdConflict, NoStore, Refusal, StoreBusy, StoreReadOnly, StoreTrouble, StoreUnreachable
+from postroom.core.records.mail import EnqueueAck
 from postroom.mail import drafts, mailbox, transitions
 from postroom.mail.deliver import Deliverer
 from postroom.store import init_store, wait_loop
@@ -152,19 +153,38 @@ def test_a_replaced_owner_that_waited_for_the_lock_is_refused(place: str, postgr
 
 
 def test_a_batch_that_lost_a_race_is_stored_whole_also_from_a_generator(place: str, postgres: Postgres) -> None:
-    """Staged: the batch waits for the id that a rival is storing elsewhere, fails on it, and is done over."""
-    store, rival = PostgresStore(place), PostgresStore(place)
+    """Staged: the batch waits for the message that a rival is storing too, fails on its id, and is done over."""
+    store = PostgresStore(place)
+    came = _batch_behind_a_rival(store, postgres, session="here")
+    assert [(ack.msg_id, ack.queued) for ack in came] == [("shared", False), ("own", True)]
+    assert [summary.msg_id for summary in mail.peek(store, "here").messages] == ["shared", "own"]
+
+
+def test_a_batch_that_lost_its_id_to_another_message_is_refused_whole(place: str, postgres: Postgres) -> None:
+    """Staged: the sender's other process stores the id for another mailbox. Done over, the batch finds that it is taken."""
+    store = PostgresStore(place)
+    with pytest.raises(IdConflict):
+        _batch_behind_a_rival(store, postgres, session="elsewhere")
+    assert mail.peek(store, "here").messages == ()
+
+
+def _batch_behind_a_rival(store: PostgresStore, postgres: Postgres, *, session: str) -> tuple[EnqueueAck, ...]:
+    """Enqueue a batch for the mailbox "here" while a rival stores the first of its ids in the mailbox `session`."""
+    rival = PostgresStore(store.location)
     notes = [{"from": "lead", "to": "here", "payload": msg_id, "msg_id": msg_id} for msg_id in ("shared", "own")]
     with rival.write() as tx:
-        elsewhere = transitions.open_mailbox(tx, "elsewhere")
-        mailbox.store_draft(tx, elsewhere, drafts.parse_message(notes[0]), "shared")
-        elsewhere.write_back()
+        locked = transitions.open_mailbox(tx, session)
+        mailbox.store_draft(tx, locked, drafts.parse_message(notes[0]), "shared")
+        locked.write_back()
         answered(tx)
         thread, came = in_background(lambda: mail.enqueue_all(store, (note for note in notes)))
         assert eventually(lambda: bool(came) or waiting_for_a_lock(postgres) > 0)
+        assert came == []
     thread.join(30)
-    assert [(ack.msg_id, ack.queued) for ack in came[0]] == [("shared", False), ("own", True)]
-    assert [summary.msg_id for summary in mail.peek(store, "here").messages] == ["own"]
+    if isinstance(came[0], Refusal):
+        raise came[0]
+    acks: tuple[EnqueueAck, ...] = came[0]
+    return acks
 
 
 def test_two_who_make_one_thread_at_once_both_speak_in_it(place: str, postgres: Postgres) -> None:
