@@ -112,13 +112,13 @@ class ServerInThread:
 
     def _run(self) -> None:
         try:
-            self._loop.run_until_complete(self._serve())
+            # Like `asyncio.run` of `inbox serve`, this ends the tasks that libraries have started and leave running.
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._serve())
         except BaseException as error:
             if not self._ready.done():
                 self._ready.set_exception(error)
             raise
-        finally:
-            self._loop.close()
 
     async def _serve(self) -> None:
         place = str(Path(self._folder.name) / "nobody.db")
