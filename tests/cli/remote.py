@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PROGRAMS = {"inbox": INBOX, "mailbox": MAILBOX}
 FORBIDDEN = 30
-_DOOR = re.compile(rb'(?m)("door": "|^  \S+Z  \w+ +\S+  )(?:unix|relay|http)("|$)')
+_DOOR = re.compile(rb'(?m)("door": "|^  \S+Z  \w+ +\S+  )(?:unix|relay|http)("|$|  \S+$)')
 
 
 @contextmanager

@@ -363,7 +363,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(found: Found, certific
         mail.sessions(store)
     assert "certificate" in str(refused.value).lower()
     trusted = {"SSL_CERT_FILE": cert, "INBOX_TOKEN": server.ready["token"]}
-    assert server.mailbox.answers("sessions", INBOX_DB=server.url, **trusted) == {"sessions": []}
+    assert server.mailbox.answers("sessions", INBOX_DB=server.url, **trusted) == {"sessions": [], "more": False, "after": None}
     under_another_name = server.mailbox.run("sessions", "--json", INBOX_DB=server.url.replace("127.0.0.1", "localhost"), **trusted)
     assert under_another_name.error[:2] == (50, "store_away")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp import MCPError
 
-from postroom import people, work
+from postroom import mail, people, work
 from tests.cli.process import LIMIT
 from tests.server.agents import INITIALIZE, VERSIONS, McpAgent, at, knock
 from tests.server.mailbox_data import opened
@@ -42,9 +42,9 @@ OFFICIAL = [  # of a person too, and of the server's machine
     ("GET", "/api/runs/~"),
     ("GET", "/api/activity"),
     ("GET", "/api/mailboxes"),
-    ("DELETE", "/api/mailbox/{agent}"),
-    ("DELETE", "/api/mailbox/{agent}/dead-letter"),
-    ("POST", "/api/mailbox/{agent}/dead-letter/retry"),
+    ("DELETE", "/api/mailbox/user"),
+    ("DELETE", "/api/mailbox/user/dead-letter"),
+    ("POST", "/api/mailbox/user/dead-letter/retry"),
     ("GET", "/api/queues"),
     ("POST", "/api/sign-out"),
 ]
@@ -75,11 +75,17 @@ def test_a_session_cannot_act_as_a_person_or_a_workspace(
         thread = work.send(store, sender="user", to=workspace.agent, subject="Build").thread.thread_id
         name = {"own": "session", "the workspace's": workspace.agent, "close": "users"}[named]
         token = people.issue_agent_token(store, name=name)
-    before = server.get(f"/api/inbox/{entry}")["entry"], server.get(f"/api/threads/{thread}"), len(workspace.entries())
-    url = path.format(entry=entry, workspace=workspace.workspace_id, thread=thread, agent=name)
+        mail.enqueue(store, {"from": "leader", "to": "user", "payload": "Keep", "msg_id": "kept"})
+
+    def seen() -> list[Any]:
+        shown = [server.get(f"/api/inbox/{entry}")["entry"], server.get(f"/api/threads/{thread}"), server.get("/api/mailbox/user")]
+        return [*shown, len(workspace.entries())]
+
+    before = seen()
+    url = path.format(entry=entry, workspace=workspace.workspace_id, thread=thread)
     answer = server.client(token).request(method, url, **({"json": {"body": "I am the user"}} if method == "POST" else {}))  # type: ignore[arg-type]
     assert answer.status_code in ((403, 404) if path.endswith("seed") else (400, 403) if path.endswith("push") else (403,)), answer.text
-    assert (server.get(f"/api/inbox/{entry}")["entry"], server.get(f"/api/threads/{thread}"), len(workspace.entries())) == before
+    assert seen() == before
 
 
 def test_a_session_does_not_push(server: RunningServer, workspace: WorkspaceClient) -> None:
