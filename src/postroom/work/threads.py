@@ -129,12 +129,7 @@ def reply(
     `key` makes retries safe: a second reply with the same key returns the first one and posts nothing. Refuses with
     `InvalidInput` an empty reply, and with `InvalidState` a key of another reply, or once the thread has ended.
     """
-    checks.name("from", sender, hint="Name yourself with --from, --agent or INBOX_AGENT.")
-    checks.choice("kind", kind, REPLY_KINDS)
-    if to is not None:
-        checks.name("to", to)
-    if question is not None and kind != "answer":
-        raise InvalidInput("only an answer settles a question", field="question", hint="Leave out the kind, or the question.")
+    _check_reply(sender, to, kind, question)
     content = messages.check_content(summary, body, payload_json, artifacts)
     if not (content.summary.strip() or content.body.strip() or content.payload_json != "{}" or content.artifacts):
         raise InvalidInput("the reply is empty", field="summary", hint="Say something with --summary, --body or --body-file.")
@@ -157,6 +152,16 @@ def reply(
             message_id=message_id,
             question=settled,
         )
+
+
+def _check_reply(sender: str, to: str | None, kind: str, question: str | None) -> None:
+    """Refuse with `InvalidInput` a reply that fits no thread."""
+    checks.name("from", sender, hint="Name yourself with --from, --agent or INBOX_AGENT.")
+    checks.choice("kind", kind, REPLY_KINDS)
+    if to is not None:
+        checks.name("to", to)
+    if question is not None and kind != "answer":
+        raise InvalidInput("only an answer settles a question", field="question", hint="Leave out the kind, or the question.")
 
 
 def _question_for(tx: Transaction, thread: Thread, *, kind: str, sender: str, to: str | None, question_id: str | None) -> Message | None:
