@@ -151,9 +151,9 @@ def _wait_until_writable(descriptor: int) -> None:
 
 
 def keep_standard_descriptors() -> None:
-    """Occupy closed standard descriptors, so that no file of the store gets their number. Writing to one still fails."""
+    """Occupy closed standard descriptors, so that no file of the store gets their number. Reading or writing one still fails."""
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDONLY)
+            os.open(os.devnull, os.O_RDONLY if descriptor else os.O_WRONLY)
