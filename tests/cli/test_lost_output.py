@@ -56,6 +56,14 @@ def test_a_thread_that_could_not_be_shown_is_not_marked_as_read(inbox: Inbox) ->
     assert [found["thread_id"] for found in inbox.ok("fetch", "--agent", "builder", "--unread")["threads"]] == [thread]
 
 
+def test_what_wrote_without_a_verb_keeps_its_exit_code_too(bare: Inbox) -> None:
+    for argv in ("init", "copy --from .agents/coord.db --to other.db", "skill --install here", "doctor --fix"):
+        finished = bare.shell(f'"$0" {argv} {FULL}')
+        assert finished.code == 0, (argv, finished)
+        assert finished.stderr.endswith(f"{DONE}{REASONS[FULL]}\n"), (argv, finished)
+    assert (bare.folder / "here" / "inbox" / "SKILL.md").exists()
+
+
 @pytest.mark.parametrize("stdout", [FULL, CLOSED])
 def test_a_worker_goes_on_without_its_output(inbox: Inbox, stdout: str) -> None:
     threads = {inbox.send("One"), inbox.send("Two")}

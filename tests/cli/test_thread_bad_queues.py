@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 import stat
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.process import LIMIT, Finished, eventually
-from tests.cli.queue_process import THREAD, WARDEN, QuietQueueCommands, acks, events
+from tests.cli.queue_process import COMMANDS, THREAD, WARDEN, QuietQueueCommands, acks, events
 
 ZERO = ("--last-event-id", "0")
 PUSH = ("push", "--source", WARDEN, "--type", "message", "--content", "x")
@@ -189,8 +190,8 @@ def test_something_else_where_a_part_of_the_queue_belongs_is_no_crash(commands: 
 
 
 def _shell(commands: QuietQueueCommands, line: str) -> Finished:
-    """A line of shell, in which $thread is the command."""
-    line = line.replace("$thread", THREAD)
+    """A line of shell, in which $thread and $notifier are the commands."""
+    line = line.replace("$thread", THREAD).replace("$notifier", shlex.join(COMMANDS["notifier"]))
     done = subprocess.run(
         ["bash", "-c", line], capture_output=True, cwd=commands.folder, env=commands.environment(), timeout=LIMIT, check=False
     )
@@ -225,11 +226,27 @@ def test_a_journal_that_may_not_grow_is_made_right_by_the_next_push(commands: Qu
     assert [event["id"] for event in commands.journal()] == [row[0] for row in commands.rows()[0]]
 
 
-@pytest.mark.parametrize("line", ["peek --last-event-id 0", "info", "info --json", "pop --consumer all"])
+@pytest.mark.parametrize(
+    "line", ["peek --last-event-id 0", "info", "info --json", "pop --consumer all", "follow --last-event-id 0 --limit 3"]
+)
 def test_an_answer_that_cannot_be_written_is_no_success(commands: QuietQueueCommands, line: str) -> None:
     finished = _shell(commands, f"$thread {line} --thread queue > /dev/full")
     assert finished.code == 1
-    assert "Traceback" not in finished.stderr
+    assert "could not be printed: No space left on device" in finished.stderr
+
+
+def test_a_lost_answer_is_trouble_for_the_notifier_too(commands: QuietQueueCommands) -> None:
+    for line in ("task list", "task runs --json", "timer list", "status"):
+        finished = _shell(commands, f"$notifier {line} > /dev/full")
+        assert (finished.code, finished.stderr) == (50, "The answer could not be printed: No space left on device.\n"), line
+
+
+@pytest.mark.parametrize("line", ["pop --consumer all --last-event-id 1", "ack --consumer all --last-event-id 1"])
+def test_progress_that_was_recorded_is_a_success_though_its_answer_is_lost(commands: QuietQueueCommands, line: str) -> None:
+    finished = _shell(commands, f"$thread {line} --thread queue > /dev/full")
+    lost = "The command did its work, but its answer could not be printed: No space left on device.\n"
+    assert (finished.code, finished.stderr) == (0, lost)
+    assert [event["id"] for event in commands.pop("all")] == [2, 3]
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

@@ -34,7 +34,8 @@ class Outcome:
 
     `data` goes into the JSON envelope. None means that the handler has printed everything itself. `view` names the function
     that renders `data` for people. `after` runs once the answer is printed, so that nothing unprinted is marked as read. `recovery` is
-    how to get the answer again if it cannot be printed.
+    how to get the answer again if it cannot be printed. `only_reads` is whether the answer is all that the command gives. None means
+    that the modes of the called verbs say so.
     """
 
     def __init__(
@@ -45,12 +46,14 @@ class Outcome:
         exit_code: int = OK,
         after: Callable[[], None] | None = None,
         recovery: str = "",
+        only_reads: bool | None = None,
     ) -> None:
         self.data = data
         self.view = view
         self.exit_code = exit_code
         self.after = after
         self.recovery = recovery
+        self.only_reads = only_reads
 
 
 def print_outcome(args: Arguments, outcome: Outcome) -> bool:
@@ -63,22 +66,22 @@ def print_outcome(args: Arguments, outcome: Outcome) -> bool:
         text = __import__("postroom.cli.inbox.views", fromlist=("render_view",)).render_view(outcome.view, outcome.data)
     else:
         return True
-    if print_answer(text, outcome.recovery):
+    if print_answer(text, outcome.recovery, only_reads=outcome.only_reads):
         return True
-    if outcome.exit_code == OK and _has_only_read():
-        outcome.exit_code = TROUBLE  # its answer was all that the command had to give
+    if outcome.exit_code == OK and _has_only_read(outcome.only_reads):
+        outcome.exit_code = TROUBLE
     return False
 
 
-def _has_only_read() -> bool:
+def _has_only_read(only_reads: bool | None) -> bool:
     from postroom.core.verbs import READ, called_modes
 
-    return called_modes <= {READ}
+    return called_modes <= {READ} if only_reads is None else only_reads
 
 
 def print_refusal(program: CommandTable, refusal: errors.Refusal, json: bool) -> int:
     """Print a refusal, as JSON on standard output or as text on standard error. Return the exit code."""
-    if not json or _write_text(1, failure_json(refusal.command, refusal)) is not None:
+    if not json or write_text(1, failure_json(refusal.command, refusal)) is not None:
         from postroom.cli.framework import terminal
 
         write_all(2, terminal.render_refusal(refusal))
@@ -111,25 +114,25 @@ def exit_code(refusal: errors.Refusal) -> int:
     return next((code for kind, code in EXIT_CODES if isinstance(refusal, kind)), TROUBLE)
 
 
-def print_answer(text: str, recovery: str = "") -> bool:
+def print_answer(text: str, recovery: str = "", *, only_reads: bool | None = None) -> bool:
     """Print the answer of a command. If that fails, say so on standard error, and return False.
 
     A reader that closed the pipe has seen what it wanted: that is no failure.
     """
-    error = _write_text(1, text)
+    error = write_text(1, text)
     if error is None or isinstance(error, BrokenPipeError):
         return True
-    done = "The answer" if _has_only_read() else "The command did its work, but its answer"
+    done = "The answer" if _has_only_read(only_reads) else "The command did its work, but its answer"
     write_all(2, " ".join(filter(None, (f"{done} could not be printed: {error.strerror}.", recovery))) + "\n")
     return False
 
 
 def write_all(descriptor: int, text: str) -> bool:
     """Write the whole text, and return whether that succeeded. A lost output never ends a command."""
-    return _write_text(descriptor, text) is None
+    return write_text(descriptor, text) is None
 
 
-def _write_text(descriptor: int, text: str) -> OSError | None:
+def write_text(descriptor: int, text: str) -> OSError | None:
     """Write the whole text as UTF-8, whatever the locale. Waits for the reader of a non-blocking pipe. Return the error, if any."""
     data = text.encode(errors="backslashreplace")
     while data:

@@ -21,14 +21,23 @@ class PlainOutcome:
     """The result of a handler: `text` for people and pipes, `data` for --json.
 
     `trouble` is a refusal to report although the command itself did its work, for example a stored event without a dispatch. `note` is a
-    line for people on standard error.
+    line for people on standard error. `only_reads` is whether the answer is all that the command gives.
     """
 
-    def __init__(self, text: str, data: dict[str, Any] | None = None, *, trouble: Refusal | None = None, note: str = "") -> None:
+    def __init__(
+        self,
+        text: str,
+        data: dict[str, Any] | None = None,
+        *,
+        trouble: Refusal | None = None,
+        note: str = "",
+        only_reads: bool = False,
+    ) -> None:
         self.text = text
         self.data = data
         self.trouble = trouble
         self.note = note
+        self.only_reads = only_reads
         self.exit_code = OK
         self.after: Callable[[], None] | None = None
 
@@ -36,7 +45,9 @@ class PlainOutcome:
 def print_outcome(args: Arguments, outcome: PlainOutcome) -> bool:
     """Print the data or text on standard output, and the trouble, if any, on standard error. Return whether it can be taken as seen."""
     text = json_line(outcome.data) if args.json and outcome.data is not None else outcome.text
-    shown = not text or print_answer(text)
+    shown = not text or print_answer(text, only_reads=outcome.only_reads)
+    if not shown and outcome.only_reads:
+        outcome.exit_code = _trouble_code(args.program)
     if outcome.note and not args.json:
         write_all(2, f"{outcome.note}\n")
     if outcome.trouble is not None:
@@ -54,12 +65,17 @@ def print_refusal(program: CommandTable, refusal: Refusal, json: bool) -> int:
 
 
 def exit_code(program: CommandTable, refusal: Refusal) -> int:
-    """Return the exit code of a refusal.
-
-    Callers of the notifier rely on exit 1 to mean only "already queued" or "not there". Its storage trouble is therefore 50.
-    """
+    """Return the exit code of a refusal."""
     if isinstance(refusal, Interrupted):
         return 128 + int(refusal.facts["signal"])  # type: ignore[call-overload, no-any-return]
     if isinstance(refusal, InvalidInput):
         return USAGE
-    return TROUBLE if isinstance(refusal, StoreTrouble) and program.name == "notifier" else LOGIC
+    return _trouble_code(program) if isinstance(refusal, StoreTrouble) else LOGIC
+
+
+def _trouble_code(program: CommandTable) -> int:
+    """Return the exit code of storage trouble, and of an answer that is lost.
+
+    Callers of the notifier rely on exit 1 to mean only "already queued" or "not there". Its trouble is therefore 50.
+    """
+    return TROUBLE if program.name == "notifier" else LOGIC

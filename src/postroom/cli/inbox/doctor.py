@@ -31,7 +31,7 @@ def handle_doctor(args: Arguments) -> Outcome:
         {"what": "compiled", **_check_compiled()},
     ]
     failed = any(check["state"] == "fail" for check in checks)
-    return Outcome({"healthy": not failed, "checks": checks}, view="checks", exit_code=TROUBLE if failed else OK)
+    return Outcome({"healthy": not failed, "checks": checks}, view="checks", exit_code=TROUBLE if failed else OK, only_reads=not args.fix)
 
 
 def _make_check(what: str, state: str, text: str) -> dict[str, str]:

@@ -26,7 +26,7 @@ def handle_init(args: Arguments) -> Outcome:
     data = {"db": shown_location(location), "created": init_store(location, shared=args.shared)}
     if 0 < version < SCHEMA_VERSION:
         data |= {"upgraded_from": version, "upgraded_to": SCHEMA_VERSION}
-    return Outcome(data, view="initialised")
+    return Outcome(data, view="initialised", only_reads=False)
 
 
 def handle_agent_add(args: Arguments) -> Outcome:
@@ -95,7 +95,7 @@ def handle_copy(args: Arguments) -> Outcome:
     init_store(target)
     counts = copy_store(source_store, open_store(target, door="cli"), on_progress=_print_progress)
     rows = "".join(f"{count:8}  {table}\n" for table, count in counts.items())
-    return Outcome({"copied": counts, "text": f"{rows}Every count agrees.\n"}, view="text")
+    return Outcome({"copied": counts, "text": f"{rows}Every count agrees.\n"}, view="text", only_reads=False)
 
 
 def _print_progress(table: str, rows: int, total: int) -> None:
@@ -109,7 +109,7 @@ def handle_skill(args: Arguments) -> Outcome:
         return Outcome({"text": text}, view="text")
     path = _skill_path(args.install)
     _write_skill(path, text, force=args.force)
-    return Outcome({"text": f"Wrote {path}\n", "path": path}, view="text")
+    return Outcome({"text": f"Wrote {path}\n", "path": path}, view="text", only_reads=False)
 
 
 def _skill_path(folder: str) -> str:

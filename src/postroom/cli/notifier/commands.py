@@ -27,7 +27,7 @@ def handle_task_add(args: Arguments) -> PlainOutcome:
 def handle_task_list(args: Arguments) -> PlainOutcome:
     tasks = verbs.list_tasks(_open_and_revive())
     rows = [one_line(f"{task.task_id}  {task.state}, attempt {task.attempts}, by {task.author}: {task.command}") + "\n" for task in tasks]
-    return PlainOutcome("".join(rows) or "nothing waits or runs\n", {"tasks": [task.to_json() for task in tasks]})
+    return PlainOutcome("".join(rows) or "nothing waits or runs\n", {"tasks": [task.to_json() for task in tasks]}, only_reads=True)
 
 
 def handle_task_remove(args: Arguments) -> PlainOutcome:
@@ -38,7 +38,8 @@ def handle_task_remove(args: Arguments) -> PlainOutcome:
 
 def handle_task_runs(args: Arguments) -> PlainOutcome:
     runs = verbs.list_runs(_open_and_revive(), args.task_id, **_given_options(args, "limit"))
-    return PlainOutcome("".join(_render_run(run) for run in runs) or "nothing was run\n", {"runs": [run.to_json() for run in runs]})
+    text = "".join(_render_run(run) for run in runs) or "nothing was run\n"
+    return PlainOutcome(text, {"runs": [run.to_json() for run in runs]}, only_reads=True)
 
 
 def handle_timer_add(args: Arguments) -> PlainOutcome:
@@ -51,7 +52,7 @@ def handle_timer_add(args: Arguments) -> PlainOutcome:
 def handle_timer_list(args: Arguments) -> PlainOutcome:
     timers = verbs.list_timers(_open_and_revive())
     rows = [f"{one_line(timer.timer_id)}  {timer.cron}, next at {timer.next_at}: {one_line(timer.command)}\n" for timer in timers]
-    return PlainOutcome("".join(rows) or "there are no timers\n", {"timers": [timer.to_json() for timer in timers]})
+    return PlainOutcome("".join(rows) or "there are no timers\n", {"timers": [timer.to_json() for timer in timers]}, only_reads=True)
 
 
 def handle_timer_remove(args: Arguments) -> PlainOutcome:
@@ -73,16 +74,16 @@ def handle_stop(args: Arguments) -> PlainOutcome:
 
 
 def handle_status(args: Arguments) -> PlainOutcome:
-    return _status_outcome(verbs.status(_open_and_revive()))
+    return _status_outcome(verbs.status(_open_and_revive()), only_reads=True)
 
 
-def _status_outcome(status: NotifierStatus) -> PlainOutcome:
+def _status_outcome(status: NotifierStatus, *, only_reads: bool = False) -> PlainOutcome:
     runner = "no runner is up: one starts on demand"
     if status.running:
         runner = f"a runner is up, process {status.pid}{', to stay' if status.resident else ''}"
     timers = "1 timer" if status.timers == 1 else f"{status.timers} timers"
     text = f"{runner}\n{status.queued} waiting, {status.running_tasks} running, {timers}\n{status.home}\n"
-    return PlainOutcome(text, status.to_json())
+    return PlainOutcome(text, status.to_json(), only_reads=only_reads)
 
 
 def _open_notifier() -> NotifierDatabase:

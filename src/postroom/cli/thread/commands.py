@@ -6,7 +6,7 @@ import os
 
 from postroom.cli.framework.plain_output import PlainOutcome
 from postroom.core import limits
-from postroom.core.errors import InvalidInput, Refusal
+from postroom.core.errors import InvalidInput, Refusal, StorageFailure
 from postroom.core.records.queues import FAILED, LEFT_TO_OWNER, NONE
 
 TYPE_CHECKING = False
@@ -133,7 +133,8 @@ def handle_pop(args: Arguments) -> PlainOutcome:
     from postroom.queues.queue import pop
 
     queue = _open_queue(args, "consumer")
-    return _events_outcome(pop(queue, args.consumer, last_event_id=args.last_event_id, **_limit_option(args)))
+    events = pop(queue, args.consumer, last_event_id=args.last_event_id, **_limit_option(args))
+    return PlainOutcome(_events_text(events), only_reads=args.last_event_id is None)
 
 
 def handle_ack(args: Arguments) -> PlainOutcome:
@@ -166,13 +167,14 @@ def handle_peek(args: Arguments) -> PlainOutcome:
     from postroom.queues.queue import peek
 
     queue = _open_queue(args, "last_event_id")
-    return _events_outcome(peek(queue, last_event_id=args.last_event_id, filter=args.filter, **_limit_option(args)))
+    events = peek(queue, last_event_id=args.last_event_id, filter=args.filter, **_limit_option(args))
+    return PlainOutcome(_events_text(events), only_reads=True)
 
 
 def handle_follow(args: Arguments) -> PlainOutcome:
     from time import monotonic
 
-    from postroom.cli.framework.output import write_all
+    from postroom.cli.framework.output import write_text
     from postroom.cli.inbox.waiting import interruptible
     from postroom.core import checks
     from postroom.queues.queue import head, wait_for_events
@@ -187,8 +189,14 @@ def handle_follow(args: Arguments) -> PlainOutcome:
             wait = max(deadline - monotonic(), 0.000001) if seconds else 0.0
             limit = MAX_FOLLOW_EVENTS_PER_READ if left is None else min(left, MAX_FOLLOW_EVENTS_PER_READ)
             events = wait_for_events(queue, last_event_id=seen, limit=limit, filter=args.filter, timeout_seconds=wait)
-            if not events or not write_all(1, _events_outcome(events).text):  # without its output, there is nothing left to do
+            if not events:
                 break
+            error = write_text(1, _events_text(events))
+            if isinstance(error, BrokenPipeError):  # the reader has seen what it wanted
+                break
+            if error is not None:
+                hint = f"Follow again with --last-event-id {seen}."
+                raise StorageFailure(f"the events could not be printed: {error.strerror}", hint=hint)
             seen = events[-1].id
             if left is not None:
                 left -= len(events)
@@ -248,7 +256,7 @@ def handle_info(args: Arguments) -> PlainOutcome:
     lines += [_render_consumer(consumer, summary.last_event_id) for consumer in summary.subscriptions]
     if not summary.subscriptions:
         lines.append("no consumer is subscribed\n")
-    return PlainOutcome("".join(lines), summary.to_json())
+    return PlainOutcome("".join(lines), summary.to_json(), only_reads=True)
 
 
 def _render_consumer(consumer: Consumer, newest: int) -> str:
@@ -265,19 +273,19 @@ def _render_consumer(consumer: Consumer, newest: int) -> str:
 def handle_completion(args: Arguments) -> PlainOutcome:
     from postroom.cli.framework.completion import completion_script
 
-    return PlainOutcome(completion_script(args.program, args.words[0]))
+    return PlainOutcome(completion_script(args.program, args.words[0]), only_reads=True)
 
 
 def handle_version(args: Arguments) -> PlainOutcome:
     from postroom import __version__
 
-    return PlainOutcome(f"postroom {__version__}\n", {"version": __version__})
+    return PlainOutcome(f"postroom {__version__}\n", {"version": __version__}, only_reads=True)
 
 
 def handle_help(args: Arguments) -> PlainOutcome:
     from postroom.cli.framework.help import help_page
 
-    return PlainOutcome(help_page(args.program, "help", args.words, verbose=args.verbose))
+    return PlainOutcome(help_page(args.program, "help", args.words, verbose=args.verbose), only_reads=True)
 
 
 def _open_queue(args: Arguments, *required: str, owns_process: bool = False) -> Queue:
@@ -303,7 +311,7 @@ def _limit_option(args: Arguments) -> dict[str, int]:
     return {} if args.limit is None else {"limit": args.limit}
 
 
-def _events_outcome(events: tuple[QueueEvent, ...]) -> PlainOutcome:
+def _events_text(events: tuple[QueueEvent, ...]) -> str:
     from postroom.cli.framework.output import json_line
 
-    return PlainOutcome("".join([json_line(event.__dict__) for event in events]))
+    return "".join([json_line(event.__dict__) for event in events])
