@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from postroom.core.limits import MAX_BODY_BYTES
 from tests.cli.process import Finished, Inbox
 
 SEND = ("send", "--from", "leader", "--to", "builder", "--subject", "x")
@@ -71,7 +72,7 @@ def test_a_store_of_a_newer_version_is_refused_and_kept(inbox: Inbox, argv: tupl
 
 @pytest.mark.parametrize("argv", EVERY)
 def test_a_damaged_store_is_refused(inbox: Inbox, argv: tuple[str, ...]) -> None:
-    inbox.send("x" * 100_000)
+    inbox.send("x", "--body", "x" * 100_000)
     opened = sqlite3.connect(inbox.db)
     opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     opened.close()
@@ -202,7 +203,7 @@ def test_a_full_disk_refuses_and_changes_nothing(inbox: Inbox) -> None:
 
 
 def _big(folder: Path) -> None:
-    (folder / "big.txt").write_text("x" * 3_000_000)
+    (folder / "big.txt").write_text("x" * MAX_BODY_BYTES)
 
 
 def test_an_answer_that_cannot_be_written_is_not_called_a_success(inbox: Inbox) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from postroom import people
 from postroom.core.errors import NotFound
+from postroom.core.limits import MAX_NAME_CHARS
 from postroom.store import open_store
 from tests.cli.people_workspace import AGENT, ATTACK, FORGED, HARMFUL, PeopleWorkspace
 from tests.cli.process import LIMIT, Inbox, Waiter
@@ -37,7 +38,10 @@ class Attacked:
         )
         for identity in (pushed, notice):
             inbox.ok("entry", "reply", identity, "--body", ATTACK)
-        foreign = {"id": "f" * 8 + "-0000-4000-8000-000000000000", "ts": 1, "workspaceLabel": ATTACK, "comments": ATTACK}
+        label = ATTACK[:100] + ATTACK[-100:]  # a longer one is not taken in: it keeps the forged line and the reversed text
+        assert FORGED in label
+        assert len(label) == MAX_NAME_CHARS
+        foreign = {"id": "f" * 8 + "-0000-4000-8000-000000000000", "ts": 1, "workspaceLabel": label, "comments": ATTACK}
         foreign["docs"] = [{"path": ATTACK}]
         with self.desk.mirror.open("a") as file:
             file.write(json.dumps(foreign) + "\n")

@@ -71,10 +71,11 @@ def test_a_text_cannot_forge_the_head_of_a_message(inbox: Inbox) -> None:
     thread = _attacked(inbox, ATTACK)
     ours = [line for line in inbox.says("show", "--thread", thread).splitlines() if line and not line.startswith("  ")]
     assert len(ours) == 3 + 3, ours
+    question = inbox.ok("show", "--thread", thread)["messages"][1]["message_id"]
     assert [line.split("  ")[:2] for line in ours[3:]] == [
         ["leader → builder", "task"],
-        ["builder → leader", "question"],
-        ["leader → builder", "answer"],
+        ["builder → leader", f"question {question}"],
+        ["leader → builder", f"answer, settles {question}"],
     ]
 
 

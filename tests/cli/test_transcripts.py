@@ -68,16 +68,24 @@ def test_the_help_of_every_command_is_transcribed(name: str) -> None:
 
 
 def _objects() -> some.SearchStrategy[Any]:
-    """Known objects, with their fields as they are or changed, and with further fields; alone and inside one another."""
+    """Known objects, with their fields as they are or changed, and with further fields; alone and inside one another.
+
+    They are small: Hypothesis refuses data that is slow to make, as large objects are on a loaded machine.
+    """
     values = some.recursive(
         some.none() | some.booleans() | some.integers(0, 2) | some.sampled_from((0.0, 1.0, 900.0, "", "thr_1")),
         lambda inner: some.lists(inner, max_size=2) | some.dictionaries(some.sampled_from(("id", "thread", "x")), inner, max_size=2),
+        max_leaves=4,
     )
     known = [
         some.fixed_dictionaries({key: some.just(item) | values for key, item in fields.items()}, optional={"more": values})
         for fields in KNOWN.values()
     ]
-    return some.recursive(values | some.one_of(known), lambda inner: some.lists(inner, max_size=2) | some.dictionaries(some.text(), inner))
+    return some.recursive(
+        values | some.one_of(known),
+        lambda inner: some.lists(inner, max_size=2) | some.dictionaries(some.text(max_size=3), inner, max_size=2),
+        max_leaves=4,
+    )
 
 
 @given(_objects())

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from postroom.core.limits import MAX_BODY_BYTES
 from tests.cli.process import Inbox, eventually
 
 NUMBERS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
@@ -145,8 +146,8 @@ def test_a_waiter_outlives_checkpoints_and_vacuum(blocked: Inbox, argv: tuple[st
 def test_a_waiter_outlives_the_restart_of_the_wal(blocked: Inbox) -> None:
     """Enough writes to fill the log several times over, so that it is checkpointed and begun anew while somebody waits."""
     waiter = blocked.start("wait-reply", "--agent", "builder", "--thread", "one", "--json").sleeping()
-    for _ in range(4):
-        blocked.ok("send", "--from", "x", "--to", "y", "--subject", "Filler", "--body-file", "-", stdin=b"x" * 2_000_000)
+    for _ in range(8):
+        blocked.ok("send", "--from", "x", "--to", "y", "--subject", "Filler", "--body-file", "-", stdin=b"x" * MAX_BODY_BYTES)
     answered = _answer(blocked)
     assert waiter.finish().json["next_event_id"] == answered["next_event_id"]
 
