@@ -17,12 +17,11 @@ from postroom import mail
 from postroom.core.errors import TooMany
 from postroom.server.http.auth import Caller
 from postroom.server.ws.dispatcher import MAX_SOCKETS_PER_AGENT, MailboxDispatchers
-from postroom.server.ws.frames import FIELDS, REQUIRED, VERB_FIELDS
 from tests.cli.process import eventually
 from tests.server.conftest import own_server
-from tests.server.mailbox_data import STRANGE, dead_letter, opened, part
+from tests.server.mailbox_data import STRANGE, opened, part
 from tests.server.running_server import RunningServer, WorkspaceClient, refusal
-from tests.server.wires import PROTOCOL, described, error_of, unwelcome, wired, wired_locally
+from tests.server.wires import PROTOCOL, error_of, unwelcome, wired, wired_locally
 
 Found = Callable[..., RunningServer]
 server = own_server  # others use mailboxes of the same names
@@ -458,88 +457,3 @@ def test_the_address_without_an_upgrade_says_what_it_is(server: RunningServer, s
 @pytest.mark.parametrize("path", ["/api/events", "/", "/mcp/x", "/api/mailbox/x/sockets"])
 def test_no_other_address_is_a_socket(server: RunningServer, path: str) -> None:
     unwelcome(server, "x", 404, "not_found", url=server.url.replace("http", "ws", 1) + path)
-
-
-# The file
-
-
-def test_the_file_is_served_and_is_asyncapi_3(server: RunningServer) -> None:
-    served = server.get("/api/asyncapi.json")
-    assert served == described()
-    assert served["asyncapi"].startswith("3.0")
-
-
-def test_the_file_knows_the_fields_that_the_server_reads() -> None:
-    messages = described()["components"]["messages"]
-    operations = described()["operations"]
-    said = {one["messages"][0]["$ref"].rpartition("/")[2] for one in operations.values() if one["action"] == "receive"}
-    assert said == {*FIELDS, *VERB_FIELDS}
-    for op, fields in {**FIELDS, **VERB_FIELDS}.items():
-        payload = messages[op]["payload"]
-        assert set(payload["properties"]) == {"op", "id", *fields}
-        assert set(payload["required"]) == {"op", *filter(None, [REQUIRED.get(op)])}
-        assert ("additionalProperties" in payload) is (op == "call")  # the mailbox protocol ignores unknown fields
-
-
-def test_every_reference_in_the_file_leads_somewhere() -> None:
-    def walk(found: Any) -> Iterator[str]:
-        if isinstance(found, dict):
-            if isinstance(found.get("$ref"), str):
-                yield found["$ref"]
-            for value in found.values():
-                yield from walk(value)
-        elif isinstance(found, list):
-            for value in found:
-                yield from walk(value)
-
-    for reference in set(walk(described())):
-        target: Any = described()
-        for name in reference.removeprefix("#/").split("/"):
-            target = target[name]
-        assert target
-
-
-# The whole protocol
-
-
-def test_the_owner_peeks_and_purges_over_its_socket(server: RunningServer, session: str) -> None:
-    with opened(server) as store:
-        dead = [dead_letter(store, session, big=2**70) for _ in range(3)]
-        for number in range(3):
-            mail.enqueue(store, {"from": "leader", "to": session, "payload": "x", "msg_id": f"{session}:{number}"})
-    with wired(server, session) as wire:
-        page = wire.ok("peek", limit=2)
-        assert ([one["msg_id"] for one in page["messages"]], page["total"], page["more"]) == ([f"{session}:0", f"{session}:1"], 3, True)
-        assert wire.ok("peek", limit=2, after=page["after"])["messages"][0]["msg_id"] == f"{session}:2"
-        letters = wire.ok("peek_dead_letter", limit=2)
-        assert ([one["msg_id"] for one in letters["entries"]], letters["total"], letters["more"]) == (dead[:2], 3, True)
-        assert wire.ok("purge_dead_letter", msg_id=dead[:1]) == {"purged": 1}
-        assert wire.ok("purge_dead_letter", all=True) == {"purged": 2}
-        assert wire.ok("purge") == {"purged": 3}
-
-
-def test_field_names_in_camel_case_and_unknown_fields_are_accepted_in_every_frame(server: RunningServer, session: str) -> None:
-    msg_id = f"{session}:1"
-    with wired(server, session) as wire:
-        wire.ok("credit", n=1, protocolVersion="1.0")
-        wire.ok("enqueue", message={"to": session, "payload": "x", "msgId": msg_id}, protocol_version="1.0")
-        token = wire.delivery()["delivery_token"]
-        for said in ({"op": "extend", "somethingNew": 1}, {"op": "ack", "protocol_version": "1.0"}):
-            wire.raw(json.dumps({**said, "msgId": msg_id, "deliveryToken": token}))
-            assert wire.answer()["result"]["msg_id"] == msg_id
-        wire.raw(json.dumps({"op": "peekDeadLetter"}))
-        assert wire.answer()["result"]["entries"] == []
-
-
-def test_answers_larger_than_what_may_be_left_unread_reach_their_reader(server: RunningServer, session: str) -> None:
-    with opened(server) as store:
-        for _ in range(3):
-            dead_letter(store, session, "x" * 700_000)
-    with wired(server, session) as wire:
-        for number in range(3):
-            wire.raw(json.dumps({"op": "peek_dead_letter", "id": number}))
-        assert [(answer["id"], len(answer["result"]["entries"])) for answer in (wire.answer() for _ in range(3))] == [
-            (0, 3),
-            (1, 3),
-            (2, 3),
-        ]

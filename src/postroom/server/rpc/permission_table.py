@@ -15,7 +15,7 @@ YES, FORBIDDEN, HIDDEN = "yes", "403", "404"
 
 
 class Outcomes(NamedTuple):
-    """What comes of a call by an agent on its own thing, by another party of that thing, by a stranger, by a leader, and by a person."""
+    """The outcomes of a call: by an agent on its own thing, another party of that thing, a stranger, a leader, and a person."""
 
     own: str
     party: str
