@@ -108,6 +108,7 @@ def test_a_mark_on_its_way_is_not_overwritten_by_the_list_as_it_was(emptied: Run
     workspace = emptied.add_workspace()
     identity = workspace.push(comments="Read, no, unread")
     reader = visit(emptied)
+    expect(reader.row(identity)).to_be_visible()
     held: list[Route] = []
     reader.page.route(f"**/api/inbox/{identity}/read", lambda route: held.append(route) if not held else route.continue_())
     reader.press("j")
@@ -135,6 +136,7 @@ def test_what_is_undone_at_once_is_told_in_that_order(emptied: RunningServer, vi
         held.append(route) if route.request.method == "PUT" else route.continue_()
 
     reader.page.route(f"**/api/inbox/{identity}/read", hold)
+    expect(reader.row(identity)).to_be_visible()
     reader.press("j")
     expect(reader.cursor).to_have_attribute("data-id", identity)
     reader.press("e", "z")

@@ -135,7 +135,7 @@ def test_a_handler_runs_in_the_queue_with_its_names_in_the_environment(commands:
     assert environment["THREAD_DIR"] == environment["PWD"] == str(commands.queue.resolve())
     assert environment["THREAD_CONSUMER"] == "c"
     assert "MARK" not in environment, "it may be a secret of the process that started the runner"
-    assert environment["PATH"] == f"/usr/bin:/bin:{BIN}"
+    assert environment["PATH"] == f"{BIN}:/usr/bin:/bin"
 
 
 def test_a_handler_finds_our_commands(commands: BusyQueueCommands) -> None:
