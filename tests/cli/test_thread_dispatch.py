@@ -365,10 +365,11 @@ def test_who_subscribes_to_what_is_there_already_is_started_at_once(commands: Bu
 
 
 def test_a_queue_that_is_deleted_while_its_handler_runs_stays_deleted(commands: BusyQueueCommands, gate: Gate) -> None:
-    commands.subscribe("c", f"{wait_for(commands)}; exit 1")
+    commands.subscribe("c", f"echo $$ > started; {wait_for(commands)}; exit 1")
     commands.push(**UNSCHEDULED)
     dispatch(commands, **SMALL)
-    supervisor = int(written(commands.lock("c")) and commands.supervisor("c"))
+    written(commands.queue / "started")  # the supervisor has written its files: from now on it only waits
+    supervisor = commands.supervisor("c")
     shutil.rmtree(commands.queue)
     gate.open()
     eventually(lambda: not is_alive(supervisor))
