@@ -20,6 +20,7 @@ export class Entries {
     this.error = null;
     this.leaving = new Map(); // id → {entry, timer}: deleted here, and not yet sent
     this.reading = null;
+    this.outdated = false; // whether entries were created during a request, whose answer may lack them
     this.telling = new Map(); // id → the promise of the last request
     this.marking = new Map(); // id → the readAt shown while the server is being told
     this.head = oneAtATime(() => this.readHead());
@@ -81,7 +82,7 @@ export class Entries {
       this.error = error;
     }
     this.ready = true;
-    if (this.reading === control) this.reading = null;
+    if (this.reading === control) this.endReading();
     this.changed();
   }
 
@@ -98,8 +99,16 @@ export class Entries {
       this.more = false;
       failed("The rest could not be read.", error);
     }
-    this.reading = null;
+    this.endReading();
     this.changed();
+  }
+
+  /** A request has ended. If entries were created meanwhile, load the newest page again. */
+  endReading() {
+    this.reading = null;
+    if (!this.outdated) return;
+    this.outdated = false;
+    this.head();
   }
 
   async loadForGroups() {
@@ -122,7 +131,8 @@ export class Entries {
     this.changed();
     if (fetched.size > ONE_BY_ONE) anew = true;
     else await Promise.all([...fetched].map((id) => this.fetch(id)));
-    if (anew && !this.reading) await this.head();
+    if (anew && this.reading) this.outdated = true;
+    else if (anew) await this.head();
   }
 
   async fetch(id) {
