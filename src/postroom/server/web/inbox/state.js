@@ -6,6 +6,7 @@ import { oneAtATime } from "../lib/once.js";
 import { failed, toast, UNDO_MILLISECONDS } from "../parts/toast.js";
 
 const PAGE = 100;
+const RETRY_MILLISECONDS = 3000;
 const MOST_IN_GROUPS = 2000; // grouped by workspace, only this many of the newest are loaded
 const ONE_BY_ONE = 8; // if more entries changed at once, the whole list is loaded again
 
@@ -20,6 +21,7 @@ export class Entries {
     this.error = null;
     this.leaving = new Map(); // id → {entry, timer}: deleted here, and not yet sent
     this.reading = null;
+    this.retry = null;
     this.outdated = false; // whether entries were created during a request, whose answer may lack them
     this.telling = new Map(); // id → the promise of the last request
     this.marking = new Map(); // id → the readAt shown while the server is being told
@@ -30,6 +32,7 @@ export class Entries {
 
   leave() {
     this.reading?.abort();
+    clearTimeout(this.retry);
     this.tellAll();
     window.removeEventListener("pagehide", this.flush);
   }
@@ -149,6 +152,7 @@ export class Entries {
       page = await get(this.address());
     } catch (error) {
       if (!this.list.length) this.error = error;
+      this.retry ??= setTimeout(() => this.headAgain(), RETRY_MILLISECONDS); // the first request after a restart may fail
       return this.changed();
     }
     this.error = null;
@@ -161,6 +165,11 @@ export class Entries {
     else this.list = page.hasMore ? [...entries, ...this.list.slice(at + 1)] : [...entries, ...this.kept(fresh)];
     this.more = page.hasMore && (this.more || at < 0 || this.list.length === entries.length);
     this.changed();
+  }
+
+  headAgain() {
+    this.retry = null;
+    this.head();
   }
 
   /** With a filter, an entry that no longer matches stays visible until the filter is chosen again. */
