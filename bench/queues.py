@@ -42,7 +42,7 @@ def _command(report: Report, folder: str) -> None:
     subprocess.run([sys.executable, "-m", "compileall", "-q", "src"], check=True)
     environment, path = _office(folder)
     up = {**environment, "NOTIFIER_IDLE_SECONDS": "600"}
-    push = (THREAD, "push", "--thread", path, "--source", SOURCE, "--type", "message", "--content", CONTENT)
+    push = _push_command(path)
     measured = interleaved(60, floor=lambda: _run(up, sys.executable, "-c", "pass"), push=lambda: _run(up, *push))
     _run(up, NOTIFIER, "stop")
     ratio = measured["push"] / measured["floor"]
@@ -119,29 +119,62 @@ def _starts(report: Report, folder: str) -> None:
     fifo = Path(folder) / "started"
     os.mkfifo(fifo)
     reader = os.open(fifo, os.O_RDWR)
-    newest = "$(tail -1 events.jsonl | cut -d: -f2 | tr -dc 0-9)"
-    handler = f"echo started > {fifo}; thread ack --thread . --consumer c --last-event-id {newest}"
+    newest = "$(tail -1 $THREAD_DIR/events.jsonl | cut -d: -f2 | tr -dc 0-9)"
+    handler = f"echo started > {fifo}; thread ack --last-event-id {newest}"
     _run(environment, THREAD, "subscribe", "--thread", path, "--consumer", "c", "--handler", handler)
-    cold = _started(environment, path, reader, "0")
+    cold = [_time_start({**environment, "NOTIFIER_IDLE_SECONDS": "0"}, path, reader) for _ in range(STARTS)]
     report.row("with nothing running beforehand, median", milliseconds(median(cold)), "under 80 ms", met=median(cold) < 0.08)
     _run({**environment, "NOTIFIER_IDLE_SECONDS": "600"}, NOTIFIER, "start")
-    warm = _started(environment, path, reader, "600")
-    report.row("while a runner is up, median", milliseconds(median(warm)), "under 30 ms", met=median(warm) < 0.03)
+    _measure_warm_starts(report, environment, folder, reader)
+    _processes(report, environment, folder)
     _run(environment, NOTIFIER, "stop")
     os.close(reader)
 
 
-def _started(environment: dict[str, str], path: str, reader: int, idle: str) -> list[float]:
-    waits = []
+def _measure_warm_starts(report: Report, environment: dict[str, str], folder: str, reader: int) -> None:
+    """Report the time to a handler while a runner is up, beside an interpreter and beside a push that starts nothing, taken in turns."""
+    quiet = str(Path(folder) / "quiet")
+    _run(environment, THREAD, "init", quiet)
+    floors, pushes, starts = [], [], []
     for _ in range(STARTS):
-        began = perf_counter()
-        push = (THREAD, "push", "--thread", path, "--source", SOURCE, "--type", "message", "--content", CONTENT)
-        pushing = subprocess.Popen(push, env={**environment, "NOTIFIER_IDLE_SECONDS": idle}, stdout=subprocess.DEVNULL)
-        os.read(reader, 100)
-        waits.append(perf_counter() - began)
-        pushing.wait()
-        sleep(0.3)  # until the handler, its supervisor and a runner that is not to stay have ended
-    return waits
+        floors.append(_timed(environment, sys.executable, "-c", "pass"))
+        pushes.append(_timed(environment, *_push_command(quiet)))
+        starts.append(_time_start(environment, str(Path(folder) / "queue"), reader))
+    floor, push, start = median(floors), median(pushes), median(starts)
+    report.row("while a runner is up, median", milliseconds(start), "under 20 ms", met=start < 0.02)
+    report.row("the same / `python -c pass`", times(start / floor), "at most 2.5", met=start / floor <= 2.5)
+    report.row("beyond a push that starts nothing", milliseconds(max(start - push, 0.0)), "under 8 ms", met=start - push < 0.008)
+    report.row("the same / `python -c pass`", times((start - push) / floor), "at most 0.8", met=start - push <= 0.8 * floor)
+
+
+def _processes(report: Report, environment: dict[str, str], folder: str) -> None:
+    """How many processes there are for handlers that run at the same time."""
+    path, running = str(Path(folder) / "many"), 20
+    _run(environment, THREAD, "init", path)
+    for number in range(running):
+        _run(environment, THREAD, "subscribe", "--thread", path, "--consumer", f"c{number}", "--handler", "exec sleep 60")
+    before = len(os.listdir("/proc"))
+    _run(environment, *_push_command(path))
+    sleep(2)
+    each = round((len(os.listdir("/proc")) - before) / running)
+    report.row(f"processes for each of {running} running handlers", str(each), "1", met=each == 1)
+    for number in range(running):
+        _run(environment, THREAD, "unsubscribe", "--thread", path, "--consumer", f"c{number}")
+
+
+def _time_start(environment: dict[str, str], path: str, reader: int) -> float:
+    """Return the seconds from the start of a push command to the first step of the handler."""
+    began = perf_counter()
+    pushing = subprocess.Popen(_push_command(path), env=environment, stdout=subprocess.DEVNULL)
+    os.read(reader, 100)
+    waited = perf_counter() - began
+    pushing.wait()
+    sleep(0.3)  # until the handler, its supervisor and a runner that is not to stay have ended
+    return waited
+
+
+def _push_command(path: str) -> tuple[str, ...]:
+    return (THREAD, "push", "--thread", path, "--source", SOURCE, "--type", "message", "--content", CONTENT)
 
 
 class Hand:

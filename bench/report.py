@@ -53,6 +53,11 @@ def interleaved(rounds: int, in_a_row: int = 1, **actions: Callable[[], object])
     return {name: median(values) for name, values in times.items()}
 
 
+def load() -> str:
+    """Return how busy the machine is, for a heading: numbers of a busy machine are worth less."""
+    return f"load average {os.getloadavg()[0]:.1f}"
+
+
 def milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.2f} ms"
 

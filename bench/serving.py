@@ -168,6 +168,7 @@ _ENTRY = {
     "section": "'inbox'",
     "kind": "'push'",
     "ts": ":ts + n",
+    "active_ts": ":ts + n",
     "workspace_id": ":workspace",
     "workspace_label": ":label",
     "agent": ":agent",

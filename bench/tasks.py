@@ -1,4 +1,4 @@
-"""Tasks beside the same statements by hand, and when a million of them have ended."""
+"""Tasks beside the same statements by hand, when a million of them have ended, and when 100,000 of them wait."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from postroom.core import clock
 from postroom.core.records.tasks import TaskRow
 from postroom.store.sqlite import statements as sql
 from postroom.tasks import Conductor
-from postroom.tasks.models import A2ATask
+from postroom.tasks.a2a.models import A2ATask
 from postroom.tasks.repository import row_from_task
 
 ROUNDS = 300
 FINISHED, WAITING = 1_000_000, 20
+FEW_PENDING, MANY_PENDING, PENDING_ROUNDS = 10, 100_000, 60
+SHEET_BUDGET_CHARS = 200  # less than ten tasks take, so that both stores render as many
 
 
 def run(report: Report) -> None:
@@ -44,6 +46,45 @@ def run(report: Report) -> None:
             found = interleaved(100, 1, **actions)
             ratio = found["large"] / found["small"]
             report.row(f"{name} ({milliseconds(found['small'])})", times(ratio), "within 1.5", met=ratio <= 1.5)
+    run_pending(report)
+
+
+def run_pending(report: Report) -> None:
+    """Compare the verbs that write while few tasks wait for an agent, and while many do."""
+    report.section(f"Tasks, flat cost: {MANY_PENDING:,} pending for the agent / {FEW_PENDING}")
+    with TemporaryDirectory() as folder:
+        few, many = (_pending_verbs(str(Path(folder) / f"{size}.db"), size) for size in (FEW_PENDING, MANY_PENDING))
+        for name in few:
+            found = interleaved(PENDING_ROUNDS, 5, few=few[name], many=many[name])
+            ratio = found["many"] / found["few"]
+            report.row(f"{name} ({milliseconds(found['few'])} at {FEW_PENDING})", times(ratio), "within 1.5", met=ratio <= 1.5)
+
+
+def _pending_verbs(place: str, pending: int) -> dict[str, Callable[[], object]]:
+    """Return the verbs on a store where so many tasks wait. `submit` comes before `accept`, which takes as many as it gave."""
+    conductor, job = _conductor(place)
+    columns = ", ".join(_FILL_PENDING.get(name, "NULL") for name in TaskRow.__fields__)
+    with sqlite3.connect(place) as database:
+        database.execute(
+            "WITH RECURSIVE counted(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ?)"
+            f" INSERT INTO tasks SELECT {columns} FROM counted",
+            (pending,),
+        )
+
+    def end_one_job() -> None:
+        conductor.end_job(conductor.start_job("canyon").job_id)
+
+    def show_sheet() -> None:
+        sheet = conductor.begin_sheet(job, budget=SHEET_BUDGET_CHARS)
+        assert 0 < len(sheet.tasks) < FEW_PENDING
+        conductor.end_sheet(job, sheet.token)
+
+    return {
+        "submit": lambda: conductor.submit("forge", "canyon", "Review architecture for module X"),
+        "accept": lambda: conductor.accept_next("canyon"),
+        "begin_sheet + end_sheet": show_sheet,
+        "start_job + end_job": end_one_job,
+    }
 
 
 def _conductor(place: str) -> tuple[Conductor, str]:
@@ -80,6 +121,7 @@ _FILL = {
     "task_id": "'t' || n",
     "event_id": "-n",
     "kind": "'task'",
+    "door": "'library'",
     "source_agent": "'forge'",
     "target_agent": "'canyon'",
     "description": "'x'",
@@ -87,6 +129,17 @@ _FILL = {
     "status": "'completed'",
     "created_at": "'2026'",
     "ended_at": "'2026'",
+}
+
+
+_FILL_PENDING = {
+    **_FILL,
+    "status": "'pending'",
+    "is_open": "1",
+    "priority": "'normal'",
+    "ended_at": "NULL",
+    "reason": "NULL",
+    "source_job_id": "''",
 }
 
 

@@ -1,10 +1,11 @@
-"""Writes docs/reference: a page for each command from its table, verbs.md, openapi.json and asyncapi.json. A test compares."""
+"""Writes docs/reference and docs/man: pages of commands from their tables, of the library, openapi.json, asyncapi.json. A test compares."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+from docs.make_library_pages import manual_page, python_api
 from postroom.cli.framework.help import command_page, overview_page
 from postroom.cli.framework.spec import CommandTable
 from postroom.cli.inbox.spec import INBOX
@@ -13,6 +14,7 @@ from postroom.cli.notifier.spec import NOTIFIER
 from postroom.cli.thread.spec import THREAD
 
 FOLDER = Path(__file__).parent / "reference"
+MANUAL = Path(__file__).parent / "man"
 PROGRAMS = (INBOX, MAILBOX, THREAD, NOTIFIER)
 
 
@@ -59,6 +61,8 @@ def permissions() -> str:
 if __name__ == "__main__":
     for program in PROGRAMS:
         (FOLDER / f"{program.name}.md").write_text(reference(program), encoding="utf-8")
+        (MANUAL / f"{program.name}.1").write_text(manual_page(program), encoding="utf-8")
+    (FOLDER / "python.md").write_text(python_api(), encoding="utf-8")
     (FOLDER / "verbs.md").write_text(verbs(), encoding="utf-8")
     (FOLDER.parent / "permissions.md").write_text(permissions(), encoding="utf-8")
     (FOLDER / "openapi.json").write_text(openapi(), encoding="utf-8")

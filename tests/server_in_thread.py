@@ -18,9 +18,9 @@ from unittest.mock import patch
 from postroom.core import clock as time
 from postroom.server import app, main
 from postroom.server.config import Settings
+from postroom.server.http.connections.unix_socket import UnixSocketListener
 from postroom.server.http.security import allowed_hosts_and_origins
 from postroom.server.http.state import AppState
-from postroom.server.http.unix_socket import UnixSocketListener
 from postroom.server.runtime import store_access as desks
 from postroom.server.runtime.store_access import StoreAccess
 from postroom.store import init_store

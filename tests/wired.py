@@ -20,6 +20,7 @@ class StoreOverWire:
     """A store as rooms see it from afar. Whatever is no verb is the store itself, for tests that look."""
 
     is_remote = True
+    is_one_transaction = False
     replacements = 0
 
     def __init__(self, here: Store, there: RemoteStore, relay: ServerInThread) -> None:
@@ -41,8 +42,8 @@ class StoreOverWire:
     def with_door(self, door: str) -> Store:
         return self.here.with_door(door)
 
-    def batch(self, *, use_savepoints: bool = False, committed_topics: set[str] | None = None) -> AbstractContextManager[Store]:
-        return self.here.batch(use_savepoints=use_savepoints, committed_topics=committed_topics)
+    def batch(self, *, isolate_verbs: bool = False, committed_topics: set[str] | None = None) -> AbstractContextManager[Store]:
+        return self.here.batch(isolate_verbs=isolate_verbs, committed_topics=committed_topics)
 
     def read(self) -> Transaction:
         return self.here.read()

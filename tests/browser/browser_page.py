@@ -120,8 +120,18 @@ class BrowserPage:
         return self.page.get_by_role("textbox", name="Reply")
 
     def send(self, words: str) -> None:
+        """Reply, and do not wait until it can no longer be taken back."""
         self.reply.fill(words)
         self.page.get_by_role("button", name="Send").click()
+        expect(self.reply).to_have_value("")
+        if self.toasts.get_by_text("Sending:").count():
+            self.reply.press("Enter")
+
+    def choose(self, name: str) -> None:
+        """Choose an answer, and do not wait until it can no longer be taken back."""
+        self.page.get_by_role("group", name="Choices").get_by_role("button", name=name).click()
+        expect(self.toasts.get_by_text("Sending:")).to_be_visible()
+        self.press("Enter")
 
     @property
     def conversation(self) -> Locator:
@@ -184,8 +194,8 @@ class BrowserTabs:
     ) -> BrowserPage:
         """Somebody comes in by a link and looks at a page. With `clock` the test may let time pass."""
         context = self._browser.new_context(
-            **{"viewport": {"width": 1280, "height": 800}, "locale": "en-GB", "timezone_id": "UTC", **options}
-        )
+            **{"viewport": {"width": 1280, "height": 800}, "locale": "en-GB", "timezone_id": "UTC", "service_workers": "block", **options}
+        )  # requests that pass a service worker are not seen by `page.route`
         self._contexts.append(context)
         for script in (REFUSED_BY_POLICY, *scripts):
             context.add_init_script(script)

@@ -3,10 +3,16 @@
 import js from "@eslint/js";
 
 const browser = `
-  AbortController BroadcastChannel DOMException Element HTMLElement Intl Node Notification ResizeObserver SVGElement TextDecoderStream
-  URLSearchParams cancelAnimationFrame clearInterval clearTimeout console crypto document fetch getSelection history innerHeight innerWidth localStorage location
+  AbortController Blob BroadcastChannel CustomEvent DOMException Element HTMLElement Intl Node Notification ResizeObserver SVGElement TextDecoderStream
+  URLSearchParams cancelAnimationFrame clearInterval clearTimeout console crypto document fetch getComputedStyle getSelection history innerHeight innerWidth localStorage location
   matchMedia navigator performance reportError requestAnimationFrame setInterval setTimeout window
 `;
 const globals = Object.fromEntries(browser.trim().split(/\s+/).map((name) => [name, "readonly"]));
 
-export default [{ ...js.configs.recommended, languageOptions: { ecmaVersion: 2024, sourceType: "module", globals } }];
+const worker = Object.fromEntries(["URL", "caches", "fetch", "self"].map((name) => [name, "readonly"]));
+
+export default [
+  { ignores: ["**/*.min.js"] },
+  { files: ["**/sw.js"], languageOptions: { globals: worker } },
+  { ...js.configs.recommended, ignores: ["**/sw.js"], languageOptions: { ecmaVersion: 2024, sourceType: "module", globals } },
+];

@@ -19,7 +19,7 @@ from postroom.core.records.people import Entry, Workspace
 from postroom.people.watched_queues import add_queue
 from postroom.queues import notifier
 from postroom.store.sqlite.engine import SqliteStore
-from postroom.store.sqlite.notifier_statements import RUN_INSERT
+from postroom.store.sqlite.queues.notifier_statements import RUN_INSERT
 
 MINUTE = 60 * clock.MICROSECONDS_PER_SECOND
 HOUR, DAY = 60, 24 * 60  # minutes

@@ -150,7 +150,7 @@ def test_landmarks_and_live_regions_are_there(house: SampleServer, visit: Browse
     expect(reader.toasts).to_have_role("status")
     expect(reader.page.get_by_role("region", name="Entries")).to_have_count(1)
     names = [name.split("\n")[0] for name in reader.rooms.get_by_role("link").all_inner_texts()]
-    assert names == ["Inbox", "Notices", "Threads", "Runs", "Mailboxes", "Queues", "Agents", "Settings"]
+    assert names == ["Needs you", "Inbox", "Notices", "Threads", "Tasks", "Runs", "Mailboxes", "Queues", "Agents", "Settings"]
 
 
 def test_the_focus_can_be_seen_wherever_tab_goes(house: SampleServer, visit: BrowserTabs) -> None:

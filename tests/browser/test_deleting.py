@@ -13,6 +13,7 @@ from tests.cli.process import eventually
 from tests.server.running_server import RunningServer, WorkspaceClient
 
 GRACE = 6_000  # milliseconds in which it can be undone
+JUST_OPENED = "performance.now = () => 100"  # milliseconds since the page was opened
 
 
 def _is_there(server: RunningServer, identity: str) -> bool:
@@ -78,7 +79,7 @@ def test_after_six_seconds_it_is_really_gone(server: RunningServer, workspace: W
 def test_who_leaves_the_page_meant_it(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
     closed, left = workspace.push(comments="Closed"), workspace.push(comments="Left")
     for identity in (closed, left):
-        reader = visit(server)
+        reader = visit(server, scripts=(JUST_OPENED,))
         reader.row(identity).hover()
         reader.row(identity).get_by_role("button", name="Delete").click()
         expect(_said(reader)).to_be_visible()

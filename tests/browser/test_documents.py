@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.sync_api import Locator, expect
 
 from tests.browser import glances, sample_data
 from tests.browser.browser_page import BrowserPage, BrowserTabs
 from tests.cli.process import eventually
+from tests.server.agents import at
 from tests.server.running_server import RunningServer, WorkspaceClient
 
 
@@ -62,8 +65,9 @@ def test_a_changed_document_is_shown_as_it_is_and_what_changed(
     expect(document.locator(".diff")).to_have_count(0)
     document.get_by_role("button", name="Show the difference").click()
     difference = document.locator(".diff")
-    expect(difference).to_contain_text("2. Write to both for a week")
-    expect(difference).to_contain_text("2. Write to both for two weeks")
+    expect(difference.locator("del")).to_have_text(["a", "week"])
+    expect(difference.locator("ins")).to_have_text(["two", "weeks"])
+    expect(difference).to_contain_text("Write to both for")
 
 
 def test_a_document_that_is_gone_is_said_to_be(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
@@ -73,6 +77,8 @@ def test_a_document_that_is_gone_is_said_to_be(server: RunningServer, workspace:
     reader = visit(server)
     reader.open(identity)
     expect(_document(reader, "gone.md")).to_contain_text("The file is gone")
+    expect(_document(reader, "gone.md")).to_contain_text("As it was pushed")
+    expect(_document(reader, "gone.md").get_by_role("heading", name="Soon gone")).to_be_visible()
     expect(reader.detail.locator(".comments")).to_have_text("Look quickly")
 
 
@@ -90,6 +96,29 @@ def test_code_and_text_and_a_diff_are_shown_with_colours(server: RunningServer, 
     expect(difference).to_contain_text("+new")
     assert difference.evaluate(glances.COLOURS) > 1
     expect(_document(reader, "plain.txt").locator("pre")).to_have_text("just\n  text\n", use_inner_text=True)
+
+
+def test_a_line_and_a_document_are_commented_on_and_the_agent_gets_place_and_quote(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    workspace.write("src/invoices.py", sample_data.INVOICES)
+    workspace.write("paper.pdf", b"%PDF-1.4\n%%EOF\n")
+    identity = workspace.push("src/invoices.py", "paper.pdf")
+    reader = visit(server, f"/inbox/{identity}")
+    code, paper = _document(reader, "src/invoices.py"), _document(reader, "paper.pdf")
+    expect(paper.locator("iframe")).to_have_attribute("src", re.compile("^blob:"))  # in the browser's own viewer
+    code.locator(".numbers").click(position={"x": 8, "y": 6})
+    expect(reader.reply).to_be_focused()
+    reader.page.keyboard.type("Why?")
+    paper.get_by_role("button", name="Comment on paper.pdf").press("Enter")
+    reader.page.keyboard.type("Too long.")
+    first = sample_data.INVOICES.split("\n", 1)[0]
+    said = f"On `src/invoices.py`, line 1:\n> {first}\n\nWhy?\n\nOn `paper.pdf`: Too long."
+    expect(reader.reply).to_have_value(said)
+    reader.press("Control+Enter")
+    reader.press("Enter")
+    with at(workspace) as agent:
+        assert agent.ok("inbox_read", waitSeconds=20)["messages"][0]["body"] == said
 
 
 def test_a_binary_is_a_download_and_comes_whole(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
@@ -116,6 +145,21 @@ def test_an_image_is_shown(server: RunningServer, workspace: WorkspaceClient, vi
     assert image.get_attribute("alt")
 
 
+def test_an_svg_is_shown_as_a_picture_in_which_no_script_runs(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    script = '<script>window.ran = 1; parent.ran = 1</script><rect width="48" height="32" onload="window.ran = 1"/>'
+    workspace.write("logo.svg", f'<svg xmlns="http://www.w3.org/2000/svg" width="48" height="32">{script}</svg>')
+    workspace.write("report.md", "# Report\n\n![Our logo](logo.svg)\n")
+    identity = workspace.push("logo.svg", "report.md")
+    reader = visit(server)
+    reader.open(identity)
+    for path in ("logo.svg", "report.md"):
+        image = _document(reader, path).locator("img")
+        expect(image).to_have_js_property("naturalWidth", 48)
+    assert reader.value("window.ran ?? null") is None
+
+
 def test_a_long_document_is_shown_in_part_and_can_be_had_whole(
     server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
 ) -> None:
@@ -137,7 +181,7 @@ def test_a_file_name_with_any_character_works(server: RunningServer, workspace: 
     identity = workspace.push(name)
     reader = visit(server)
     reader.open(identity)
-    expect(reader.detail.get_by_role("heading", name="Any name")).to_be_visible()
+    expect(reader.detail.get_by_role("heading", name="Any name").last).to_be_visible()
     expect(reader.detail.locator("section.doc")).to_contain_text(name)
 
 
@@ -167,4 +211,5 @@ def test_a_workspace_s_terminal_is_one_button_away(server: RunningServer, worksp
     server.inbox.ok("workspace", "set", workspace.workspace_id, "--no-focus")
     reader.page.reload()
     expect(reader.of(identity)).to_be_visible()
-    expect(reader.page.get_by_role("button", name="Open session")).to_have_count(0)
+    reader.page.get_by_role("button", name="Open session").click()
+    expect(reader.dialog("Open the session from here")).to_contain_text(f"inbox workspace set {workspace.workspace_id} --focus")

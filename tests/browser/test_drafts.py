@@ -47,8 +47,8 @@ def test_typing_goes_on_while_everything_around_it_changes(server: RunningServer
     before = reader.value(CARET)
     with at(workspace) as agent:
         agent.ok("inbox_read")
+        pushed = agent.ok("inbox_push", comments="Meanwhile")["entryId"]  # this call confirms what the one before handed over
         expect(reader.conversation.locator(".seen")).to_contain_text("Seen by")
-        pushed = agent.ok("inbox_push", comments="Meanwhile")["entryId"]
         expect(reader.row(pushed)).to_be_visible()
     server.person.put(f"/api/inbox/{pushed}/read")
     expect(reader.row(pushed)).to_have_attribute("data-read", "true")
@@ -127,3 +127,31 @@ def test_the_same_words_can_be_said_twice(server: RunningServer, workspace: Work
         reader.send("Yes")
         expect(reader.conversation.get_by_role("listitem").filter(has_text="Yes")).to_have_count(number)
     assert [reply["body"] for reply in server.conversation(identity)[1]] == ["Yes", "Yes"]
+
+
+def test_what_is_written_while_the_network_is_away_is_sent_once(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    identity = workspace.push(comments="Answer on the train")
+    reader = visit(server, f"/inbox/{identity}", service_workers="allow")
+    reader.allow("ERR_")
+    expect(reader.reply).to_be_enabled()
+    reader.value("navigator.serviceWorker.ready.then(() => true)")
+    reader.context.set_offline(True)
+    reader.send("From the tunnel")
+    expect(reader.toasts).to_contain_text("Your words are kept")
+    reader.page.close()  # it is kept by the browser, not by the page
+    again = visit.tab(server, reader.context)
+    again.allow("ERR_")
+    again.go(f"/inbox/{identity}")
+    expect(again.main).to_contain_text("The server cannot be reached")  # the page itself is there, and shows nothing old as if it were live
+    expect(again.rows).to_have_count(0)
+    assert server.conversation(identity)[1] == []
+    reader.context.set_offline(False)
+    again.page.reload()
+    expect(again.toasts).to_contain_text("is sent")
+    expect(again.conversation.get_by_role("listitem").filter(has_text="From the tunnel")).to_have_count(1)
+    expect(again.reply).to_have_value("")
+    again.page.reload()
+    again.expect_live()
+    assert [reply["body"] for reply in server.conversation(identity)[1]] == ["From the tunnel"]

@@ -25,8 +25,10 @@ def test_a_day_at_the_inbox_without_a_mouse(emptied: RunningServer, visit: Brows
     reader.press("j")
     expect(reader.cursor).to_have_attribute("data-id", asked)
     reader.press("Enter")
-    expect(reader.of(asked)).to_be_visible()
+    expect(reader.of(asked).get_by_role("button", name="yes")).to_be_visible()
     _tab_to(reader, "yes")
+    reader.press("Enter")
+    expect(reader.toasts.get_by_text("Sending:")).to_be_visible()
     reader.press("Enter")
     assert waiter.finish().json["answer"]["answer"] == "yes"
 
@@ -37,6 +39,7 @@ def test_a_day_at_the_inbox_without_a_mouse(emptied: RunningServer, visit: Brows
     reader.page.keyboard.type("jkeu# are only letters here")
     reader.press("Control+Enter")
     expect(reader.conversation).to_contain_text("jkeu# are only letters here")
+    reader.press("Enter")
     eventually(lambda: emptied.entry(plain)["replies"] == 1)
     reader.press("Escape", "Escape")
     expect(reader.detail).to_have_count(0)

@@ -121,22 +121,22 @@ def test_search_finds_words_anywhere_and_says_when_there_is_no_hit(emptied: Runn
     expect(reader.search).to_have_value("")
 
 
-def test_the_title_counts_what_is_unread(emptied: RunningServer, visit: BrowserTabs) -> None:
+def test_the_title_counts_what_is_unread_and_says_what_is_shown(emptied: RunningServer, visit: BrowserTabs) -> None:
     workspace = emptied.add_workspace()
     reader = visit(emptied)
-    expect(reader.page).to_have_title("Postroom")
+    expect(reader.page).to_have_title("Inbox · Postroom")
     first = workspace.push(comments="One")
-    expect(reader.page).to_have_title("(1) Postroom")
+    expect(reader.page).to_have_title("(1) Inbox · Postroom")
     second = workspace.push(comments="Two")
-    expect(reader.page).to_have_title("(2) Postroom")
+    expect(reader.page).to_have_title("(2) Inbox · Postroom")
     reader.open(first)
-    expect(reader.page).to_have_title("(1) Postroom")
+    expect(reader.page).to_have_title("(1) One · Inbox · Postroom")
     emptied.person.put(f"/api/inbox/{second}/read")
-    expect(reader.page).to_have_title("Postroom")
+    expect(reader.page).to_have_title("One · Inbox · Postroom")
     reader.press("u")
-    expect(reader.page).to_have_title("(1) Postroom")
+    expect(reader.page).to_have_title("(1) One · Inbox · Postroom")
     reader.room("Threads")
-    expect(reader.page).to_have_title(re.compile(r"^\(1\) "))
+    expect(reader.page).to_have_title("(1) Threads · Postroom")
 
 
 def test_a_row_previews_what_it_holds(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:

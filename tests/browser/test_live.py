@@ -40,7 +40,7 @@ def test_a_blocked_worker_is_answered_by_a_button_and_wakes(server: RunningServe
     row.locator("a").first.click()
     group = reader.page.get_by_role("group", name="Choices")
     expect(group.get_by_role("button")).to_have_text([re.compile("E-mail"), re.compile("Passkeys")])
-    group.get_by_role("button", name="Passkeys").click()
+    reader.choose("Passkeys")
     finished = waiter.finish()
     assert (finished.code, finished.stderr) == (0, "")
     message = finished.json["message"]
@@ -63,6 +63,7 @@ def test_a_reply_reaches_the_agent_and_is_seen_once_it_was_read(
         with reader.same_page():
             (message,) = agent.ok("inbox_read")["messages"]
             assert (message["body"], message["verified"]) == ("Yes, by a page", True)
+            assert agent.ok("inbox_read")["messages"] == []  # its next call confirms that the message arrived
             expect(said.locator(".seen")).to_contain_text(f"Seen by {workspace.agent}")
 
 

@@ -125,5 +125,24 @@ def test_open_questions_are_told_from_answered_ones_in_the_list(
     before = row.inner_html()
     server.reply(identity, "Not any more")
     expect(row).to_have_attribute("data-read", "true")
-    assert row.inner_html() != before
     expect(row).to_contain_text(re.compile("answered", re.IGNORECASE))
+    assert row.inner_html() != before
+
+
+def test_each_question_of_a_row_shows_its_own_state(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    run, agent = server.inbox, workspace.agent
+    thread = run.ok("send", "--from", "user", "--to", agent, "--subject", "Paint the shed")["thread"]["thread_id"]
+    for question in ("Which colour?", "Which size?"):
+        run.ok("claim", "--agent", agent, "--thread", thread)
+        run.ok("update", "--agent", agent, "--thread", thread, "--status", "blocked", "--summary", question)
+        if question == "Which colour?":
+            server.person.post(f"/api/threads/{thread}/release", json={}).raise_for_status()
+    reader = visit(server)
+    row = reader.rows.filter(has_text="Paint the shed")
+    expect(row.locator(".badge[data-tone]")).to_have_text("Question")
+    row.locator("a").click()
+    questions = reader.detail.locator(".question")
+    expect(questions).to_have_count(2)
+    expect(questions.nth(0)).to_contain_text("It is not asked any more")
+    expect(questions.nth(1)).to_have_attribute("data-state", "open")
+    expect(row.locator(".badge[data-tone]")).to_have_text("Question")  # what the detail loaded did not change the row

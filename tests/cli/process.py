@@ -60,9 +60,9 @@ class Waiter:
         self.process = process
 
     def sleeping(self) -> Waiter:
-        """Return when it waits: it catches SIGTERM, and listens for the bell.
+        """Return when it waits: it catches SIGTERM, and watches the wake files.
 
-        Where the system has no more inotify instances to give, it looks at the bell instead: then it has slept for a while.
+        Where the system has no more inotify instances to give, it looks at the wake file instead: then it has slept for a while.
         """
         slept = 0
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
-from tests.cli.process import LIMIT, Finished, Waiter, eventually, module
+from tests.cli.process import LIMIT, Finished, Waiter, eventually, is_alive, module
 
 PROGRAMS = {name: module(name) for name in ("thread", "notifier")}
 COMMANDS = {name: program.line for name, program in PROGRAMS.items()}
@@ -45,6 +45,24 @@ class QueueCommands:
                 waiter.process.communicate(timeout=LIMIT)
         if self.home.exists():
             self.notifier("stop")
+        self.end_all()
+
+    def processes(self) -> list[int]:
+        """Every process that came of a command of this folder: each has inherited the home of its notifier."""
+        mark = f"NOTIFIER_HOME={self.home}".encode()
+        found = []
+        for folder in Path("/proc").iterdir():
+            try:
+                if folder.name.isdecimal() and mark in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append(int(folder.name))
+            except (FileNotFoundError, ProcessLookupError, PermissionError):  # it has ended, or is somebody else's
+                continue
+        return found
+
+    def end_all(self) -> None:
+        """End what would outlive the test: supervisors that wait, handlers, and what those left behind."""
+        while left := self.processes():
+            end(*left)
 
     def environment(self, **more: str) -> dict[str, str]:
         return {
@@ -118,6 +136,10 @@ class QueueCommands:
 
     def log(self) -> str:
         return (self.queue / "logs" / "thread.log").read_text()
+
+    def work(self, consumer: str = "c") -> Path:
+        """The folder in which the handler of a consumer runs."""
+        return self.queue / "handlers" / quote(consumer, safe="")
 
     def journal(self) -> list[dict[str, Any]]:
         return lines((self.queue / "events.jsonl").read_text())
@@ -237,10 +259,16 @@ class BusyQueueCommands(QueueCommands):
 
     def runner(self) -> int:
         """The process of the runner, once it is up. Never 0: a signal to that goes to everybody here."""
-        eventually(lambda: bool(self.told("notifier", "status")["pid"]))
-        pid: int = self.told("notifier", "status")["pid"]
-        assert pid > 1
-        return pid
+        told: list[int] = []
+
+        def is_up() -> bool:
+            pid = self.told("notifier", "status")["pid"]
+            told.extend([pid] if pid else [])
+            return bool(told)
+
+        eventually(is_up)
+        assert told[0] > 1
+        return told[0]
 
     def lock(self, consumer: str) -> Path:
         return self.queue / "run" / f"{quote(consumer, safe='')}.lock"
@@ -257,30 +285,15 @@ class BusyQueueCommands(QueueCommands):
         pid: int = json.loads(self.lock(consumer).read_text())["pid"]
         return pid
 
-    def processes(self) -> list[int]:
-        """Every process that came of a command of this folder: each has inherited the home of its notifier."""
-        mark = f"NOTIFIER_HOME={self.home}".encode()
-        found = []
-        for folder in Path("/proc").iterdir():
-            try:
-                if folder.name.isdecimal() and mark in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
-            except (FileNotFoundError, ProcessLookupError, PermissionError):  # it has ended, or is somebody else's
-                continue
-        return found
 
-    def end_all(self) -> None:
-        """End what would outlive the test: supervisors that wait, handlers, and what those left behind."""
-        while left := self.processes():
-            for pid in left:
-                end(pid)
-
-
-def end(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:  # it was quicker
-        pass
+def end(*pids: int) -> None:
+    """Kill processes, and wait until they are gone: a dying process has no environment any more, and may still hold its locks."""
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:  # it was quicker
+            pass
+    eventually(lambda: not any(is_alive(pid) for pid in pids))
 
 
 def reader(seen: Path, *, limit: int = 100) -> str:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from contextlib import closing
+from pathlib import Path
 
+import pytest
+
+from postroom.store.location import URL_NOTE, state_folder
 from tests.cli.mailbox_process import Mailbox
 from tests.cli.process import Inbox
 from tests.postgres_server import Postgres
@@ -18,7 +23,9 @@ def checks(inbox: Inbox, code: int) -> dict[str, str]:
 
 def test_a_healthy_store_is_called_healthy(inbox: Inbox) -> None:
     inbox.send()
+    inbox.ok("take", "--agent", "builder")
     found = checks(inbox, 0)
+    assert set(found.values()) == {"ok"}
     assert {found[what] for what in ("store", "journal", "integrity", "references", "file system", "permissions")} == {"ok"}
 
 
@@ -53,8 +60,12 @@ def test_it_can_be_read(inbox: Inbox) -> None:
 
 
 def said(inbox: Inbox, what: str, *argv: str) -> tuple[str, str]:
-    checks = inbox.run("doctor", "--json", *argv).json["checks"]
-    return next((check["state"], check["says"]) for check in checks if check["what"] == what)
+    """The state, and what was found, why it matters and what mends it, in one text."""
+    finished = inbox.run("doctor", "--json", *argv)
+    assert (finished.code == 0) == all(check["state"] == "ok" for check in finished.json["checks"]) == finished.json["healthy"]
+    assert all(bool(check["why"] and check["mend"]) == (check["state"] != "ok") for check in finished.json["checks"])
+    found = next(check for check in finished.json["checks"] if check["what"] == what)
+    return found["state"], " / ".join(text for text in (found["says"], found["why"], found["mend"]) if text)
 
 
 def test_a_store_that_was_copied_as_one_file_is_healthy(inbox: Inbox) -> None:
@@ -74,7 +85,7 @@ def test_a_wrong_journal_mode_is_found_and_mended(inbox: Inbox) -> None:
         database.execute("PRAGMA journal_mode=DELETE")
     database.close()
     state, text = said(inbox, "journal")
-    assert (state, "`inbox doctor --fix`" in text) == ("fail", True)
+    assert (state, text.endswith("/ inbox doctor --fix")) == ("fail", True)
     assert said(inbox, "journal", "--fix") == ("ok", "wal")
     assert said(inbox, "journal") == ("ok", "wal")
 
@@ -98,7 +109,8 @@ def test_dead_letters_are_found(inbox: Inbox) -> None:
     mailbox.ok("enqueue", "--from", "ann", "--to", "box", "--payload", "x", "--msg-id", "m1")
     mailbox.ok("dequeue", "--session", "box")
     mailbox.ok("nack", "--session", "box", "--msg-id", "m1")
-    assert said(inbox, "mailboxes") == ("warn", "1 dead letters: see `mailbox peek-dead-letter --session box`")
+    state, text = said(inbox, "mailboxes")
+    assert (state, text[:14], text.rpartition(" / ")[2]) == ("warn", "1 dead letters", "mailbox peek-dead-letter --session box")
 
 
 def test_a_database_server_that_may_lose_commits_is_found(postgres: Postgres, bare: Inbox) -> None:
@@ -108,3 +120,68 @@ def test_a_database_server_that_may_lose_commits_is_found(postgres: Postgres, ba
         finished = bare.run("doctor", "--db", f"{url}{joint}options=-csynchronous_commit%3Doff", "--json")
     assert finished.code == 50
     assert {check["what"]: check["state"] for check in finished.json["checks"]}["durability"] == "fail"
+
+
+def test_work_whose_lease_ran_out_is_found(inbox: Inbox) -> None:
+    inbox.send()
+    inbox.ok("take", "--agent", "builder", "--lease-seconds", "0.001")
+    state, text = said(inbox, "held work")
+    assert (state, "of builder" in text, "inbox reassign --thread" in text) == ("warn", True, True)
+
+
+def test_a_task_that_nobody_accepts_is_found(inbox: Inbox) -> None:
+    for name in ("leader", "ada"):
+        inbox.ok("agent", "register", name)
+    inbox.ok("task", "submit", "--from", "leader", "--to", "ada", "--description", "x")
+    assert said(inbox, "tasks") == ("ok", "1 wait")
+    with closing(sqlite3.connect(inbox.db)) as database, database:
+        database.execute("UPDATE tasks SET created_at = '2020' || substr(created_at, 5)")
+    state, text = said(inbox, "tasks")
+    assert (state, "for ada" in text, "inbox task show" in text) == ("warn", True, True)
+
+
+def test_a_workspace_and_a_queue_that_are_gone_are_found(inbox: Inbox) -> None:
+    for name in ("site", "queue"):
+        (inbox.folder / name).mkdir()
+    inbox.ok("workspace", "add", "site", "--label", "Site")
+    assert inbox.execute(["init", "queue/events"], {}, program="thread").code == 0
+    inbox.ok("queue", "add", "queue/events")
+    assert (said(inbox, "workspaces")[0], said(inbox, "queues")[0]) == ("ok", "ok")
+    for name in ("site", "queue"):
+        shutil.rmtree(inbox.folder / name)
+    state, text = said(inbox, "workspaces")
+    assert (state, "inbox workspace remove" in text) == ("warn", True)
+    state, text = said(inbox, "queues")
+    assert (state, "inbox queue remove" in text) == ("warn", True)
+
+
+def test_a_clock_that_was_set_back_is_found(inbox: Inbox) -> None:
+    inbox.send()
+    with closing(sqlite3.connect(inbox.db)) as database, database:
+        database.execute("UPDATE events SET created_at = '2999' || substr(created_at, 5)")
+    state, text = said(inbox, "clock")
+    assert (state, "in the future" in text) == ("warn", True)
+
+
+def test_loose_permissions_are_found_and_mended(inbox: Inbox) -> None:
+    inbox.db.chmod(0o644)
+    state, text = said(inbox, "privacy")
+    assert (state, text.endswith("inbox doctor --fix")) == ("warn", True)
+    assert said(inbox, "privacy", "--fix") == ("ok", "for you alone")
+
+
+def test_a_server_that_left_its_address_and_does_not_answer_is_found(inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert said(inbox, "server")[0] == "ok"
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(inbox.folder))
+    note = Path(state_folder(str(inbox.db)), URL_NOTE)
+    note.parent.mkdir(parents=True, exist_ok=True)
+    note.write_text("http://127.0.0.1:9\n")  # the port of `discard`: nothing listens there
+    state, text = said(inbox, "server")
+    assert (state, text.endswith("inbox serve")) == ("warn", True)
+
+
+def test_a_database_that_is_away_is_one_finding(bare: Inbox) -> None:
+    finished = bare.run("doctor", "--db", "postgresql://ann:secretpw@/postgres?host=/nowhere", "--json")
+    assert (finished.code, "secretpw" in finished.stdout) == (50, False)
+    assert [check["what"] for check in finished.json["checks"] if check["state"] != "ok"] == ["store"]

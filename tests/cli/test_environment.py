@@ -202,7 +202,10 @@ def test_a_refusal_keeps_its_exit_code_when_standard_error_is_closed(inbox: Inbo
     assert inbox.shell('"$0" list --zzz 2>&-').code == 30
 
 
-@pytest.mark.parametrize("environment", [{"LANG": "C"}, {"LC_ALL": "C"}, {"LC_ALL": "POSIX"}, {"LC_ALL": "no_such_locale"}])
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+@pytest.mark.parametrize("environment", [{"LANG": "C"}, {"LC_ALL": "C"}, {"LC_ALL": "POSIX"}, {"LC_ALL": "no_such_locale"}, ASCII])
 def test_unicode_passes_whatever_the_locale(inbox: Inbox, environment: dict[str, str]) -> None:
     sent = inbox.execute(["send", "--from", "leader", "--to", "builder", "--subject", "Grüße ☃", "--json"], environment)
     assert sent.code == 0, sent
@@ -210,6 +213,12 @@ def test_unicode_passes_whatever_the_locale(inbox: Inbox, environment: dict[str,
     shown = inbox.says("show", "--thread", sent.json["thread"]["thread_id"], **environment)
     assert shown.startswith("Grüße ☃\n")
     assert " → " in shown
+
+
+def test_paths_and_output_are_utf8_whatever_the_locale(inbox: Inbox) -> None:
+    (inbox.folder / "Grüße.md").write_text("Größe ☃", encoding="utf-8")
+    sent = inbox.execute(["send", "--from", "leader", "--to", "ada", "--subject", "x", "--body-file", "Grüße.md", "--json"], ASCII)
+    assert sent.json["message"]["body"] == "Größe ☃"
 
 
 def test_a_folder_that_is_gone_is_refused_without_a_traceback(inbox: Inbox) -> None:

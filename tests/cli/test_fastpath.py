@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.process import Finished, Inbox
 
-PRIVATE = ("_json", "_sqlite3", "_sha1", "_thread")
+PRIVATE = ("_json", "_sqlite3", "_sha1", "_thread", "_frozen_importlib_external")
 HOOK = str(Path(__file__).parents[1] / "fastpath_off")
 
 TEXTS = """

@@ -30,7 +30,8 @@ def test_global_flags_stand_before_or_after_the_command(bare: Inbox) -> None:
     before = bare.run("--db", "a.db", "--agent", "builder", "--json", "fetch")
     after = bare.run("fetch", "--db", "a.db", "--agent", "builder", "--json")
     between = bare.run("--json", "fetch", "--agent=builder", "--db=a.db")
-    assert before.json == after.json == between.json == {"ok": True, "schema_version": 1, "command": "fetch", "threads": []}
+    nothing = {"ok": True, "schema_version": 1, "command": "fetch", "threads": [], "more": False, "after": None}
+    assert before.json == after.json == between.json == nothing
     assert before.code == after.code == between.code == 10
 
 
@@ -135,9 +136,16 @@ def test_a_flag_is_not_swallowed_as_the_value_of_another(bare: Inbox) -> None:
     assert _invalid(bare, "claim", "--thread", "--agent", "builder")["message"] == "--thread needs a value"
 
 
-@pytest.mark.parametrize("word", ["surplus", "-x", "--"])
+@pytest.mark.parametrize("word", ["surplus", "-x"])
 def test_a_word_too_many_is_refused(bare: Inbox, word: str) -> None:
     assert repr(word) in _invalid(bare, "list", word)["message"]
+
+
+def test_behind_two_dashes_everything_is_a_word(inbox: Inbox) -> None:
+    thread = inbox.send()
+    assert inbox.says("show", "--", thread) == inbox.says("show", thread)
+    assert _invalid(inbox, "send", "--", "--from")["message"] == "'--from' is not expected here"
+    assert inbox.run("show", "--json", "--", "-x").error[:2] == (40, "not_found")
 
 
 def test_json_after_a_wrong_flag_still_answers_in_json(bare: Inbox) -> None:

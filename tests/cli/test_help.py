@@ -10,7 +10,7 @@ from tests.cli.process import Inbox
 COMMANDS, GLOBAL = INBOX.commands, INBOX.flags
 
 
-@pytest.mark.parametrize("argv", [["--help"], ["-h"], ["help", "--help"], ["help", "help"], ["agent", "--help"], ["--json", "--help"]])
+@pytest.mark.parametrize("argv", [["--help"], ["-h"], ["help", "--help"], ["help", "help"], ["--json", "--help"]])
 def test_the_overview_is_the_same_however_it_is_asked_for(bare: Inbox, argv: list[str]) -> None:
     assert bare.says(*argv) == bare.says("help")
 

@@ -50,6 +50,13 @@ def test_a_refusal_that_cannot_be_printed_as_json_is_told_on_standard_error(inbo
     assert "there is no thread none" in finished.stderr
 
 
+@pytest.mark.parametrize(("program", "code"), [("inbox", 50), ("mailbox", 50), ("notifier", 50), ("thread", 1)])
+def test_help_that_cannot_be_printed_is_trouble(bare: Inbox, program: str, code: int) -> None:
+    for argv in ("--help", "help"):
+        finished = bare.shell(f'"${{0%inbox}}{program}" {argv} {FULL}')
+        assert (finished.code, finished.stderr) == (code, f"The answer could not be printed: {REASONS[FULL]}\n")
+
+
 def test_a_thread_that_could_not_be_shown_is_not_marked_as_read(inbox: Inbox) -> None:
     thread = inbox.send()
     assert inbox.shell(f'"$0" show --thread {thread} --agent builder --mark-read {FULL}').code == 50

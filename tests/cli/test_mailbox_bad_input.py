@@ -290,9 +290,11 @@ def test_reading_stops_at_the_bound(held: Mailbox) -> None:
     assert (endless.code, "10 MiB" in endless.stderr) == (30, True)
 
 
-def test_a_word_without_a_flag_is_told_its_flag(held: Mailbox) -> None:
-    told = held.run("ack", "m1", "--session", "analyst")
+def test_a_word_without_a_flag_names_the_message(held: Mailbox) -> None:
+    told = held.run("ack", "m1", "--session", "analyst", "--msg-id", "m2")
     assert (told.code, "--msg-id" in told.stderr) == (30, True)
+    unknown = held.run("ack", "m1", "--session", "analyst")
+    assert (unknown.code, "no message m1" in unknown.stderr) == (40, True)
 
 
 def test_a_batch_of_nothing_and_a_byte_order_mark_are_taken_for_what_they_are(held: Mailbox) -> None:

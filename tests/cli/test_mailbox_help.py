@@ -93,7 +93,7 @@ def test_pages_fit_a_terminal(mailbox: Mailbox) -> None:
 
 
 def test_no_command_is_refused_with_a_hint(mailbox: Mailbox) -> None:
-    refused = mailbox.refusal()
+    refused = mailbox.refusal("--db", "x.db")
     assert (refused["exit"], refused["code"], refused["message"]) == (30, "invalid_input", "no command was given")
     assert "mailbox help" in refused["hint"]
 
@@ -150,46 +150,6 @@ def test_the_version_is_that_of_the_house(mailbox: Mailbox) -> None:
     assert mailbox.answers("version")["version"] == __version__
 
 
-def _complete(mailbox: Mailbox, *words: str) -> list[str]:
-    """What bash offers for the last of these words, by the function that is registered."""
-    asked = " ".join(f"'{word}'" for word in ("mailbox", *words))
-    ask = (
-        'eval "$SCRIPT"; f=$(complete -p mailbox | sed "s/.*-F \\([^ ]*\\) .*/\\1/");'
-        f'COMP_WORDS=({asked}); COMP_CWORD={len(words)}; "$f"; printf "%s\\n" "${{COMPREPLY[@]}}"'
-    )
-    environment = mailbox.environment(SCRIPT=mailbox.says("completion", "bash"))
-    done = subprocess.run(["bash", "-euc", ask], capture_output=True, text=True, cwd=mailbox.folder, env=environment, check=False)
-    assert done.stderr == ""
-    return sorted(done.stdout.split())
-
-
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        (["enq"], ["enqueue"]),
-        (["pu"], ["purge", "purge-dead-letter"]),
-        (["--json", "--db", "x", "deq"], ["dequeue"]),
-        (["deliver", "--u"], ["--until-empty"]),
-        (["completion", "b"], ["bash"]),
-        (["help", "enq"], ["enqueue"]),
-    ],
-)
-def test_bash_completes_commands_flags_and_words(mailbox: Mailbox, words: list[str], offered: list[str]) -> None:
-    assert _complete(mailbox, *words) == offered
-
-
-def test_bash_completes_every_command_and_the_flags_of_each(mailbox: Mailbox) -> None:
-    assert set(_complete(mailbox, "")) >= set(COMMANDS)
-    for name in ("enqueue", "deliver", "policy"):
-        assert set(_complete(mailbox, name, "--")) >= {*COMMANDS[name], *GLOBAL}
-
-
-def test_bash_completes_files_where_files_are_meant(mailbox: Mailbox) -> None:
-    (mailbox.folder / "payload.txt").touch()
-    assert _complete(mailbox, "enqueue", "--payload-file", "pay") == ["payload.txt"]
-    assert _complete(mailbox, "enqueue", "--message-file", "pay") == ["payload.txt"]
-
-
 def test_the_completion_of_one_command_leaves_that_of_the_other_alone(mailbox: Mailbox) -> None:
     from tests.cli.process import Inbox
 
@@ -198,10 +158,3 @@ def test_the_completion_of_one_command_leaves_that_of_the_other_alone(mailbox: M
     functions = re.findall(r"-F (\S+) (\S+)", done.stdout)
     assert [command for _, command in functions] == ["inbox", "mailbox"]
     assert len({function for function, _ in functions}) == 2
-
-
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_the_other_shells_have_their_script_too(mailbox: Mailbox, shell: str) -> None:
-    script = mailbox.says("completion", shell)
-    assert all(name in script for name in COMMANDS)
-    assert not re.search(r"(?<![._/])\binbox\b", script), "it speaks of the other command"

@@ -94,7 +94,7 @@ def test_a_timer_is_there_once_and_gone_once(commands: BusyQueueCommands) -> Non
 
 
 @pytest.mark.parametrize(
-    "cron", ["", "* * * *", "* * * * * * *", "61 * * * *", "* 24 * * *", "every day", "*/0 * * * *", "0 0 31 2 *", "@reboot"]
+    "cron", ["", "* * * *", "* * * * * * *", "61 * * * *", "* 24 * * *", "every day", "*/0 * * * *", "0 0 31 2 *", "@never"]
 )
 def test_what_is_no_time_is_refused(commands: BusyQueueCommands, cron: str) -> None:
     commands.refuses(2, "notifier", "timer", "add", "--author", "self", "--timer-id", "t", f"--cron={cron}", "--command", "true")

@@ -29,10 +29,12 @@ ANSWER = {
     "to",
     "question_id",
     "answer_id",
+    "decision",
+    "accepted",
 }
 QUESTION = {
     *("state", "to", "choices", "deadline", "onSilence", "default", "escalateTo", "escalatedAt"),
-    *("answer", "choice", "answeredBy", "answeredAt", "answerId", "questionId"),
+    *("answer", "choice", "answeredBy", "answeredAt", "answerId", "questionId", "entryId", "dangerous", "proposal", "decision"),
 }
 
 
@@ -69,7 +71,8 @@ def test_a_sleeping_question_is_woken_by_a_reply(desk: PeopleWorkspace) -> None:
     answer.pop("answered_at")
     assert answer.pop("answer_id").startswith("rep_")
     fixed = {"entry_id": identity, "question_id": identity, "door": "cli", "deadline": None, "to": "user", "verified": False}
-    assert answer == {**fixed, "state": "answered", "answer": "yes", "choice": "yes", "answered_by": "user"}
+    fixed |= {"accepted": True}
+    assert answer == {**fixed, "state": "answered", "answer": "yes", "choice": "yes", "answered_by": "user", "decision": None}
 
 
 @pytest.mark.parametrize("flags", [("--no-wait",), ("--timeout-seconds", "0.05")])
@@ -87,9 +90,9 @@ def test_a_question_is_an_entry_with_all_that_was_asked(desk: PeopleWorkspace) -
     question = entry["question"]
     assert set(question) == QUESTION
     assert STAMP.fullmatch(question.pop("deadline"))
-    assert question.pop("questionId") == entry["id"]
+    assert (question.pop("questionId"), question.pop("entryId")) == (entry["id"], entry["id"])
     said = {name: value for name, value in question.items() if value is not None}
-    assert said == {"state": "open", "to": "maria", "choices": ["yes", "no"], "onSilence": "default", "default": "no"}
+    assert said == {"state": "open", "to": "maria", "choices": ["yes", "no"], "dangerous": [], "onSilence": "default", "default": "no"}
 
 
 def test_a_question_of_a_workspaces_agent_is_the_workspaces(desk: PeopleWorkspace) -> None:
@@ -114,11 +117,57 @@ def test_the_reply_of_the_command_line_is_shown_as_unverified(desk: PeopleWorksp
     assert "unverified" in desk.inbox.says("entry", "show", identity)
 
 
-def test_an_answer_that_is_none_of_the_choices_is_an_answer_without_a_choice(desk: PeopleWorkspace) -> None:
+# whether to go on
+
+
+def test_a_reply_that_is_no_choice_keeps_the_question_open(desk: PeopleWorkspace) -> None:
     identity = desk.ask(choices=("yes", "no"))
-    _reply(desk, identity, "Perhaps")
-    answer = _answer(desk.inbox.run("ask", "--entry", identity, "--json"))
-    assert (answer["state"], answer["answer"], answer["choice"]) == ("answered", "Perhaps", None)
+    refused = desk.inbox.run("entry", "reply", identity, "--body", "maybe", "--json")
+    assert refused.error[:2] == (30, "invalid_input")
+    assert "yes, no" in refused.json["error"]["hint"]
+    assert desk.inbox.run("ask", "--entry", identity, "--timeout-seconds", "0.05").code == 10
+
+
+def test_a_comment_answers_in_other_words_and_is_no_consent(desk: PeopleWorkspace) -> None:
+    identity = desk.ask(choices=("yes", "no"))
+    desk.inbox.ok("entry", "reply", identity, "--body", "Perhaps", "--comment")
+    answer = _answer(desk.inbox.run("ask", "--entry", identity, "--json"), 20)
+    assert (answer["state"], answer["answer"], answer["choice"], answer["accepted"]) == ("answered", "Perhaps", None, False)
+
+
+GO_ON = {
+    "a choice": (CHOICES, ("--body", "yes"), (), 0),
+    "a refusal": (CHOICES, ("--body", "no"), (), 20),
+    "the refusal that was expected": (CHOICES, ("--body", "no"), ("--expect", "no"), 0),
+    "another answer than the expected one": (CHOICES, ("--body", "yes"), ("--expect", "no"), 20),
+    "any text": ((), ("--body", "Tuesday"), (), 0),
+    "an approval": (("--propose", "Dear all"), ("--approve",), (), 0),
+    "a rejection": (("--propose", "Dear all"), ("--reject",), (), 20),
+}
+
+
+@pytest.mark.parametrize("case", GO_ON)
+def test_a_script_goes_on_only_with_consent(desk: PeopleWorkspace, case: str) -> None:
+    terms, reply, flags, code = GO_ON[case]
+    identity = desk.inbox.ok(*ASK, *terms, "--no-wait")["answer"]["entry_id"]
+    desk.inbox.ok("entry", "reply", identity, *reply)
+    assert desk.inbox.run("ask", "--entry", identity, *flags).code == code
+
+
+@pytest.mark.parametrize(("field", "printed"), [("answer", "no\n"), ("state", "answered\n")])
+def test_one_field_of_the_answer_is_printed_for_a_script(desk: PeopleWorkspace, field: str, printed: str) -> None:
+    identity = desk.inbox.run(*ASK, *CHOICES, "--no-wait", "--print", "id").stdout.strip()
+    _reply(desk, identity, "no")
+    finished = desk.inbox.run("ask", "--entry", identity, "--print", field)
+    assert (finished.code, finished.stdout, finished.stderr) == (20, printed, "")
+
+
+@pytest.mark.parametrize(
+    "flags", [("--expect", "maybe"), ("--print", "everything"), ("--print", "answer", "--json"), ("--expect", "yes", "--no-wait")]
+)
+def test_flags_that_cannot_be_met_are_refused_before_the_question_is_asked(desk: PeopleWorkspace, flags: tuple[str, ...]) -> None:
+    assert desk.inbox.run(*ASK, *CHOICES, *flags).code == 30
+    assert desk.ids() == []
 
 
 def test_a_question_sleeps_on_through_what_does_not_concern_it(desk: PeopleWorkspace) -> None:
@@ -222,20 +271,20 @@ def test_a_question_that_is_deleted_ends_the_wait_with_40(desk: PeopleWorkspace)
 
 
 def test_silence_stands_for_the_default(desk: PeopleWorkspace) -> None:
-    answer = _answer(desk.inbox.run(*ASK, *CHOICES, *SOON, "--on-silence", "default", "--default", "no", *BOUND, "--json"))
+    answer = _answer(desk.inbox.run(*ASK, *CHOICES, *SOON, "--on-silence", "default", "--default", "no", *BOUND, "--json"), 20)
     assert (answer["state"], answer["answer"], answer["choice"], answer["answered_by"]) == ("default", "no", "no", None)
     question = desk.entry(answer["entry_id"])["question"]
     assert (question["state"], question["answer"], question["answeredAt"]) == ("default", "no", question["deadline"])
     assert answer["answered_at"] == question["deadline"]
-    said = desk.inbox.says("ask", "--entry", answer["entry_id"])
+    said = desk.inbox.run("ask", "--entry", answer["entry_id"]).stdout
     assert "no" in said.split()
 
 
-def test_silence_refuses_with_exit_0(desk: PeopleWorkspace) -> None:
-    answer = _answer(desk.inbox.run(*ASK, *SOON, "--on-silence", "refuse", *BOUND, "--json"))
+def test_silence_refuses_with_exit_20(desk: PeopleWorkspace) -> None:
+    answer = _answer(desk.inbox.run(*ASK, *SOON, "--on-silence", "refuse", *BOUND, "--json"), 20)
     assert (answer["state"], answer["answer"], answer["answered_by"]) == ("refused", None, None)
     assert desk.entry(answer["entry_id"])["question"]["state"] == "refused"
-    assert "refused" in desk.inbox.says(*ASK, *SOON, "--on-silence", "refuse", *BOUND)
+    assert "refused" in desk.inbox.run(*ASK, *SOON, "--on-silence", "refuse", *BOUND).stdout
 
 
 def test_silence_escalates_to_another_person_whose_answer_wakes(desk: PeopleWorkspace) -> None:
@@ -280,7 +329,7 @@ def test_an_answer_before_the_deadline_counts(desk: PeopleWorkspace) -> None:
     argv = (*ASK, *CHOICES, "--deadline-seconds", "3600", "--on-silence", "refuse", *BOUND, "--json")
     waiter = desk.inbox.start(*argv).sleeping()
     _reply(desk, _waiting(desk), "no")
-    assert _answer(waiter.finish())["choice"] == "no"
+    assert _answer(waiter.finish(), 20)["choice"] == "no"
 
 
 def test_a_collected_answer_has_its_receipts(desk: PeopleWorkspace) -> None:

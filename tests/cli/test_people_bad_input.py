@@ -99,7 +99,6 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> SharedEntries:
         ((*SHIP, "--on-silence", "escalate", "--escalate-to", "maria"), "deadline_seconds"),
         (REPLY, "body"),
         ((*REPLY, "--body", " \n"), "body"),
-        (("mcp",), "workspace"),
         (("serve", "--port", "0", "--tls-cert", "note.md"), "tls_cert"),
     ],
 )

@@ -16,7 +16,10 @@ from tests.cli.people_workspace import AGENT, LABEL, NOWHERE, REPORT, PeopleWork
 from tests.cli.process import Inbox
 
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
-ENTRY = {"id", "ts", "workspaceId", "workspaceLabel", "kind", "from", "door", "readAt", "readBy", "replies"}
+ENTRY = {
+    *("id", "ts", "workspaceId", "workspaceLabel", "kind", "from", "door", "readAt", "readBy", "replies"),
+    *("title", "activeTs", "parts", "state", "snoozedUntil", "pinned"),
+}
 
 
 @pytest.fixture
@@ -48,7 +51,7 @@ def test_a_workspace_is_added_with_all_that_its_agent_needs(inbox: Inbox) -> Non
     folder.mkdir()
     answer = _answer(inbox, "workspace", "add", AGENT, "--label", LABEL)
     workspace = answer["workspace"]
-    known = {"label": LABEL, "path": str(folder.resolve()), "agent": AGENT, "focus": None}
+    known = {"label": LABEL, "path": str(folder.resolve()), "agent": AGENT, "focus": None, "muted_at": None}
     assert workspace == {"workspace_id": workspace["workspace_id"], **known}
     assert workspace["workspace_id"].startswith("ws_")
     assert answer["token"].startswith("prw_")
@@ -73,7 +76,8 @@ def test_workspaces_are_listed_by_label_and_shown(desk: PeopleWorkspace) -> None
     (desk.inbox.folder / "atlas").mkdir()
     added = desk.inbox.ok("workspace", "add", "atlas", "--label", "Atlas", "--agent", "surveyor")["workspace"]
     answer = _answer(desk.inbox, "workspace", "list")
-    mine = {"workspace_id": desk.workspace_id, "label": LABEL, "path": str(desk.path.resolve()), "agent": AGENT, "focus": None}
+    mine: dict[str, object] = {"workspace_id": desk.workspace_id, "label": LABEL, "path": str(desk.path.resolve())}
+    mine |= {"agent": AGENT, "focus": None, "muted_at": None}
     assert answer == {"workspaces": [added, mine]}
     shown = _answer(desk.inbox, "workspace", "show", desk.workspace_id)
     assert shown == {"workspace": mine, "mcp_url": f"http://127.0.0.1:8420/mcp/{desk.workspace_id}"}
@@ -124,7 +128,7 @@ def test_a_push_is_an_entry_with_documents_and_comments(desk: PeopleWorkspace, w
     assert (entry["kind"], entry["door"], entry["comments"]) == ("push", "cli", "Drafted **it**")
     assert (entry["readAt"], entry["readBy"], entry["replies"]) == (None, None, 0)
     [line] = desk.mirror.read_text().splitlines()
-    assert json.loads(line) == {name: entry[name] for name in ("id", "ts", "workspaceId", "workspaceLabel", "docs", "comments")}
+    assert json.loads(line) == {name: entry[name] for name in ("id", "ts", "workspaceId", "workspaceLabel", "docs", "comments", "title")}
 
 
 def test_what_was_not_given_is_left_out(desk: PeopleWorkspace) -> None:
@@ -185,7 +189,7 @@ def test_entries_are_listed_newest_first_as_they_were_pushed(desk: PeopleWorkspa
     assert ([entry["id"] for entry in answer["entries"]], answer["hasMore"]) == (ids[::-1], False)
     assert answer["entries"][0] == desk.entry(ids[2])
     said = desk.inbox.says("entries").splitlines()
-    assert [identity in line for identity, line in zip(ids[::-1], said)] == [True] * 3
+    assert [identity[:8] in line for identity, line in zip(ids[::-1], said)] == [True] * 3
     assert all("unread" in line for line in said)
 
 

@@ -71,7 +71,8 @@ def _mine(agent: str, identity: str) -> tuple[str, ...]:
 def _results(inbox: Inbox, agent: str = FROM) -> list[dict[str, Any]]:
     """What came home to an agent, newest first."""
     with closing(open_store(str(inbox.db))) as store:
-        return [task.model_dump(mode="json") for task in Conductor(store).tasks(agent) if task.kind == "result"]
+        listed = [task for task in Conductor(store).tasks(agent) if task.kind == "result"]
+    return [{**task.model_dump(mode="json"), "verified": task.verified} for task in listed]
 
 
 def _nothing(finished: Finished) -> Any:
@@ -128,6 +129,17 @@ def test_a_task_is_given_with_all_that_its_record_names(crew: Inbox) -> None:
     assert [name for name in unset if task[name] is not None] == []
     assert STAMP.fullmatch(task["created_at"])
     assert _task(crew, task["task_id"]) == task
+
+
+def test_a_task_is_given_by_skill_to_the_least_busy_other(crew: Inbox) -> None:
+    crew.ok("agent", "register", "amber", "--skill", "review")
+    by_skill = ("task", "submit", "--description", DESCRIPTION, "--skill", "Review", "--from")
+    assert [crew.ok(*by_skill, FROM)["task"]["target_agent"] for _ in range(2)] == ["amber", TO]
+    assert crew.ok(*by_skill, TO)["task"]["target_agent"] == "amber"
+    assert crew.run(*by_skill, FROM, "--to", TO, "--json").error[:2] == (30, "invalid_input")
+    nobody = crew.run("task", "submit", "--from", FROM, "--skill", "cooking", "--description", "x", "--json")
+    assert nobody.error[1] == "not_found"
+    assert len(crew.ok("task", "list")["tasks"]) == 3
 
 
 def test_a_task_carries_what_its_flags_say(crew: Inbox) -> None:

@@ -254,3 +254,29 @@ def test_a_push_without_its_streams_is_stored_all_the_same(commands: QuietQueueC
     finished = _shell(commands, f"$thread {' '.join(PUSH)} --thread queue {closed}")
     assert "Traceback" not in finished.stderr
     assert [event["id"] for event in commands.journal()] == [row[0] for row in commands.rows()[0]] == [1, 2, 3, 4]
+
+
+def test_a_failure_of_the_database_is_in_the_log_and_the_hint_is_about_the_queue(commands: QuietQueueCommands) -> None:
+    commands.push("kept in the journal")
+    for suffix in ("-wal", "-shm"):
+        (commands.queue / f"events.db{suffix}").unlink(missing_ok=True)
+    (commands.queue / "events.db").write_bytes(b"no database at all" * 500)
+    error = commands.refuses(1, "thread", "info", "--thread", str(commands.queue))
+    assert "thread init" in error["suggestion"]
+    assert "inbox init" not in error["suggestion"]
+    assert "] [ERROR] info: " in commands.log().splitlines()[-1]
+
+
+def test_an_empty_database_is_called_that_by_push_and_by_init(commands: QuietQueueCommands) -> None:
+    for file in commands.queue.glob("events.db*"):
+        file.unlink() if file.is_file() else None
+    (commands.queue / "events.db").touch()
+    push = ("push", "--thread", str(commands.queue), "--source", "self", "--type", "record", "--content", "x")
+    assert "Delete this empty file, and run `thread init" in commands.refuses(1, "thread", *push)["suggestion"]
+    error = commands.refuses(1, "thread", "init", str(commands.queue))
+    assert (error["error"], error["suggestion"]) == (
+        f"{commands.queue / 'events.db'} is empty, and so not the database of a queue",
+        f"Delete {commands.queue / 'events.db'}, and run this again.",
+    )
+    (commands.queue / "events.db").unlink()
+    assert commands.thread("init", str(commands.queue)).code == 0

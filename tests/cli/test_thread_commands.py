@@ -203,7 +203,7 @@ def test_a_dispatch_that_was_queued_already_is_said_so_and_is_no_error(commands:
     assert (told.code, told.stderr, told.json["dispatch"]) == (0, "", "already queued")
 
 
-@pytest.mark.parametrize("notifier", ["false", "sh -c 'echo already; exit 2'", "no-such-notifier", "sh -c 'kill -9 $$'"])
+@pytest.mark.parametrize("notifier", ["exit 3;", "sh -c 'echo already; exit 2'", "no-such-notifier", "sh -c 'kill -9 $$'"])
 def test_a_push_whose_dispatch_failed_says_that_the_event_is_stored(commands: QuietQueueCommands, notifier: str) -> None:
     spoken = commands.on_queue(*PUSH, "--content", "x", THREAD_NOTIFIER=notifier)
     written = commands.on_queue(*PUSH, "--content", "x", "--json", THREAD_NOTIFIER=notifier)
@@ -223,7 +223,7 @@ def test_without_another_notifier_a_push_leads_to_a_run_of_the_handler(tmp_path:
         commands.subscribe("worker", f"touch ran; {acks(1)}")
         told = commands.on_queue(*PUSH, "--content", "x", "--json")
         assert (told.code, told.json["dispatch"]) == (0, "queued")
-        eventually((commands.queue / "ran").exists)
+        eventually((commands.work("worker") / "ran").exists)
 
 
 # push --batch

@@ -16,7 +16,7 @@ import pytest
 
 from tests.cli.mailbox_process import Gate, written
 from tests.cli.process import eventually, is_alive
-from tests.cli.queue_process import OURS, THREAD, UNSCHEDULED, BusyQueueCommands, acking, lines, reader
+from tests.cli.queue_process import OURS, UNSCHEDULED, BusyQueueCommands, acking, lines, reader
 
 BIN = Path(sys.executable).parent
 LARGE = {"THREAD_BACKOFF_SECONDS": "250"}  # no test takes this long: whoever is backed off stays so
@@ -75,7 +75,7 @@ def test_dispatch_starts_the_handler_of_each_consumer_with_unread_events(command
         commands.subscribe(consumer, f'{acking(1)}; echo "$THREAD_CONSUMER" > seen.$THREAD_CONSUMER')
     commands.push(**UNSCHEDULED)
     assert sorted(dispatch(commands).splitlines()) == ["a: started", "b: started"]
-    assert [written(commands.queue / f"seen.{consumer}") for consumer in ("a", "b")] == ["a", "b"]
+    assert [written(commands.work(consumer) / f"seen.{consumer}") for consumer in ("a", "b")] == ["a", "b"]
 
 
 def test_who_has_read_everything_or_has_a_filter_that_nothing_matches_is_left_alone(commands: BusyQueueCommands) -> None:
@@ -84,7 +84,7 @@ def test_who_has_read_everything_or_has_a_filter_that_nothing_matches_is_left_al
     commands.push(**UNSCHEDULED)
     commands.pop("done", "--last-event-id", "1")
     assert dispatch(commands) == ""
-    assert not (commands.queue / "ran").exists()
+    assert not (commands.work() / "ran").exists()
 
 
 def test_dispatch_with_nobody_subscribed_says_nothing(commands: BusyQueueCommands) -> None:
@@ -131,8 +131,9 @@ def test_a_handler_runs_in_the_queue_with_its_names_in_the_environment(commands:
     commands.subscribe("c", f"{acking(1)}; env > environment.new; mv environment.new environment")
     commands.push(**UNSCHEDULED)
     dispatch(commands, MARK="of the caller")
-    environment = dict(line.split("=", 1) for line in written(commands.queue / "environment").splitlines())
-    assert environment["THREAD_DIR"] == environment["PWD"] == str(commands.queue.resolve())
+    environment = dict(line.split("=", 1) for line in written(commands.work() / "environment").splitlines())
+    assert environment["THREAD_DIR"] == str(commands.queue.resolve())
+    assert environment["PWD"] == str(commands.work().resolve())
     assert environment["THREAD_CONSUMER"] == "c"
     assert "MARK" not in environment, "it may be a secret of the process that started the runner"
     assert environment["PATH"] == f"{BIN}:/usr/bin:/bin"
@@ -142,15 +143,15 @@ def test_a_handler_finds_our_commands(commands: BusyQueueCommands) -> None:
     commands.subscribe("c", f'thread ack {OURS} --last-event-id 1 && thread info --json --thread "$THREAD_DIR" > told')
     commands.push(**UNSCHEDULED)
     dispatch(commands)
-    assert json.loads(written(commands.queue / "told"))["thread"] == str(commands.queue.resolve())
+    assert json.loads(written(commands.work() / "told"))["thread"] == str(commands.queue.resolve())
 
 
 def test_a_handler_is_a_shell_line_in_a_session_of_its_own(commands: BusyQueueCommands, gate: Gate) -> None:
     commands.subscribe("c", f"printf 'b\\na\\n' | sort | tr '\\n' ' ' > sorted && echo $$ > pid; {wait_for(commands)}; {acking(1)}")
     commands.push(**UNSCHEDULED)
     dispatch(commands)
-    pid = int(written(commands.queue / "pid"))
-    assert (os.getsid(pid), (commands.queue / "sorted").read_text()) == (pid, "a b ")
+    pid = int(written(commands.work() / "pid"))
+    assert (os.getsid(pid), (commands.work() / "sorted").read_text()) == (pid, "a b ")
     gate.open()
 
 
@@ -159,7 +160,7 @@ def test_a_handler_that_reads_its_input_does_not_hang(commands: BusyQueueCommand
     commands.push(**UNSCHEDULED)
     dispatch(commands)
     eventually(lambda: progress(commands) == 1)
-    assert (commands.queue / "got").read_bytes() == b""
+    assert (commands.work() / "got").read_bytes() == b""
 
 
 # the lock
@@ -169,7 +170,7 @@ def test_while_a_handler_runs_its_lock_is_held_and_no_other_is_started(commands:
     commands.subscribe("c", f"echo run >> runs; {wait_for(commands)}; {acking(1)}")
     commands.push(**UNSCHEDULED)
     dispatch(commands)
-    eventually(lambda: counted(commands.queue / "runs") == 1)
+    eventually(lambda: counted(commands.work() / "runs") == 1)
     assert commands.held("c")
     assert is_alive(commands.supervisor("c"))
     assert [entry["running"] for entry in commands.info()["subscriptions"]] == [True]
@@ -177,7 +178,7 @@ def test_while_a_handler_runs_its_lock_is_held_and_no_other_is_started(commands:
     assert "] [INFO] dispatch: consumer=c skipped (lock held)\n" in commands.log()
     gate.open()
     eventually(lambda: not commands.held("c"))
-    assert counted(commands.queue / "runs") == 1
+    assert counted(commands.work() / "runs") == 1
     assert [entry["running"] for entry in commands.info()["subscriptions"]] == [False]
 
 
@@ -189,7 +190,7 @@ def test_two_dispatches_at_once_start_one_handler(commands: BusyQueueCommands, g
     assert sorted(said) == ["c: skipped (lock held)\n"] * 5 + ["c: started\n"]
     gate.open()
     eventually(lambda: progress(commands) == 1 and not commands.held("c"))
-    assert counted(commands.queue / "runs") == 1
+    assert counted(commands.work() / "runs") == 1
 
 
 def test_a_lock_file_that_nobody_holds_keeps_nobody_out(commands: BusyQueueCommands) -> None:
@@ -216,17 +217,19 @@ def test_a_handler_that_was_killed_before_it_acked_is_run_again(commands: BusyQu
     eventually(lambda: progress(commands) == 1 and not commands.held("c"))
 
 
-def test_a_supervisor_that_is_killed_takes_its_handler_with_it_and_frees_the_consumer(commands: BusyQueueCommands) -> None:
-    stay = "sh -c 'echo $$ > child; exec sleep 60'"
-    commands.subscribe("c", f"test -e again || {{ touch again; {stay}; touch survived; }}; {reader(commands.folder / 'seen')}")
+def test_a_handler_whose_supervisor_is_killed_goes_on_and_no_second_one_is_started(commands: BusyQueueCommands, gate: Gate) -> None:
+    commands.subscribe("c", f"echo $$ >> pids; {wait_for(commands)}; {reader(commands.folder / 'seen')}")
     commands.push(**UNSCHEDULED)
     dispatch(commands)
-    child = int(written(commands.queue / "child"))
+    pid = int(written(commands.work() / "pids"))
     os.kill(commands.supervisor("c"), signal.SIGKILL)
-    eventually(lambda: not is_alive(child) and not commands.held("c"))
-    assert dispatch(commands) == "c: started\n"
-    eventually(lambda: ids(commands.folder / "seen") == [1])
-    assert not (commands.queue / "survived").exists()
+    eventually(lambda: not commands.held("c"))
+    assert is_alive(pid)
+    assert dispatch(commands) == "c: started\n", "a supervisor, which finds the handler"
+    eventually(lambda: f"found running, process {pid}" in commands.log())
+    gate.open()
+    eventually(lambda: ids(commands.folder / "seen") == [1] and not commands.held("c"))
+    assert counted(commands.work() / "pids") == 1
 
 
 @pytest.mark.parametrize("background", ["sleep 60", "setsid sleep 60", "nohup sleep 60 > /dev/null 2>&1"])
@@ -239,19 +242,61 @@ def test_a_background_child_lives_on_and_keeps_neither_lock_nor_supervisor(comma
         supervisor = commands.supervisor("c")
         eventually(lambda: not commands.held("c"))
         eventually(lambda pid=supervisor: not is_alive(pid))  # type: ignore[misc]
-    children = [int(pid) for pid in (commands.queue / "children").read_text().split()]
+    children = [int(pid) for pid in (commands.work() / "children").read_text().split()]
     assert [is_alive(pid) for pid in children] == [True, True]
 
 
-def test_a_handler_outlives_the_runner_that_started_it(commands: BusyQueueCommands, gate: Gate) -> None:
-    commands.subscribe("c", f"echo $$ > pid; {wait_for(commands)}; {reader(commands.folder / 'seen')}")
+def test_a_runner_that_is_stopped_waits_for_its_handlers_and_starts_no_more(commands: BusyQueueCommands, gate: Gate) -> None:
+    commands.subscribe("c", f"echo $$ > pid; {wait_for(commands)}; {reader(commands.folder / 'seen', limit=1)}")
+    commands.push(**UNSCHEDULED)
     commands.push()
-    pid = int(written(commands.queue / "pid"))
-    assert commands.notifier("stop").code == 0
-    commands.runner_gone()
-    assert is_alive(pid)
+    pid, runner = int(written(commands.work() / "pid")), commands.runner()
+    os.kill(runner, signal.SIGTERM)
     gate.open()
-    eventually(lambda: ids(commands.folder / "seen") == [1])
+    eventually(lambda: not is_alive(runner))
+    assert not is_alive(pid)
+    assert ids(commands.folder / "seen") == [1]
+    commands.push(**UNSCHEDULED)
+
+
+def test_one_process_runs_for_each_handler_beside_the_runner_and_its_keeper(commands: BusyQueueCommands) -> None:
+    gates = [Gate(commands.folder, f"gate-{consumer}") for consumer in ("a", "b", "c")]
+    for consumer in ("a", "b", "c"):
+        commands.subscribe(consumer, f"echo up; read go < '{commands.folder}/gate-{consumer}'; {acking(1)}")
+    commands.push()
+    outputs = [commands.queue / "logs" / f"{consumer}.out" for consumer in ("a", "b", "c")]
+    eventually(lambda: all(output.exists() and output.read_text() == "up\n" for output in outputs))
+    assert len(commands.processes()) == 3 + 2
+    for gate in gates:
+        gate.open()
+    eventually(lambda: progress(commands, "a") + progress(commands, "b") + progress(commands, "c") == 3)
+
+
+def test_a_handler_that_takes_too_long_is_stopped_with_all_that_it_started(commands: BusyQueueCommands) -> None:
+    stay = "sh -c 'echo $$ > child; exec sleep 600'"
+    handler = f"test -e child || {{ {stay}; touch survived; }}; {acking(1)}"
+    commands.push(**UNSCHEDULED)
+    flags = ("--consumer", "c", "--handler", handler, "--timeout-seconds", "0.3")
+    assert commands.under(UNSCHEDULED, "subscribe", *flags).code == 0
+    dispatch(commands, **SMALL)
+    eventually(lambda: "consumer=c stopped: timeout of 0.3 s" in commands.log())
+    assert not is_alive(int(written(commands.work() / "child")))
+    assert not (commands.work() / "survived").exists()
+
+
+def test_a_handler_whose_shell_is_killed_has_no_second_one_beside_it(commands: BusyQueueCommands) -> None:
+    """The processes that the shell started are killed, and the lock is held until they are gone."""
+    stay = "sh -c 'echo $$ >> children; trap : TERM; while :; do sleep 0.01; done'"
+    commands.subscribe("c", f"echo $$ > shell; test $(wc -l < children) -gt 1 || {stay}; {acking(1)}")
+    (commands.work()).mkdir(parents=True)
+    (commands.work() / "children").write_text("0\n")
+    commands.push(**UNSCHEDULED)
+    dispatch(commands, **SMALL)
+    eventually(lambda: counted(commands.work() / "children") == 2)
+    child = int((commands.work() / "children").read_text().split()[1])
+    os.kill(int(written(commands.work() / "shell")), signal.SIGTERM)
+    eventually(lambda: progress(commands) == 1)
+    assert not is_alive(child)
 
 
 # again, while there is something to do
@@ -267,7 +312,7 @@ def test_what_arrives_while_a_handler_runs_leads_to_another_run_though_no_dispat
     eventually(lambda: ids(commands.folder / "seen") == [1, 2])
     gate.open()
     eventually(lambda: not commands.held("c"))
-    assert counted(commands.queue / "runs") == 2
+    assert counted(commands.work() / "runs") == 2
 
 
 def test_a_handler_that_takes_one_event_a_run_is_run_until_nothing_is_left(commands: BusyQueueCommands) -> None:
@@ -287,75 +332,65 @@ def test_a_handler_without_progress_is_backed_off_and_pushes_do_not_hammer_it(co
     for _ in range(3):
         commands.push(**UNSCHEDULED)
         assert dispatch(commands, **LARGE) != "c: started\n"
-    assert counted(commands.queue / "runs") == 1
+    assert counted(commands.work() / "runs") == 1
 
 
 def test_the_wait_between_runs_without_progress_grows(commands: BusyQueueCommands) -> None:
     commands.subscribe("c", "echo run >> runs")
     commands.push(**UNSCHEDULED)
     dispatch(commands)
-    eventually(lambda: counted(commands.queue / "runs") == 2)
+    eventually(lambda: counted(commands.work() / "runs") == 2)
     eventually(lambda: "next run in 2 s" in commands.log())
     assert "next run in 1 s" in commands.log()
 
 
-def test_after_ten_runs_without_progress_it_waits_for_the_next_dispatch(commands: BusyQueueCommands) -> None:
-    commands.subscribe("c", "echo run >> runs")
-    commands.push(**UNSCHEDULED)
+def test_an_event_that_no_run_acks_is_set_aside_and_the_next_ones_are_handled(commands: BusyQueueCommands) -> None:
+    handler = f"""thread pop > batch; grep -q poison batch && exit 3; cat batch >> '{commands.folder}/seen'; thread ack --events batch"""
+    for content in ("one", "two", "poison", "four"):
+        commands.push(content, **UNSCHEDULED)
+    subscribed = commands.under(UNSCHEDULED, "subscribe", "--consumer", "c", "--handler", handler, "--max-tries", "4")
+    assert subscribed.code == 0
     dispatch(commands, **SMALL)
-    eventually(lambda: counted(commands.queue / "runs") == 10 and not commands.held("c"))
-    assert counted(commands.queue / "runs") == 10
-    assert dispatch(commands, **LARGE) == "c: started\n"
-    eventually(lambda: counted(commands.queue / "runs") == 11)
-
-
-def test_what_arrives_in_the_last_run_before_it_gives_up_still_leads_to_another(commands: BusyQueueCommands) -> None:
-    """Its dispatch found the lock held: if the supervisor gave up now, nobody would come."""
-    push = f'{THREAD} push --thread "$THREAD_DIR" --source self --type record --content late'
-    commands.subscribe("c", f"echo run >> runs; test $(wc -l < runs) -ne 10 || {push}; test $(wc -l < runs) -le 10 || {acking(2)}")
-    commands.push(**UNSCHEDULED)
-    dispatch(commands, **SMALL)
-    eventually(lambda: progress(commands) == 2)
-    assert counted(commands.queue / "runs") == 11
+    eventually(lambda: ids(commands.folder / "seen") == [1, 2, 4])
+    eventually(lambda: progress(commands) == 4 and not commands.held("c"))
+    assert "event=3 set aside after 4 tries: exit 3" in commands.log()
+    assert commands.info()["subscriptions"][0]["dead_events"] == 1
 
 
 def test_progress_begins_the_backoff_anew(commands: BusyQueueCommands) -> None:
-    """Nine idle runs, one that moves on, nine idle ones: it never gives up."""
-    handler = f"echo run >> runs; case $(wc -l < runs) in 10) {acking(1)};; 20) {acking(2)};; esac"
-    commands.subscribe("c", handler)
+    """Three idle runs, one that moves on, three idle ones: nothing is set aside."""
+    handler = f"echo run >> runs; case $(wc -l < runs) in 4) {acking(1)};; 8) {acking(2)};; esac"
     commands.push(**UNSCHEDULED)
     commands.push(**UNSCHEDULED)
+    assert commands.under(UNSCHEDULED, "subscribe", "--consumer", "c", "--handler", handler, "--max-tries", "4").code == 0
     dispatch(commands, **SMALL)
     eventually(lambda: progress(commands) == 2 and not commands.held("c"))
-    assert counted(commands.queue / "runs") == 20
+    assert counted(commands.work() / "runs") == 8
 
 
 # subscriptions that change
 
 
-def test_who_unsubscribes_while_its_handler_runs_is_not_run_again(commands: BusyQueueCommands, gate: Gate) -> None:
-    commands.subscribe("c", f"echo run >> runs; {wait_for(commands)}; touch ended")
+def test_who_unsubscribes_stops_its_handler_with_all_that_it_started(commands: BusyQueueCommands) -> None:
+    commands.subscribe("c", "sh -c 'echo $$ > child; exec sleep 600'; touch ended")
     commands.push(**UNSCHEDULED)
     dispatch(commands, **SMALL)
-    eventually(lambda: counted(commands.queue / "runs") == 1)
+    child = int(written(commands.work() / "child"))
     assert commands.on_queue("unsubscribe", "--consumer", "c").code == 0
-    gate.open()
-    eventually(lambda: not commands.held("c"))
-    assert (commands.queue / "ended").exists()
-    assert counted(commands.queue / "runs") == 1
+    eventually(lambda: not is_alive(child) and not commands.held("c"))
+    assert not (commands.work() / "ended").exists()
+    assert "dispatch: consumer=c stopped: unsubscribed" in commands.log()
 
 
-def test_who_subscribes_anew_while_the_old_handler_runs_gets_the_new_one(commands: BusyQueueCommands, gate: Gate) -> None:
-    commands.subscribe("c", f"echo old >> runs; {wait_for(commands)}")
+def test_a_handler_that_is_replaced_is_stopped_and_the_new_one_runs(commands: BusyQueueCommands) -> None:
+    commands.subscribe("c", "echo old >> runs; exec sleep 600")
     commands.push(**UNSCHEDULED)
     dispatch(commands, **SMALL)
-    eventually(lambda: counted(commands.queue / "runs") == 1)
-    assert commands.on_queue("unsubscribe", "--consumer", "c").code == 0
-    subscribed = commands.under(UNSCHEDULED, "subscribe", "--consumer", "c", "--handler", f"echo new >> runs; {acking(1)}")
-    assert subscribed.code == 0
-    gate.open()
+    eventually(lambda: counted(commands.work() / "runs") == 1)
+    replacement = ("--consumer", "c", "--handler", f"echo new >> runs; {acking(1)}", "--replace")
+    assert commands.under(UNSCHEDULED, "subscribe", *replacement).code == 0
     eventually(lambda: progress(commands) == 1 and not commands.held("c"))
-    assert (commands.queue / "runs").read_text() == "old\nnew\n"
+    assert (commands.work() / "runs").read_text() == "old\nnew\n"
 
 
 def test_who_subscribes_to_what_is_there_already_is_started_at_once(commands: BusyQueueCommands) -> None:
@@ -364,15 +399,14 @@ def test_who_subscribes_to_what_is_there_already_is_started_at_once(commands: Bu
     eventually(lambda: ids(commands.folder / "seen") == [1])
 
 
-def test_a_queue_that_is_deleted_while_its_handler_runs_stays_deleted(commands: BusyQueueCommands, gate: Gate) -> None:
-    commands.subscribe("c", f"echo $$ > started; {wait_for(commands)}; exit 1")
+def test_a_handler_is_stopped_when_its_queue_is_deleted_and_nothing_is_made_again(commands: BusyQueueCommands) -> None:
+    commands.subscribe("c", "echo $$ > started; exec sleep 600")
     commands.push(**UNSCHEDULED)
     dispatch(commands, **SMALL)
-    written(commands.queue / "started")  # the supervisor has written its files: from now on it only waits
+    handler = int(written(commands.work() / "started"))
     supervisor = commands.supervisor("c")
     shutil.rmtree(commands.queue)
-    gate.open()
-    eventually(lambda: not is_alive(supervisor))
+    eventually(lambda: not is_alive(handler) and not is_alive(supervisor))
     assert not commands.queue.exists()
 
 
@@ -414,9 +448,9 @@ def _others_go_on(commands: BusyQueueCommands, consumer: str) -> str:
     """What the dispatch said of the one, while the others are run."""
     said = dispatch(commands, **LARGE).splitlines()
     assert sorted(line for line in said if not line.startswith(f"{consumer}:")) == ["a: started", "z: started"]
-    eventually(lambda: (commands.queue / "ran.a").exists() and (commands.queue / "ran.z").exists())
+    eventually(lambda: (commands.work("a") / "ran.a").exists() and (commands.work("z") / "ran.z").exists())
     assert f"] [ERROR] dispatch: consumer={consumer} filter: " in commands.log()
-    assert not (commands.queue / f"ran.{consumer}").exists()
+    assert not (commands.work(consumer) / f"ran.{consumer}").exists()
     (bad,) = [line for line in said if line.startswith(f"{consumer}:")]
     return bad
 
@@ -434,11 +468,11 @@ def test_no_name_leaves_its_folder_or_shares_a_lock_with_another(commands: BusyQ
     commands.push(**UNSCHEDULED)
     assert sorted(dispatch(commands).splitlines()) == sorted(f"{name}: started" for name in NAMES)
     eventually(lambda: counted(commands.queue / "runs") == len(NAMES))
-    assert sorted(commands.folder.iterdir()) == before
-    for folder, suffix in (("run", ".lock"), ("logs", ".out")):
+    assert sorted(set(commands.folder.iterdir()) - {commands.home}) == before
+    for folder, suffix in (("run", ".lock"), ("logs", ".out"), ("handlers", "")):
         files = [file for file in (commands.queue / folder).iterdir() if file.name.endswith(suffix)]
         assert len(files) == len(NAMES)
-        assert all(file.is_file() and not file.name.startswith(".") for file in files)
+        assert not any(file.is_symlink() or file.name.startswith(".") for file in files)
     assert all(commands.lock(name).exists() for name in PATHS if not name.startswith("."))
     said = [(file.read_text().splitlines()[-1]) for file in (commands.queue / "logs").glob("*.out")]
     assert sorted(said) == sorted(NAMES)

@@ -118,7 +118,7 @@ def test_the_version_is_that_of_the_house(commands: QuietQueueCommands) -> None:
 
 
 def test_no_command_is_refused_with_a_hint(commands: QuietQueueCommands) -> None:
-    assert "thread" in commands.refuses(2, "thread")["suggestion"]
+    assert "thread" in commands.refuses(2, "thread", "--verbose")["suggestion"]
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,3 @@ def test_a_usage_error_exits_2_and_nothing_is_made(commands: QuietQueueCommands,
         error = commands.refuses(2, "thread", name, "--batch=yes" if flag == "--batch" else flag)
         assert flag in error["error"] + error["suggestion"]
     assert commands.files() == {}
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_completes_every_command(commands: QuietQueueCommands, shell: str) -> None:
-    script = _says(commands, "completion", shell)
-    assert all(name in script for name in COMMANDS)

@@ -14,7 +14,7 @@ from tests.cli.process import eventually
 from tests.cli.queue_process import QuietQueueCommands, acks, ids
 
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-HELD = "timeout 60 sh -c 'read go < ../gate'"  # a handler that runs until a test opens its gate
+HELD = "timeout 60 sh -c 'read go < ../../../gate'"  # a handler that runs until a test opens its gate
 ODD_NAMES = [
     "../x",
     "../../../../tmp/x",
@@ -165,10 +165,10 @@ def test_dispatch_skips_whose_handler_is_running_and_info_says_that_it_runs(comm
     assert [entry["running"] for entry in commands.info()["subscriptions"]] == [False]
     assert commands.on_queue("dispatch").stdout == "busy: started\n"
     assert commands.on_queue("dispatch").stdout == "busy: skipped (lock held)\n"
-    assert [entry["running"] for entry in commands.info()["subscriptions"]] == [True]
+    eventually(lambda: [entry["running"] for entry in commands.info()["subscriptions"]] == [True])
     commands.on_queue("ack", "--consumer", "busy", "--last-event-id", "1")
     gate.open()
-    eventually((commands.queue / "done").exists)
+    eventually((commands.work("busy") / "done").exists)
     _idle(commands)
     assert commands.on_queue("dispatch").stdout == ""
 
@@ -221,6 +221,15 @@ def test_info_tells_programs_everything(commands: QuietQueueCommands) -> None:
         "updated_at": progress["updated_at"],
         "running": False,
         "trouble": None,
+        "waiting_since": commands.journal()[2]["created_at"],
+        "waiting_because": "nothing has dispatched it: the notifier of THREAD_NOTIFIER does that, or `thread dispatch`",
+        "running_since": None,
+        "pid": None,
+        "last_run": None,
+        "output": None,
+        "dead_events": 0,
+        "timeout_seconds": None,
+        "max_tries": 20,
     }
     assert info == {
         "thread": str(commands.queue.resolve()),

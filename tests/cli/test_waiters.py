@@ -164,17 +164,17 @@ def test_a_waiter_on_a_store_whose_log_was_deleted_is_woken(blocked: Inbox) -> N
     assert waiter.finish().json["next_event_id"] == answered["next_event_id"]
 
 
-def test_a_waiter_whose_bells_were_deleted_is_woken_all_the_same(blocked: Inbox) -> None:
+def test_a_waiter_whose_wake_files_were_deleted_is_woken_all_the_same(blocked: Inbox) -> None:
     waiter = blocked.start("watch", "--json").sleeping()
-    bells = [file for file in blocked.db.parent.rglob("*") if file.is_file() and "coord.db.bell" in str(file)]
-    assert bells
-    for bell in bells:
-        bell.unlink()
+    wake_files = [file for file in blocked.db.parent.rglob("*") if file.is_file() and "coord.db.bell" in str(file)]
+    assert wake_files
+    for wake_file in wake_files:
+        wake_file.unlink()
     answered = _answer(blocked)
     assert waiter.finish().json["next_event_id"] == answered["next_event_id"]
 
 
-def test_a_waiter_hears_of_a_writer_that_rings_no_bell(blocked: Inbox) -> None:
+def test_a_writer_that_touches_no_wake_file_wakes_a_waiter(blocked: Inbox) -> None:
     waiter = blocked.start("watch", "--json").sleeping()
     opened = sqlite3.connect(blocked.db, isolation_level=None)
     opened.execute(

@@ -35,9 +35,10 @@ TRANSCRIPTS = Path(__file__).parent / "transcripts"
 PATIENCE = 10.0
 WIDTH = 120
 PROGRAMS = ("inbox", "mailbox", "thread", "notifier")
-_ID = re.compile(r"\b(?:(?:thr|msg|lse|art|ws|rep|sht)_[0-9a-hjkmnp-tv-z]{17}|pass_[0-9a-f]{12})\b")
+_ID = re.compile(r"\b(?:(?:thr|msg|lse|art|ws|rep|sht|ch|alr)_[0-9a-hjkmnp-tv-z]{17}|pass_[0-9a-f]{12})\b")
 _TASK = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b")
-_SAID = re.compile(r"\b(?:thr|msg|lse|art|tsk|ws|rep|sht|pass)_[0-9]+\b")
+_SHORT_TASK = re.compile(r"(?:^|(?<=  ))[0-9a-f]{8}(?=  )", re.MULTILINE)  # the beginning of one, in a table
+_SAID = re.compile(r"\b(?:thr|msg|lse|art|tsk|ws|rep|sht|ch|alr|pass)_[0-9]+\b")
 
 
 class Names:
@@ -51,8 +52,9 @@ class Names:
     def shorten(self, text: str) -> str:
         text = _ID.sub(lambda match: self._name(match[0]), text.replace(self._folder, "<tmp>"))
         text = _TASK.sub(lambda match: self._name(match[0], "tsk"), text)
+        text = _SHORT_TASK.sub(lambda match: self._name(self._whole(match[0]), "tsk"), text)
         text = re.sub(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3,6}Z?", "<time>", text)
-        text = re.sub(r"\bpr[a-z]_[0-9a-f]{64}\b", "<token>", re.sub(r'"ts": \d+', '"ts": 1', text))
+        text = re.sub(r"\bpr[a-z]_[0-9a-f]{64}\b", "<token>", re.sub(r'"(ts|activeTs)": \d+', r'"\1": 1', text))
         text = re.sub(r"\bprocess \d+", "process <pid>", re.sub(r'"pid": \d+', '"pid": 1', text))
         text = re.sub(r"\b\d+\.\d+ s,", "<seconds>", re.sub(r'"seconds": [\d.]+', '"seconds": 0.1', text))
         text = re.sub(r"\bin \d+ (?:s|min|h|d)\b", "<ahead>", text)
@@ -63,7 +65,14 @@ class Names:
     def lengthen(self, text: str) -> str:
         return _SAID.sub(lambda match: self._long.get(match[0], match[0]), text)
 
+    def _whole(self, beginning: str) -> str:
+        return next((identity for identity in self._short if identity.startswith(beginning)), beginning)
+
     def _name(self, identity: str, kind: str = "") -> str:
+        shortened = identity[:8]
+        if kind == "tsk" and identity not in self._short and shortened in self._short:  # its beginning was printed before
+            self._short[identity] = short = self._short[shortened]
+            self._long[short] = identity
         if identity not in self._short:
             kind = kind or identity.partition("_")[0]
             short = f"{kind}_{1 + sum(name.startswith(kind) for name in self._long)}"

@@ -18,7 +18,7 @@ class BlockingStore:
 
     def __init__(self, store: Store, *acts: Callable[[], object]) -> None:
         self.location = store.location
-        self.is_remote = store.is_remote
+        self.is_remote, self.is_one_transaction = store.is_remote, store.is_one_transaction
         self.store = store
         self.sleeps: list[float | None] = []  # how long each was to last at most
         self._acts = list(acts)
@@ -41,8 +41,8 @@ class BlockingStore:
     def with_door(self, door: str) -> Store:
         return self.store.with_door(door)
 
-    def batch(self, *, use_savepoints: bool = False, committed_topics: set[str] | None = None) -> AbstractContextManager[Store]:
-        return self.store.batch(use_savepoints=use_savepoints, committed_topics=committed_topics)
+    def batch(self, *, isolate_verbs: bool = False, committed_topics: set[str] | None = None) -> AbstractContextManager[Store]:
+        return self.store.batch(isolate_verbs=isolate_verbs, committed_topics=committed_topics)
 
     def read(self) -> Transaction:
         return self.store.read()

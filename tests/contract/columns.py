@@ -12,7 +12,7 @@ _POSTGRES = """
     WHERE table_schema = current_schema() ORDER BY table_name, ordinal_position"""
 
 # What the database keeps for itself. A copy makes it anew.
-OWN_TABLES = {"meta", "sqlite_sequence", "entry_words"}
+OWN_TABLES = {"meta", "idempotency_keys", "sqlite_sequence", "entry_words"}
 OWN_COLUMNS = {("artifacts", "position")}
 
 

@@ -20,6 +20,15 @@ def test_the_user_is_a_human_from_the_start(store: Store) -> None:
     assert work.show_agent(store, "user").agent.kind == "human"
 
 
+def test_agents_are_listed_in_pages(store: Store) -> None:
+    for name in ("ada", "bob", "cleo"):
+        work.add_agent(store, name)
+    first = work.list_agents(store, limit=2)
+    assert [agent.name for agent in first] == ["ada", "bob"]
+    assert [agent.name for agent in work.list_agents(store, after="bob")] == ["cleo", "user"]
+    assert [presence.agent.name for presence in work.list_presences(store, limit=1, after="bob")] == ["cleo"]
+
+
 def test_who_acts_is_known_as_an_agent(store: Store) -> None:
     sent(store, sender="leader")
     assert work.show_agent(store, "leader").agent.kind == "agent"

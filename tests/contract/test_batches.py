@@ -44,6 +44,7 @@ BAD_DRAFTS: list[Any] = [
 
 
 @pytest.mark.parametrize("bad", BAD_DRAFTS)
+@pytest.mark.input_check
 def test_one_bad_draft_refuses_the_whole_batch_and_names_its_line(store: Store, bad: Any) -> None:
     before = everything(store)
     with pytest.raises(InvalidInput) as refused:
@@ -64,3 +65,9 @@ def test_a_strict_batch_refuses_a_receiver_that_was_never_seen(store: Store) -> 
 def test_a_batch_has_a_bound(store: Store, drafts: list[Any]) -> None:
     with pytest.raises(Refusal):
         work.send_all(store, drafts, sender="leader")
+
+
+def test_the_threads_of_a_batch_are_taken_in_the_order_of_their_lines(store: Store) -> None:
+    work.send_all(store, [{"to": "builder", "subject": str(number)} for number in range(20)], sender="leader")
+    taken = [work.take(store, agent="builder") for _ in range(20)]
+    assert [claim and claim.thread.subject for claim in taken] == [str(number) for number in range(20)]

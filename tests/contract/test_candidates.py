@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.travels("http")
 
 
 def fetched(store: Store, agent: str = "builder", **how: object) -> list[str]:
-    return [candidate.thread.thread_id for candidate in work.fetch(store, agent=agent, **how)]  # type: ignore[arg-type]
+    return [candidate.thread.thread_id for candidate in work.fetch(store, agent=agent, **how).candidates]  # type: ignore[arg-type]
 
 
 def taken(store: Store, agent: str = "builder") -> str | None:
@@ -57,14 +58,14 @@ def test_fetch_leaves_out_what_is_held_and_what_has_ended(store: Store) -> None:
 def test_fetch_lists_anyones_lapsed_threads_and_says_so(store: Store, clock: Clock) -> None:
     thread_id = held(store, agent="other", lease_seconds=60).thread.thread_id
     clock.advance(60)
-    (candidate,) = work.fetch(store, agent="builder")
+    (candidate,) = work.fetch(store, agent="builder").candidates
     assert (candidate.thread.thread_id, candidate.lapsed, candidate.held_by) == (thread_id, True, "other")
     assert candidate.to_json()["lapsed"] is True
 
 
 def test_what_waits_for_its_first_worker_is_not_lapsed(store: Store) -> None:
     sent(store)
-    assert [candidate.lapsed for candidate in work.fetch(store, agent="builder")] == [False]
+    assert [candidate.lapsed for candidate in work.fetch(store, agent="builder").candidates] == [False]
 
 
 def test_fetch_orders_by_priority_then_age(store: Store, clock: Clock) -> None:
@@ -294,3 +295,41 @@ def test_a_lease_that_runs_out_while_somebody_looks_is_not_overlooked(connect: C
         assert found or due is not None, steps
         asked = count()
         assert candidates.seconds_until_takeable(store, agent="bo") is not None, steps
+
+
+def _read_all(store: Store, **how: Any) -> tuple[list[str], int]:
+    """The ids on all pages, one after another, and the number of pages."""
+    ids: list[str] = []
+    pages, after = 0, None
+    while True:
+        page = work.fetch(store, agent="builder", after=after, **how)
+        ids += [candidate.thread.thread_id for candidate in page.candidates]
+        pages += 1
+        assert page.more == (page.after is not None)
+        if not page.more:
+            return ids, pages
+        after = page.after
+
+
+def test_a_list_that_is_cut_says_so_and_goes_on_behind_its_cursor(store: Store, clock: Clock) -> None:
+    threads = []
+    for priority in ("low", "high", "normal", "high", "low", "normal"):
+        threads.append(work.send(store, sender="leader", to="builder", subject="x", priority=priority).thread.thread_id)
+        clock.advance(1)
+    lapsed = work.send(store, sender="leader", to="other", subject="x", priority="normal").thread.thread_id
+    work.claim(store, lapsed, agent="other", lease_seconds=1)
+    clock.advance(2)
+    by_urgency = [threads[1], threads[3], threads[2], threads[5], lapsed, threads[0], threads[4]]
+    assert not work.fetch(store, agent="builder", limit=7).more
+    assert _read_all(store, limit=3) == (by_urgency, 3)
+    assert _read_all(store, limit=2, statuses=("pending",)) == ([each for each in by_urgency if each != lapsed], 3)
+    assert _read_all(store, limit=4, unread=True) == (threads, 2)
+    assert _read_all(store, limit=1, statuses=("claimed", "blocked")) == ([lapsed], 1)
+
+
+@pytest.mark.parametrize(
+    ("after", "unread"), [("high/", False), ("urgent/2026/x", False), ("high/2026/x", True), ("", False), ("-1", True)]
+)
+def test_what_no_listing_gave_as_a_cursor_is_refused(store: Store, after: str, unread: bool) -> None:
+    with pytest.raises(InvalidInput, match="after"):
+        work.fetch(store, agent="builder", after=after, unread=unread)

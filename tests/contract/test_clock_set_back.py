@@ -26,7 +26,7 @@ def claimed_in_the_future(store: Store, clock: Clock, seconds: float) -> str:
 
 def test_a_lease_from_the_future_has_lapsed(store: Store, clock: Clock) -> None:
     thread_id = claimed_in_the_future(store, clock, YEAR)
-    [candidate] = work.fetch(store, agent="tester")
+    [candidate] = work.fetch(store, agent="tester").candidates
     assert (candidate.thread.thread_id, candidate.lapsed, candidate.held_by) == (thread_id, True, "builder")
     assert work.claim(store, thread_id, agent="tester").lease.agent_id == "tester"
     with pytest.raises(LeaseHeld):
@@ -51,7 +51,7 @@ def test_the_holder_of_a_lease_from_the_future_goes_on(store: Store, clock: Cloc
 
 def test_a_corrected_clock_ends_no_lease(store: Store, clock: Clock) -> None:
     thread_id = claimed_in_the_future(store, clock, CORRECTION)
-    assert work.fetch(store, agent="tester") == ()
+    assert work.fetch(store, agent="tester").candidates == ()
     with pytest.raises(LeaseHeld):
         work.claim(store, thread_id, agent="tester")
 

@@ -256,6 +256,7 @@ def test_acting_on_what_is_not_there_is_refused(store: Store, act: Act) -> None:
 
 @each_verb
 @pytest.mark.parametrize("agent", ["", " builder", "a\nb", "x" * 201])
+@pytest.mark.input_check
 def test_acting_under_no_proper_name_is_refused(store: Store, act: Act, agent: str) -> None:
     thread_id = held(store).thread.thread_id
     with pytest.raises(InvalidInput):

@@ -53,6 +53,7 @@ OVER_THE_BOUND: dict[str, Callable[[Store], object]] = {
 
 
 @pytest.mark.parametrize("field", OVER_THE_BOUND)
+@pytest.mark.input_check
 def test_a_value_over_its_bound_is_refused_and_nothing_is_stored(store: Store, field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         OVER_THE_BOUND[field](store)

@@ -133,6 +133,73 @@ def test_a_limit_gives_the_latest_and_says_that_there_are_more(store: Store, clo
     assert work.list_threads(store, limit=3).more is False
 
 
+def listed_in_pages(store: Store, **how: object) -> list[str]:
+    """List all threads in pages of two, by the cursor of each page."""
+    found: list[str] = []
+    after: str | None = None
+    while True:
+        page = work.list_threads(store, limit=2, after=after, **how)  # type: ignore[arg-type]
+        found += [thread.thread_id for thread in page.threads]
+        assert page.more == (page.after is not None)
+        if page.after is None:
+            return found
+        after = page.after
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"statuses": ["done", "pending"]},
+        {"agent": "builder"},
+        {"created_by": "leader"},
+        {"assigned_to": "builder"},
+        {"created_by": "leader", "assigned_to": "builder"},
+        {"run_id": "r"},
+        {"task_id": "t"},
+        {"run_id": "r", "agent": "builder"},
+        {"visible_to": "builder"},
+        {"visible_to": "guest"},
+    ],
+    ids=str,
+)
+def test_pages_list_every_thread_once_also_those_of_one_instant(store: Store, clock: Clock, how: dict[str, object]) -> None:
+    ids = ["b-2", "B-1", "a_3", "é", "Z", "thr_1", "c c"]  # a collation would sort these in another order than their bytes
+    for number, thread_id in enumerate(ids):
+        work.send(store, sender="leader", to="builder", subject="S", thread_id=thread_id, run_id="r", task_id="t")
+        if number % 2:
+            work.send(store, sender="leader", to="guest", thread_id=thread_id, summary="See this")
+    for thread_id in ids[:2]:
+        work.claim(store, thread_id, agent="builder")
+        work.done(store, thread_id, agent="builder", summary="Done")
+    clock.advance(1)
+    sent(store, "Another one")
+    whole = listed(store, limit=100, **how)
+    assert listed_in_pages(store, **how) == whole
+    assert len(whole) >= 3
+
+
+def test_a_thread_that_is_opened_between_two_pages_shifts_none(store: Store, clock: Clock) -> None:
+    ids = []
+    for _ in range(4):
+        ids.append(sent(store))
+        clock.advance(1)
+    first = work.list_threads(store, limit=2)
+    sent(store, "Newer")
+    second = work.list_threads(store, limit=2, after=first.after)
+    assert [thread.thread_id for thread in (*first.threads, *second.threads)] == ids[::-1]
+    assert (second.more, second.after) == (False, None)
+
+
+@pytest.mark.parametrize(
+    "after", ["", "x", "2026-11-15", "/thr_1", "2026-11-15T21:12:00.123456Z", "2026-11-15T21:12:00.123456Z/", 7, "a\0b"]
+)
+def test_what_is_no_cursor_of_a_list_is_refused(store: Store, after: object) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        listed(store, after=after)
+    assert refused.value.facts["field"] == "after"
+
+
 @pytest.mark.parametrize(
     "how", [{"statuses": ["sleeping"]}, {"statuses": []}, {"limit": 0}, {"limit": -3}, {"agent": "a", "created_by": "b"}]
 )
@@ -176,7 +243,7 @@ def test_showing_changes_nothing(store: Store) -> None:
     before = everything(store)
     work.show(store, thread_id)
     assert everything(store) == before
-    assert [candidate.thread.thread_id for candidate in work.fetch(store, agent="builder", unread=True)] == [thread_id]
+    assert [candidate.thread.thread_id for candidate in work.fetch(store, agent="builder", unread=True).candidates] == [thread_id]
 
 
 def test_what_is_not_there_cannot_be_shown(store: Store) -> None:
@@ -211,3 +278,18 @@ def test_a_run_that_cannot_be_asked_for_is_refused(store: Store, wanted: dict[st
     with pytest.raises(InvalidInput) as refused:
         work.list_threads(store, **wanted)  # type: ignore[arg-type]
     assert refused.value.facts["field"] == "run"
+
+
+def test_the_threads_of_a_name_in_a_run_are_found_though_both_have_many_others(store: Store, clock: Clock) -> None:
+    """No index has both, so both are searched in turns."""
+    mine = []
+    for _ in range(3):
+        clock.advance(1)
+        drafts = [{"to": to, "subject": "S", "run": run} for to, run in (("ada", "big"), *[("ada", "other"), ("busy", "big")] * 60)]
+        mine.append(work.send_all(store, drafts, sender="leader")[0].thread.thread_id)
+    found = work.list_threads(store, agent="ada", run_id="big", limit=2)
+    assert [thread.thread_id for thread in found.threads] == [mine[2], mine[1]]
+    rest = work.list_threads(store, agent="ada", run_id="big", limit=2, after=found.after)
+    assert ([thread.thread_id for thread in rest.threads], rest.more) == ([mine[0]], False)
+    assert len(work.list_threads(store, agent="leader", run_id="big", limit=1000).threads) == 183
+    assert work.list_threads(store, agent="nobody", run_id="big").threads == ()

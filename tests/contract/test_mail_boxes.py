@@ -428,6 +428,7 @@ BOUNDS: list[tuple[str, list[Any]]] = [
 
 
 @pytest.mark.parametrize(("field", "value"), [pytest.param(field, value, id=f"{field}={value}") for field, row in BOUNDS for value in row])
+@pytest.mark.input_check
 def test_a_policy_out_of_bounds_is_refused_and_nothing_changes(store: Store, field: str, value: Any) -> None:
     mail.set_policy(store, BOX, max_retries=2)
     before = mail.policy(store, BOX), everything(store)

@@ -56,14 +56,14 @@ def test_dead_letters_that_are_not_shown_are_counted_and_can_be_read(store: Stor
 
 
 def test_a_page_of_large_dead_letters_is_cut_by_its_size(store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dead_letters, "MAX_PAGE_CHARS", 10)
+    monkeypatch.setattr(dead_letters, "MAX_PAGE_BYTES", 10)
     mail.set_policy(store, BOX, max_retries=0)
-    for payload in ("x" * 30, "y" * 6, "z" * 4, "w"):
+    for payload in ("x" * 30, "y" * 6, "z" * 4, "w", "é" * 3, "ö" * 2):  # of the last two, each letter has two bytes
         post(store, payload)
-    for _ in range(4):
+    for _ in range(6):
         mail.nack(store, BOX, _taken_id(store))
     pages = _pages(lambda **options: mail.peek_dead_letter(store, BOX, **options), "entries", 100)
-    assert [[one.message.payload[0] for one in page] for page in pages] == [["x"], ["y", "z"], ["w"]]
+    assert [[one.message.payload[0] for one in page] for page in pages] == [["x"], ["y", "z"], ["w", "é"], ["ö"]]
 
 
 def _taken_id(store: Store) -> str:

@@ -294,6 +294,7 @@ CASES = [pytest.param(field, value, id=f"{field}: {ascii(value)[:40]}") for fiel
 
 
 @pytest.mark.parametrize(("field", "value"), CASES)
+@pytest.mark.input_check
 def test_a_malformed_message_is_refused_by_the_fields_name_and_nothing_changes(store: Store, field: str, value: Any) -> None:
     post(store)
     before = everything(store)
@@ -316,6 +317,7 @@ def test_a_refusal_names_the_field_in_one_spelling(store: Store, camel: str, fie
 
 
 @pytest.mark.parametrize("thing", [None, 7, "hello", [], [("from", "ann")], b"{}"], ids=repr)
+@pytest.mark.input_check
 def test_what_is_no_mapping_is_no_message(store: Store, thing: Any) -> None:
     with pytest.raises(InvalidInput) as refused:
         mail.enqueue(store, thing)
@@ -341,6 +343,7 @@ NAMED: dict[str, Callable[[Store, Any], object]] = {
 
 @pytest.mark.parametrize("name", ["", " box", "a\nb", "a\0b", "\ud800", "x" * 201], ids=ascii)
 @pytest.mark.parametrize("act", NAMED.values(), ids=NAMED.keys())
+@pytest.mark.input_check
 def test_no_verb_takes_an_absurd_name_for_a_session(store: Store, act: Callable[[Store, Any], object], name: str) -> None:
     post(store, msg_id="m:1")
     before = everything(store)

@@ -286,7 +286,7 @@ class LeaseMachine(RuleBasedStateMachine):
     def every_agent_is_offered_what_it_could_claim(self) -> None:
         for agent in ("ada", "eve"):
             if getattr(self, "lines", None):
-                offered = [candidate.thread.thread_id for candidate in work.fetch(self.store, agent=agent)]
+                offered = [candidate.thread.thread_id for candidate in work.fetch(self.store, agent=agent).candidates]
                 assert offered == self.available(agent)
 
     @invariant()

@@ -75,6 +75,10 @@ def test_a_question_says_all_that_is_known_of_it(store: Store, clock: Clock) -> 
         "answeredBy": None,
         "answeredAt": None,
         "answerId": None,
+        "entryId": entry["id"],
+        "dangerous": [],
+        "proposal": None,
+        "decision": None,
     }
     assert "threadId" not in entry
     assert shown(store, entry["id"]) == entry
@@ -291,16 +295,50 @@ def test_an_answer_at_the_deadline_is_too_late_though_nobody_has_looked(store: S
 
 
 @pytest.mark.parametrize(("body", "choice"), [("yes", "yes"), ("no", "no"), ("Maybe later", None), ("y", None)])
-def test_an_answer_may_be_a_choice_or_any_word(store: Store, clock: Clock, body: str, choice: str | None) -> None:
+def test_an_answer_is_a_choice_or_a_comment(store: Store, clock: Clock, body: str, choice: str | None) -> None:
     entry_id = asked(store, choices=CHOICES)
     clock.advance(5)
-    people.reply(store, entry_id, person=USER, body=body)
+    people.reply(store, entry_id, person=USER, body=body, comment=choice is None)
     question = question_of(store, entry_id)
     assert (question["state"], question["answer"], question["choice"]) == ("answered", body, choice)
     assert (question["answeredBy"], question["answeredAt"]) == (USER, at(clock))
     told = outcome(store, entry_id)
     assert (told.entry_id, told.state, told.answer, told.choice) == (entry_id, "answered", body, choice)
     assert (told.answered_by, told.answered_at, told.door, told.deadline, told.to) == (USER, at(clock), "library", None, USER)
+
+
+@pytest.mark.parametrize("terms", [{"choices": CHOICES}, {"proposal": {"text": "Dear all"}}])
+def test_a_reply_that_decides_nothing_is_refused_and_the_question_stays_open(store: Store, terms: dict[str, Any]) -> None:
+    entry_id = asked(store, **terms)
+    with pytest.raises(InvalidInput) as refused:
+        people.reply(store, entry_id, person=USER, body="maybe")
+    assert "comment" in refused.value.hint
+    assert (question_of(store, entry_id)["state"], people.show_entry(store, entry_id).replies) == ("open", ())
+    people.reply(store, entry_id, person=USER, body="maybe", comment=True)
+    assert question_of(store, entry_id)["state"] == "answered"
+
+
+ACCEPTED: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
+    "a choice": ({"choices": CHOICES}, {"body": "yes"}, True),
+    "a choice that refuses": ({"choices": CHOICES}, {"body": "no"}, False),
+    "a choice that refuses with a reason": ({"choices": ["Yes", "No, wait"]}, {"body": "No, wait"}, False),
+    "a choice that only begins like a refusal": ({"choices": ["No objections", "Wait"]}, {"body": "No objections"}, True),
+    "other words than the choices": ({"choices": CHOICES}, {"body": "yes, but later", "comment": True}, False),
+    "any text where nothing was offered": ({}, {"body": "On Tuesday"}, True),
+    "a refusal where nothing was offered": ({}, {"body": "No."}, False),
+    "an approved proposal": ({"proposal": {"text": "Dear all"}}, {"decision": {"type": "approve"}}, True),
+    "a rejected proposal": ({"proposal": {"text": "Dear all"}}, {"decision": {"type": "reject", "reason": "too long"}}, False),
+    "a comment on a proposal": ({"proposal": {"text": "Dear all"}}, {"body": "Approved", "comment": True}, False),
+}
+
+
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_an_answer_says_whether_the_agent_may_go_on(store: Store, case: str) -> None:
+    terms, reply, accepted = ACCEPTED[case]
+    entry_id = asked(store, **terms)
+    assert not outcome(store, entry_id).accepted
+    people.reply(store, entry_id, person=USER, **reply)
+    assert outcome(store, entry_id).accepted is accepted
 
 
 def test_an_answer_tells_its_door(store: Store) -> None:

@@ -43,7 +43,10 @@ from tests.contract.people_data import (
     timed,
 )
 
-BASE = {"id", "ts", "workspaceId", "workspaceLabel", "kind", "from", "door", "readAt", "readBy", "replies"}
+BASE = {
+    *("id", "ts", "workspaceId", "workspaceLabel", "kind", "from", "door", "readAt", "readBy", "replies"),
+    *("title", "activeTs", "parts", "state", "snoozedUntil", "pinned"),
+}
 
 
 @pytest.fixture
@@ -374,5 +377,6 @@ def test_an_agents_own_entries_are_its_own_newest_first(store: Store, clock: Clo
         desks, agents = (desk, other), (AGENT, "micro")
         mine.append(pushed(store, desks[number % 2]) if number < 2 else asked(store, agent=agents[number % 2]))
     assert [id_of(entry) for entry in people.own_entries(store, agent=AGENT)] == [mine[2], mine[0]]
+    assert [id_of(entry) for entry in people.own_entries(store, agent=AGENT, before=mine[2])] == [mine[0]]
     assert [id_of(entry) for entry in people.own_entries(store, agent=AGENT, limit=1)] == [mine[2]]
     assert people.own_entries(store, agent="stranger") == ()

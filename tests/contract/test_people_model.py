@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from postroom import mail, people, work
 from postroom.core import clock as time
-from postroom.core.errors import InvalidState, NotFound
+from postroom.core.errors import InvalidInput, InvalidState, NotFound
 from postroom.store.interface import Store
 from tests.conftest import ENGINES, Clock
 from tests.contract import machines
@@ -219,7 +219,10 @@ class PeopleMachine(RuleBasedStateMachine):
                 people.reply(self.store, item.entry_id, person=person, body=text)
             return
         via = "thread" if item.thread_id else "answer" if item.open else "mailbox"
-        told = people.reply(self.store, item.entry_id, person=person, body=text)
+        if item.open and item.choices and text not in item.choices:
+            with pytest.raises(InvalidInput):
+                people.reply(self.store, item.entry_id, person=person, body=text)
+        told = people.reply(self.store, item.entry_id, person=person, body=text, comment=True)
         assert (told.reply.via, told.reply.body, told.reply.person) == (via, text, person)
         self.closes(item, person, text)
         item.replies.append(text)

@@ -12,8 +12,8 @@ import pytest
 from postroom import people, work
 from postroom.core import clock as time
 from postroom.core.errors import InvalidInput, InvalidState, NotFound, Refusal
-from postroom.core.records.people import ListedPass
-from postroom.people import passes
+from postroom.core.records.passes import ListedPass
+from postroom.people.access import passes
 from postroom.store import open_store
 from postroom.store.interface import Store
 from tests.conftest import Clock
@@ -154,7 +154,7 @@ def test_passes_are_listed_with_their_facts_and_without_their_tokens(store: Stor
         "agent": people.issue_agent_token(store, name="builder"),
     }
     page = people.list_passes(store)
-    assert (page.more, page.next_after) == (False, None)
+    assert (page.more, page.after) == (False, None)
     assert {listed.pass_id for listed in page.passes} == {f"pass_{sha256(token.encode())[:12]}" for token in issued.values()}
     facts = {listed.kind: (listed.name, listed.created_at, listed.expires_at, listed.last_used_at) for listed in page.passes}
     now = time.format_stamp(clock())
@@ -181,7 +181,7 @@ def test_a_long_list_is_read_in_pages_and_by_name(store: Store) -> None:
     while True:
         page = people.list_passes(store, person=USER, after=after, limit=2)
         pages.append(page.passes)
-        after = page.next_after
+        after = page.after
         if not page.more:
             break
     assert [len(page) for page in pages] == [2, 2, 1]

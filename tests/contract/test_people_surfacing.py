@@ -93,12 +93,19 @@ def test_questions_surface_in_their_order(store: Store, clock: Clock) -> None:
     assert [event.message_id for event in entry_events(store)] == ids(store)[::-1]
 
 
-def test_every_question_of_a_thread_is_an_entry_of_its_own(store: Store) -> None:
+def test_the_questions_of_a_thread_are_one_entry_with_its_subject(store: Store) -> None:
     thread_id, first = surfaced(store, "One?")
     people.reply(store, first, person=USER, body="Yes")
     work.update(store, thread_id, agent=AGENT, status="blocked", summary="Two?", to=USER)
-    assert [entry["comments"] for entry in inbox(store)] == ["Two?", "One?"]
-    assert [entry["question"]["state"] for entry in inbox(store)] == ["open", "answered"]
+    [entry] = inbox(store)
+    assert (entry["id"], entry["title"]) == (first, work.show(store, thread_id).thread.subject)
+    assert (entry["comments"], entry["parts"], entry["readAt"]) == ("One?", 1, None)
+    assert entry["question"]["state"] == "open"
+    [part] = people.show_entry(store, first).parts
+    assert (part.comments, part.ask is not None and part.ask.state) == ("Two?", "open")
+    people.reply(store, entry["question"]["entryId"], person=USER, body="Also yes")
+    assert inbox(store)[0]["question"]["answer"] == "Also yes"
+    assert inbox(store, open_only=True) == []
 
 
 def test_only_questions_to_people_surface(store: Store) -> None:
@@ -207,7 +214,7 @@ def test_a_question_asked_again_after_an_answer_is_open(store: Store) -> None:
     thread_id = blocked(store, "One?")
     work.reply(store, thread_id, sender=USER, summary="Yes")
     work.update(store, thread_id, agent=AGENT, status="blocked", summary="Two?", to=USER)
-    assert [entry["question"]["state"] for entry in inbox(store)] == ["open", "answered"]
+    assert [entry["question"]["state"] for entry in inbox(store)] == ["open"]
 
 
 def test_other_talk_in_the_thread_leaves_the_entry_open(store: Store) -> None:

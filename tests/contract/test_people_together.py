@@ -62,17 +62,18 @@ def _write_and_refuse(store: Store) -> None:
         raise InvalidState("on second thoughts")
 
 
-def test_what_a_verb_wrote_before_it_refused_is_not_kept(store: Store, engine: str) -> None:
-    with contextlib.suppress(Contended), store.batch() as batch:
+def test_what_a_verb_wrote_before_it_refused_is_not_kept(store: Store) -> None:
+    refused_next = contextlib.suppress(Contended, InvalidState)  # on PostgreSQL, the verbs that follow in a failed batch are refused
+    with refused_next, store.batch() as batch:
         with pytest.raises(InvalidState):
             _write_and_refuse(batch)
         people.notify(batch, sender="backup", text="beside it")
-    beside = len(people.history(store, section="notices").entries)
-    assert (beside, "half" in {agent.name for agent in work.list_agents(store)}) == (0 if engine == "sqlite" else 1, False)
+    assert people.history(store, section="notices").entries == ()
+    assert "half" not in {agent.name for agent in work.list_agents(store)}
 
 
 def test_with_care_only_the_verb_that_refused_is_undone(store: Store) -> None:
-    with store.batch(use_savepoints=True) as batch:
+    with store.batch(isolate_verbs=True) as batch:
         with pytest.raises(InvalidState):
             _write_and_refuse(batch)
         people.notify(batch, sender="backup", text="beside it")
@@ -82,7 +83,7 @@ def test_with_care_only_the_verb_that_refused_is_undone(store: Store) -> None:
 
 def test_a_batch_tells_the_topics_that_it_committed_and_no_others(store: Store) -> None:
     topics: set[str] = set()
-    with store.batch(use_savepoints=True, committed_topics=topics) as batch:
+    with store.batch(isolate_verbs=True, committed_topics=topics) as batch:
         kept = people.notify(batch, sender="backup", text="kept").id
         with pytest.raises(InvalidState):
             _announce_and_refuse(batch)

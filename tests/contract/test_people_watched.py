@@ -16,7 +16,7 @@ from postroom.core.errors import InvalidInput, NoStore, NotAStore, NotFound, Ref
 from postroom.core.records.watched_queues import WatchedQueue
 from postroom.queues import notifier
 from postroom.store.interface import Store
-from postroom.store.sqlite import notifier_statements as sql
+from postroom.store.sqlite.queues import notifier_statements as sql
 from tests.conftest import Clock
 from tests.contract.people_data import at
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from postroom import people, work
-from postroom.core.errors import Conflict, InvalidInput, NotFound, Taken
+from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound, Taken
 from postroom.store.interface import Store
 from tests.conftest import Clock
 from tests.contract.people_data import AGENT, USER, at, field, ids, inbox, letters, new_workspace, pushed, settled, sha256
@@ -155,8 +155,9 @@ def test_a_removed_workspace_is_gone_and_its_token_void_and_its_entries_stay(sto
     assert people.list_workspaces(store) == ()
     assert ids(store) == ids(store, workspace_id=workspace_id) == [entry_id]
     assert inbox(store)[0]["workspaceLabel"] == "Thesis"
-    people.reply(store, entry_id, person=USER, body="Too late?")
-    assert [letter["payload"] for letter in letters(store)] == ["Too late?"]
+    with pytest.raises(InvalidState, match="the workspace was removed"):
+        people.reply(store, entry_id, person=USER, body="Too late?")
+    assert letters(store) == []
 
 
 def test_what_a_removed_workspace_had_is_free_again(store: Store, folder: Path) -> None:

@@ -74,6 +74,7 @@ def test_a_question_may_stand_in_the_summary_the_body_or_the_payload(store: Stor
 
 
 @pytest.mark.parametrize("status", [*sorted(set(STATUSES) - {"in_progress", "blocked"}), "sleeping", ""])
+@pytest.mark.input_check
 def test_an_update_knows_only_in_progress_and_blocked(store: Store, status: str) -> None:
     thread_id = held(store).thread.thread_id
     before = everything(store)
@@ -90,6 +91,7 @@ def test_a_worker_goes_from_blocked_to_in_progress_and_back(store: Store) -> Non
 
 @pytest.mark.parametrize("verb", [work.update, work.done, work.fail, work.done_and_take])
 @pytest.mark.parametrize("payload", ["{", "[]", "NaN", '{"a": Infinity}'])
+@pytest.mark.input_check
 def test_a_payload_that_is_no_json_object_is_refused(store: Store, verb: Callable[..., object], payload: str) -> None:
     thread_id = held(store).thread.thread_id
     before = everything(store)

@@ -33,7 +33,7 @@ def test_pending_work_can_be_given_to_another_agent(store: Store) -> None:
     taken = work.take(store, agent="alive")
     assert taken is not None
     assert taken.thread.thread_id == thread_id
-    assert work.fetch(store, agent="dead") == ()
+    assert work.fetch(store, agent="dead").candidates == ()
 
 
 def test_lapsed_work_can_be_given_to_another_agent_and_its_holder_is_refused(store: Store, clock: Clock) -> None:
@@ -42,7 +42,7 @@ def test_lapsed_work_can_be_given_to_another_agent_and_its_holder_is_refused(sto
     work.reassign(store, claim.thread.thread_id, agent="leader", to="alive")
     with pytest.raises(InvalidState):
         work.done(store, claim.thread.thread_id, agent="dead", lease_token=claim.lease.lease_token)
-    assert [candidate.thread.thread_id for candidate in work.fetch(store, agent="alive")] == [claim.thread.thread_id]
+    assert [candidate.thread.thread_id for candidate in work.fetch(store, agent="alive").candidates] == [claim.thread.thread_id]
 
 
 def test_work_that_is_held_cannot_be_given_to_another_agent(store: Store) -> None:

@@ -53,7 +53,21 @@ def test_runs_are_listed_newest_activity_first(store: Store, clock: Clock) -> No
     clock.advance(1)
     work.claim(store, threads[0], agent="builder")
     assert [run.run_id for run in work.list_runs(store)] == ["r1", "r/4 %", "", "r2"]
-    assert [run.run_id for run in work.list_runs(store, limit=2)] == ["r1", "r/4 %"]
+    first = work.list_runs(store, limit=2)
+    assert [run.run_id for run in first] == ["r1", "r/4 %"]
+    assert [run.run_id for run in work.list_runs(store, limit=2, after=runs.cursor_of_run(first[-1]))] == ["", "r2"]
+    with pytest.raises(InvalidInput):
+        work.list_runs(store, after="not a cursor")
+
+
+def test_a_run_that_was_not_counted_to_its_end_says_so(store: Store, clock: Clock) -> None:
+    opened(store, "old")
+    for run_id, threads in (("big", runs.MAX_THREADS_PER_STATUS), ("new", 2)):
+        clock.advance(1)
+        work.send_all(store, [{"to": "builder", "subject": "S", "run": run_id}] * threads, sender="leader")
+    listed = {run.run_id: (run.threads, run.partial) for run in work.list_runs(store)}
+    assert listed == {"new": (2, False), "big": (runs.MAX_THREADS_PER_STATUS - 2, True)}
+    assert work.summarize_run(store, "big").threads == runs.MAX_THREADS_PER_STATUS
 
 
 def test_there_are_no_runs_without_threads(store: Store) -> None:

@@ -177,6 +177,7 @@ def test_an_artifacts_path_may_be_as_long_as_paths_are(store: Store) -> None:
         {"artifacts": [Attachment("log", "file", "[]")]},
     ],
 )
+@pytest.mark.input_check
 def test_what_is_malformed_or_missing_is_refused_and_nothing_is_stored(store: Store, wrong: dict[str, object]) -> None:
     before = everything(store)
     good: dict[str, object] = {"sender": "leader", "to": "builder", "subject": "Build"}

@@ -9,12 +9,14 @@ from postroom.core.records import Record
 from postroom.queues.notifier import open_notifier
 from postroom.queues.queue import open_queue
 from postroom.queues.subscriptions import subscribe
+from postroom.store.catalogue import Catalogue
 from postroom.store.copying import TABLES
-from postroom.store.interface import Catalogue, Store
+from postroom.store.interface import Store
 from postroom.store.postgres import statements as postgres_statements
-from postroom.store.sqlite import notifier_statements, queue_statements, statements
+from postroom.store.sqlite import statements
 from postroom.store.sqlite.engine import SqliteStore
-from postroom.store.sqlite.queue_databases import init_queue
+from postroom.store.sqlite.queues import notifier_statements, queue_statements
+from postroom.store.sqlite.queues.queue_databases import init_queue
 from postroom.store.tables import Query, Table
 from tests.contract.columns import columns_of
 
@@ -51,13 +53,13 @@ def test_the_tables_of_a_queue_are_declared(tmp_path: Path) -> None:
 
 def test_the_tables_of_the_notifier_are_declared(tmp_path: Path) -> None:
     sql = notifier_statements
-    tables = (sql.TASK_TABLE, sql.RUN_TABLE, sql.TIMER_TABLE, sql.SETTING_TABLE)
+    tables = (sql.TASK_TABLE, sql.RUN_TABLE, sql.TIMER_TABLE, sql.SETTING_TABLE, sql.QUEUE_TABLE)
     with open_notifier(str(tmp_path)) as notifier:
         assert declared(tables) == found(notifier)
 
 
 def test_the_columns_of_a_query_are_the_fields_of_its_record(sqlite_place: str) -> None:
-    renamed = {"gone_find": ["ts", "entry_seq"]}
+    renamed = {"gone_find": ["ts", "entry_seq"], "entry_place": ["active_ts", "seq"]}
     wrong = {}
     with SqliteStore(sqlite_place) as store:
         for name, query in queries().items():

@@ -31,7 +31,7 @@ def test_a_thread_taken_back_is_pending_for_the_same_agent(store: Store) -> None
     assert thread_of(store, thread_id) == posted.thread
     lease = work.show(store, thread_id).lease
     assert lease is None or not lease.is_held
-    assert [candidate.thread.thread_id for candidate in work.fetch(store, agent="builder")] == [thread_id]
+    assert [candidate.thread.thread_id for candidate in work.fetch(store, agent="builder").candidates] == [thread_id]
 
 
 def test_its_holder_is_told_why_by_a_control_message(store: Store) -> None:
@@ -40,7 +40,7 @@ def test_its_holder_is_told_why_by_a_control_message(store: Store) -> None:
     said = last_message(store, thread_id)
     assert said == posted.message
     assert (said.kind, said.from_agent, said.to_agent, said.summary) == ("control", USER, "builder", "It hangs")
-    assert [unread.thread.thread_id for unread in work.fetch(store, agent="builder", unread=True)] == [thread_id]
+    assert [unread.thread.thread_id for unread in work.fetch(store, agent="builder", unread=True).candidates] == [thread_id]
 
 
 def test_it_is_one_event_which_says_who_did_it(store: Store) -> None:
@@ -170,8 +170,12 @@ def test_what_the_next_holder_asks_is_open(store: Store) -> None:
     work.revoke_lease(store, thread_id, person=USER)
     work.claim(store, thread_id, agent=AGENT)
     work.update(store, thread_id, agent=AGENT, status="blocked", summary="Which size?", to=USER)
-    states = {entry["comments"]: entry["question"]["state"] for entry in inbox(store)}
+    (row,) = inbox(store)  # the questions of one thread share a row, which shows the open one
+    detail = people.show_entry(store, first)
+    each = [detail.entry, *detail.parts]  # each with its own question
+    states = {asked.comments: asked.to_json()["question"]["state"] for asked in each}
     assert states == {"Which colour?": "ended", "Which size?": "open"}
+    assert (row["question"]["state"], row["question"]["questionId"]) == ("open", each[1].message_id)
     assert "ended" in steps(store, first)
 
 

@@ -315,6 +315,7 @@ REFUSED: dict[str, tuple[tuple[str, str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("who", "how"), REFUSED.values(), ids=REFUSED.keys())
+@pytest.mark.input_check
 def test_a_task_that_cannot_be_asked_like_this_is_refused_and_nothing_is_kept(
     store: Store, who: tuple[str, str, Any], how: dict[str, Any]
 ) -> None:

@@ -177,6 +177,7 @@ BAD_ARTIFACTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("artifacts", BAD_ARTIFACTS.values(), ids=BAD_ARTIFACTS.keys())
+@pytest.mark.input_check
 def test_artifacts_that_are_no_json_object_or_too_big_are_refused(store: Store, artifacts: Any) -> None:
     conductor = conductor_with_agents(store)
     scene = held(conductor)

@@ -128,6 +128,7 @@ SPOILT: dict[str, Callable[[Store, str, str], object]] = {
 
 @each_bad
 @pytest.mark.parametrize("act", SPOILT.values(), ids=SPOILT.keys())
+@pytest.mark.input_check
 def test_what_cannot_be_stored_is_refused_and_nothing_changes(store: Store, act: Callable[[Store, str, str], object], bad: str) -> None:
     thread_id = held(store).thread.thread_id
     before = everything(store)

@@ -11,7 +11,7 @@ from postroom.core.errors import InvalidInput
 from postroom.core.records.work import Attachment, Conversation
 from postroom.store.interface import Store
 from postroom.store.postgres import statements
-from postroom.store.postgres.engine import PostgresStore, to_driver_binds
+from postroom.store.postgres.engine import PostgresStore
 from postroom.work.messages import MAX_PAGE_CHARS, MAX_PAGE_MESSAGES
 from tests.contract.thread_data import sent
 from tests.postgres_server import Postgres
@@ -136,6 +136,7 @@ def test_artifacts_come_with_their_message_and_count(store: Store) -> None:
         {"max_characters": MAX_PAGE_CHARS + 1},
     ],
 )
+@pytest.mark.input_check
 def test_a_page_that_cannot_be_is_refused(store: Store, wrong: dict[str, int]) -> None:
     with pytest.raises(InvalidInput):
         work.show(store, sent(store), **wrong)
@@ -153,4 +154,4 @@ def test_postgresql_finds_a_page_by_its_indexes(postgres: Postgres, name: str) -
 
 
 def _binds(statement: str, binds: dict[str, object]) -> dict[str, object]:
-    return {name: value for name, value in binds.items() if f"%({name})s" in to_driver_binds(statement)}
+    return {name: value for name, value in binds.items() if f":{name}" in statement}

@@ -137,6 +137,33 @@ def test_init_says_that_it_upgraded_and_from_which_version(first_version: str, c
     assert capfd.readouterr().out.startswith("Already there: ")
 
 
+def test_version_6_keeps_messages_with_their_artifacts_and_old_events_are_found(make_old_store: MakeOldStore) -> None:
+    """Version 7 rebuilds the tables of messages and leases, and summarises the event log."""
+    facts = '{"status": "failed", "assigned_to": "builder", "created_by": "leader"}'
+    columns = "event_id, run_id, task_id, thread_id, source, event_type, payload_json, created_at"
+    logged = [
+        f"INSERT INTO events ({columns}) VALUES ({number}, '', '', '{thread}', 'builder', '{kind}', '{facts}', '{STAMP}')"
+        for number, thread, kind in ((2, "thr_one", "thread.failed"), (900, "", "mail.stored"))
+    ]
+    place = make_old_store(
+        6,
+        *talk("thr_one", ("m1", "leader", "builder", "task"), status="claimed"),
+        f"INSERT INTO artifacts (artifact_id, message_id, path, kind, created_at) VALUES ('a1', 'm1', 'plan.md', 'file', '{STAMP}')",
+        "INSERT INTO leases (thread_id, agent_id, lease_token, claimed_at, expires_at, lease_seconds, priority)"
+        f" VALUES ('thr_one', 'builder', 'lse', '{STAMP}', '{STAMP}', 900, 'normal')",
+        *logged,
+    )
+    postroom.init(place)
+    with closing(postroom.open(place)) as store:
+        shown = work.show(store, "thr_one")
+        assert [artifact.path for artifact in shown.messages[0].artifacts] == ["plan.md"]
+        assert shown.lease is not None
+        seen = work.watch(store, agent="leader", statuses=("failed",), after_event=0, timeout_seconds=1)
+        assert [found.event_id for found in seen.events] == [2]
+        with store.read() as tx:
+            assert tx.fetch_one(tx.sql.cursor_find, name="work.events") == 511
+
+
 MAIL_OF_VERSION_5 = (
     "INSERT INTO deliveries (msg_id, session, sender, created_at, attempt, state, head, rank, stored_at, since, door, payload)"
     " VALUES ('m:1', 'box', 'ann', 7, 0, 'pending', 1, 7, 1, 1, 'cli', 'a' || CHAR(16) || 'b')",

@@ -221,6 +221,7 @@ def test_a_holder_that_was_replaced_before_it_waits_is_told(live: Store) -> None
         {"after_event": 1, "after_message": "msg_x"},
     ],
 )
+@pytest.mark.input_check
 def test_a_malformed_wait_is_refused(live: Store, how: dict[str, object]) -> None:
     thread_id = asking(live).thread.thread_id
     before = everything(live)
@@ -347,4 +348,4 @@ def test_a_reply_is_left_unread_for_a_caller_that_marks_it_later(live: Store) ->
 
 
 def unread(store: Store, agent: str) -> list[str]:
-    return [candidate.thread.thread_id for candidate in work.fetch(store, agent=agent, unread=True)]
+    return [candidate.thread.thread_id for candidate in work.fetch(store, agent=agent, unread=True).candidates]

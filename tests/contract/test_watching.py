@@ -126,6 +126,7 @@ def test_a_watch_that_times_out_has_moved_past_what_does_not_concern_it(store: S
         {"agent": ""},
     ],
 )
+@pytest.mark.input_check
 def test_a_malformed_watch_is_refused(store: Store, how: dict[str, object]) -> None:
     sent(store)
     with pytest.raises(InvalidInput):

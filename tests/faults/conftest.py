@@ -12,13 +12,6 @@ from tests.postgres_server import Postgres
 
 
 @pytest.fixture
-def postgres_place(postgres: Postgres) -> Iterator[str]:
-    """A fresh store in a schema of its own."""
-    with postgres.store() as url:
-        yield url
-
-
-@pytest.fixture
 def watcher(postgres: Postgres) -> Iterator[psycopg.Connection[Any]]:
     """A connection that is not ours, to look from and to end others."""
     with psycopg.connect(postgres.url, autocommit=True) as connection:

@@ -11,7 +11,6 @@ from psycopg.errors import LockNotAvailable
 
 from postroom.store.postgres.connection_url import parse_url
 from postroom.store.postgres.driver import open_connection
-from postroom.store.postgres.engine import EVENT_LOCK
 from postroom.store.sqlite import writer_queue
 from tests.contract.blocking_store import eventually
 
@@ -42,7 +41,7 @@ def _server_is_free(place: str) -> bool:
         try:
             connection.execute("BEGIN")
             connection.execute("SELECT 1 FROM threads FOR UPDATE NOWAIT")
-            connection.execute(f"{EVENT_LOCK} NOWAIT")
+            connection.execute("LOCK TABLE events IN SHARE MODE NOWAIT")
         except LockNotAvailable:
             return False
         finally:
@@ -93,3 +92,8 @@ def assert_sound(place: str) -> None:
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
         found = {what: connection.execute(query).fetchone()[0] for what, query in CONTRADICTIONS.items()}
     assert found == dict.fromkeys(CONTRADICTIONS, 0)
+
+
+def follows_commit(statement: str) -> bool:
+    """Whether a statement is sent after the COMMIT of a write: notifications, and what settles events. The write is done by then."""
+    return any(word in statement for word in ("pg_notify", "settled_event_id", "pg_locks", "synchronous_commit"))

@@ -29,6 +29,7 @@ from postroom.store.postgres.driver import open_connection
 from tests.contract.blocking_store import BlockingStore
 from tests.faults import inspection
 from tests.faults.children import LONG, BarrierProcess
+from tests.faults.inspection import follows_commit
 
 BOX = "box"
 KILLED = -signal.SIGKILL
@@ -101,17 +102,18 @@ class AtCommit:
 
 
 class Fatal:
-    """A real connection before whose nth statement the process dies."""
+    """A real connection before whose nth statement the process dies, of those up to COMMIT."""
 
     def __init__(self, connection: Any, nth: int) -> None:
         self._connection = connection
         self._left = nth
 
     def execute(self, statement: str, *binds: object) -> Any:
-        self._left -= 1
-        if self._left == 0:
-            arrived(self._connection)
-            die()
+        if not follows_commit(statement):
+            self._left -= 1
+            if self._left == 0:
+                arrived(self._connection)
+                die()
         return self._connection.execute(statement, *binds)
 
     def __getattr__(self, name: str) -> Any:
@@ -120,9 +122,8 @@ class Fatal:
 
 def arrived(connection: Any) -> None:
     """Statements to a server travel together, when somebody asks: now they have."""
-    if hasattr(connection, "pipeline"):
-        with connection.pipeline():
-            pass
+    if hasattr(connection, "receive"):
+        connection.receive()
 
 
 def die() -> None:

@@ -40,7 +40,7 @@ def test_a_handler_sees_the_short_list_and_what_its_subscription_names(commands:
     )
     assert subscribed.code == 0, subscribed
     assert commands.under({**SECRETS, "TZ": "UTC"}, "push", "--source", "self", "--type", "message", "--content", "x").code == 0
-    seen = names_in(commands.queue / "seen")
+    seen = names_in(commands.work() / "seen")
     assert seen["REPORT_TO"] == "ada"
     assert seen["INBOX_AGENT"] == "another"
     allowed = {"HOME", "PATH", "LANG", "TZ", "NOTIFIER_HOME", "NOTIFIER_IDLE_SECONDS", "REPORT_TO", "INBOX_AGENT"}
@@ -101,6 +101,8 @@ def test_a_notifier_of_an_older_version_is_upgraded(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "notifier.db")) as database:
         for table in ("tasks", "timers"):
             database.execute(f"ALTER TABLE {table} DROP COLUMN environment_json")
+        database.execute("ALTER TABLE timers DROP COLUMN trouble")
+        database.execute("DROP TABLE queues")
         database.execute("PRAGMA user_version=1")
     with open_notifier(str(tmp_path)) as notifier:
         assert list_tasks(notifier) == ()

@@ -67,7 +67,7 @@ import subprocess
 folder = sys.argv[1]
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", folder], check=True)
 with open(folder + "/filler", "wb") as file:
-    file.write(bytes(7 << 20))
+    file.write(bytes(6 << 20))  # a new store with its log takes more than 1 MiB
 place = folder + "/coord.db"
 postroom.init(place)
 store = postroom.open(place)
@@ -116,8 +116,8 @@ except Refusal as refusal:
 def test_a_store_on_read_only_media_can_be_read(tmp_path: Path) -> None:
     unshare = ["unshare", "--mount"] if os.getuid() == 0 else ["unshare", "--map-root-user", "--mount"]
     if subprocess.run([*unshare, "mount", "--bind", str(tmp_path), str(tmp_path)], check=False, capture_output=True).returncode != 0:
-        assert not os.environ.get("CI"), "under CI, a folder that can be mounted must be there"
-        pytest.skip("this system lets nobody mount")
+        assert not os.environ.get("CI"), "under CI, media that can be mounted read-only must be there"
+        pytest.skip("this system lets nobody mount; the same is tested below with a folder that cannot be written")
     program = [*unshare, sys.executable, "-c", PREAMBLE + ON_READ_ONLY_MEDIA, str(tmp_path)]
     said = subprocess.run(program, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     assert said.splitlines() == ["['Build']", "StoreReadOnly"]
@@ -178,6 +178,16 @@ def test_what_cannot_be_written_is_refused(readable: str, expression: str) -> No
     before = sorted(os.listdir(os.path.dirname(readable)))
     assert as_another(expression.format(place=readable, beside=os.path.dirname(readable) + "/new.db")) == StoreReadOnly.__name__
     assert sorted(os.listdir(os.path.dirname(readable))) == before
+
+
+def test_a_store_on_media_that_report_to_be_read_only_can_be_read(readable: str) -> None:
+    """As above, without a mount: SQLite meets a real folder and file that it cannot write, and the system says why."""
+    on_media = "setattr(os, 'statvfs', lambda path: os.statvfs_result([0] * 8 + [os.ST_RDONLY, 255]))"
+    listed = f"[thread.subject for thread in work.list_threads(postroom.open({readable!r})).threads]"
+    assert as_another(f"({on_media}, {listed})[1]") == "['Add the login page']"
+    written = f"work.send(postroom.open({readable!r}), sender='a', to='b', subject='S')"
+    assert as_another(f"({on_media}, {written})[1]") == StoreReadOnly.__name__
+    assert as_another(listed) == StoreReadOnly.__name__  # elsewhere its owner may write at any time
 
 
 def test_init_of_a_store_that_cannot_be_written_is_refused_or_does_nothing(readable: str) -> None:

@@ -14,7 +14,7 @@ from postroom.store.postgres.engine import PostgresStore
 from tests.conftest import Clock
 from tests.contract.blocking_store import eventually
 from tests.contract.thread_data import sent
-from tests.faults.inspection import assert_no_lock
+from tests.faults.inspection import assert_no_lock, follows_commit
 from tests.faults.test_cuts import WRITES, Act, Prepare, failure
 
 # A waiter goes on after a lost connection, instead of failing: tests/faults/test_postgres.py.
@@ -22,7 +22,7 @@ VERBS = {name: verb for name, verb in WRITES.items() if not name.startswith("wai
 
 
 class Losing:
-    """A real connection whose server process is ended before the nth statement after BEGIN."""
+    """A real connection whose server process is ended before the nth statement after BEGIN, of those up to COMMIT."""
 
     def __init__(self, connection: Any, nth: int, watcher: psycopg.Connection[Any]) -> None:
         self._connection = connection
@@ -31,7 +31,7 @@ class Losing:
         self.lost: str | None = None
 
     def execute(self, statement: Any, *binds: object) -> Any:
-        if not str(statement).startswith(("BEGIN", "ROLLBACK")):
+        if not str(statement).startswith(("BEGIN", "ROLLBACK")) and not follows_commit(str(statement)):
             self._left -= 1
             if self._left == 0:
                 self.lost = str(statement)

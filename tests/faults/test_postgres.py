@@ -22,10 +22,14 @@ from postroom.mail.deliver import Deliverer
 from postroom.store import init_store, wait_loop
 from postroom.store.interface import Transaction
 from postroom.store.postgres import driver
-from postroom.store.postgres.engine import EVENT_LOCK, PostgresStore
+from postroom.store.postgres.connection_url import parse_url
+from postroom.store.postgres.engine import PostgresStore
+from postroom.store.postgres.listener import find_listener
+from postroom.work.candidates import take_next
 from postroom.work.worker import Worker
 from tests.cli.mailbox_process import Mailbox
 from tests.cli.process import SCRIPT, Inbox
+from tests.conftest import Clock
 from tests.contract.blocking_store import eventually
 from tests.contract.thread_data import asking, sent
 from tests.postgres_server import Postgres
@@ -68,18 +72,22 @@ def events(store: PostgresStore) -> list[int]:
         return [event.event_id for event in tx.fetch_all(tx.sql.events_after, after=0, limit=1000)]
 
 
-def test_a_reader_that_has_seen_an_event_never_misses_one_below(place: str, postgres: Postgres) -> None:
-    """Staged: the first writer has its id and has not committed; the second must not become visible before it."""
+def append(tx: Transaction) -> int:
+    facts = dict.fromkeys(("run_id", "task_id", "thread_id", "source", "event_type", "summary"), "") | {"message_id": None}
+    return tx.insert_event(tx.sql.event_append, ["x"], payload_json="{}", created_at="2026", **facts)
+
+
+def test_a_reader_that_has_seen_an_event_never_misses_one_below(place: str) -> None:
+    """Staged: the first writer has its id and has not committed. The second commits, and is not shown before the first."""
     first, reader = PostgresStore(place), PostgresStore(place)
     seen = events(reader)
-    facts = dict.fromkeys(("run_id", "task_id", "thread_id", "source", "event_type", "summary"), "") | {"message_id": None}
     with first.write() as tx:
-        early = tx.insert_event(tx.sql.event_append, ["x"], payload_json="{}", created_at="2026", **facts)
-        thread, came = in_background(lambda: sent(PostgresStore(place)))
-        assert eventually(lambda: bool(came) or waiting_for_a_lock(postgres) > 0)
+        early = append(tx)
+        assert isinstance(sent(PostgresStore(place)), str)
         assert events(reader) == seen, "a later event is visible, and a cursor past it would miss the earlier one"
-    thread.join(30)
-    assert isinstance(came[0], str)
+        with reader.read() as view:
+            assert view.fetch_one(view.sql.event_latest) == early - 1
+            assert view.fetch_one(view.sql.event_newest) == early + 1
     assert events(reader) == [*seen, early, early + 1]
 
 
@@ -100,7 +108,7 @@ def test_a_writer_behind_a_lock_that_is_kept_is_refused_and_changes_nothing(plac
     monkeypatch.setattr(driver, "_SETTINGS", driver._SETTINGS.replace("'10s'", "'50ms'"))
     holder, writer = PostgresStore(place), PostgresStore(place)
     with holder.write() as tx:
-        tx.execute(EVENT_LOCK)
+        tx.execute("LOCK TABLE events IN SHARE MODE")
         answered(tx)
         with pytest.raises(StoreBusy, match="another session was in the way") as refusal:
             sent(writer)
@@ -202,6 +210,18 @@ def test_two_who_make_one_thread_at_once_both_speak_in_it(place: str, postgres: 
     assert (came[0].thread.subject, came[0].message.summary) == ("First", "Second")
 
 
+def test_a_worker_takes_a_thread_while_others_have_locked_all_before_it(place: str, clock: Clock) -> None:
+    """Staged: the rival has locked more threads than a worker reads candidates, and keeps them until the worker has its own."""
+    with PostgresStore(place, now=clock) as store, PostgresStore(place, now=clock) as rival:
+        threads = [sent(store, to="builder") for _ in range(41)]
+        threads.remove(work.take(store, agent="builder").thread.thread_id)  # type: ignore[union-attr]  # no sign of life is due any more
+        with rival.write() as tx:
+            taken = {take_next(tx, agent="builder", lease_seconds=60).thread.thread_id for _ in range(39)}  # type: ignore[union-attr]
+            thread, came = in_background(lambda: work.take(store, agent="builder"))
+            thread.join(30)
+            assert [claim.thread.thread_id for claim in came] == [one for one in threads if one not in taken]
+
+
 def test_a_deadlock_is_undone_and_tried_again_inside_the_verb(place: str, postgres: Postgres) -> None:
     """Staged: the rival has the agent's row and wants the thread's, the verb has the thread's and wants the agent's."""
     store, rival = PostgresStore(place), PostgresStore(place)
@@ -219,6 +239,7 @@ def test_a_deadlock_is_undone_and_tried_again_inside_the_verb(place: str, postgr
 
     with psycopg.connect(postgres.url, autocommit=True) as other:  # so that the verb's sign of life is due
         other.execute(f"UPDATE {place.rpartition('schema=')[2]}.agents SET last_seen_at = '2000'")
+    store.seen_agents.clear()
     try:
         thread, came = cross()
     except Contended:
@@ -252,20 +273,21 @@ def test_a_connection_that_died_in_its_sleep_is_not_noticed(place: str, postgres
 
 
 def test_waiters_go_on_by_themselves_when_the_server_is_back() -> None:
+    """They share one connection that listens, and few that read."""
     own = Postgres(throwaway=True)
     try:
-        with psycopg.connect(own.url, autocommit=True) as connection:
-            connection.execute("ALTER SYSTEM SET max_connections = 300")
-        own.restart()
         url = own.at("restarted")
         postroom.init(url)
-        asked = asking(postroom.open(url)).thread.thread_id
-        waiters = [in_background(lambda: work.wait_reply(postroom.open(url), asked, timeout_seconds=60)) for _ in range(99)]
+        store = postroom.open(url)
+        asked = asking(store).thread.thread_id
+        waiters = [in_background(lambda: work.wait_reply(store, asked, timeout_seconds=60)) for _ in range(99)]
         # The question's lease is live, so that this one also asks the server when it runs out.
-        taker, taken = in_background(lambda: work.wait_take(postroom.open(url), agent="other", timeout_seconds=60))
-        listening = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
-        with psycopg.connect(own.url, autocommit=True) as connection:
-            assert eventually(lambda: (connection.execute(listening).fetchone() or (0,))[0] == 100)
+        taker, taken = in_background(lambda: work.wait_take(store, agent="other", timeout_seconds=60))
+        assert eventually(lambda: len(find_listener(parse_url(url))._watches) == 100)
+        with psycopg.connect(own.url) as connection:
+            row = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'postroom'").fetchone()
+        assert row is not None
+        assert 2 <= row[0] <= 10
         own.restart()
         work.reply(postroom.open(url), asked, sender="leader", summary="This one")
         for thread, came in waiters:

@@ -74,7 +74,7 @@ def test_eight_processes_take_forty_threads_each_exactly_once(store: Store, plac
         answers = race(children, every)
     taken = [thread_id for answer in answers for thread_id in eval(answer)]
     assert sorted(taken) == sorted(sent_ids)
-    assert work.fetch(store, agent="worker") == ()
+    assert work.fetch(store, agent="worker").candidates == ()
     assert {thread.status for thread in work.list_threads(store).threads} == {"claimed"}
     assert_sound(place)
 

@@ -47,7 +47,9 @@ def replace_by_creation(place: str) -> None:
 
 
 def delete_folder(place: str) -> None:
-    shutil.rmtree(Path(place).parent)
+    """Delete the folder of a store at one instant: a server that still touches wake files would refill it between two steps of `rmtree`."""
+    folder = Path(place).parent
+    shutil.rmtree(folder.rename(folder.with_name("deleted")))
 
 
 REPLACEMENTS = [replace_by_rename, replace_by_creation]
@@ -126,7 +128,7 @@ def test_waiting_commands_notice_a_new_store(tmp_path: Path) -> None:
     inbox.found()
     watch = inbox.start("watch", "--agent", "builder", "--timeout-seconds", "50", "--json").sleeping()
     wait = mailbox.start("wait", "--session", BOX, "--timeout-seconds", "50", "--json").sleeping()
-    shutil.rmtree(inbox.db.parent)
+    delete_folder(str(inbox.db))
     inbox.found()
     mailbox.ok("enqueue", "--from", "ann", "--to", BOX, "--payload", "new")
     assert wait.finish().json["message"]["payload"] == "new"
@@ -138,7 +140,7 @@ def test_a_worker_goes_on_in_a_new_store(tmp_path: Path) -> None:
     inbox = Inbox(tmp_path)
     inbox.found()
     worker = inbox.start("work", "--agent", "builder", "--command", "true").sleeping()
-    shutil.rmtree(inbox.db.parent)
+    delete_folder(str(inbox.db))
     inbox.found()
     thread = inbox.send()
     eventually(lambda: inbox.ok("show", "--thread", thread)["thread"]["status"] == "done")

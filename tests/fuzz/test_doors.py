@@ -25,7 +25,7 @@ from postroom.core.rpc.wire import CONTENT_TYPE, VERB_PROTOCOL
 from postroom.core.verbs import WAIT
 from postroom.people.entries_mirror import EntriesMirror
 from postroom.server.app import PERSON_ROUTES, SHARED_ROUTES
-from postroom.server.mcp.schemas import SCHEMAS
+from postroom.server.mcp.schemas import TOOLS
 from postroom.server.rpc.calls import signature_of
 from postroom.server.rpc.dispatch import routing_table
 from postroom.server.ws.frames import PROTOCOL
@@ -127,16 +127,16 @@ def test_rest_routes(door: Door, cases: int) -> None:
 def test_mcp_tools(door: Door, cases: int) -> None:
     def call(given: tuple[str, dict[str, Any], bytes | None]) -> None:
         tool, arguments, junk = given
-        arguments = {**arguments, "waitSeconds": 0} if "waitSeconds" in SCHEMAS[tool]["properties"] else arguments
+        arguments = {**arguments, "waitSeconds": 0} if "waitSeconds" in TOOLS[tool].schema["properties"] else arguments
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
         answer = door.ask("POST", f"/mcp/{door.workspace}", content=encode(message) if junk is None else junk, headers=MCP_HEADERS)
         assert "The server failed" not in answer.text
 
     def arguments_of(tool: str) -> st.SearchStrategy[tuple[str, dict[str, Any], bytes | None]]:
-        arguments = st.dictionaries(st.sampled_from(sorted(SCHEMAS[tool]["properties"])), VALUES, max_size=5)
+        arguments = st.dictionaries(st.sampled_from(sorted(TOOLS[tool].schema["properties"])), VALUES, max_size=5)
         return st.tuples(st.just(tool), arguments, st.one_of(st.none(), st.none(), JUNK))
 
-    fuzz(cases, st.sampled_from(sorted(SCHEMAS)).flatmap(arguments_of), call)
+    fuzz(cases, st.sampled_from(sorted(TOOLS)).flatmap(arguments_of), call)
 
 
 class Reconnecting:

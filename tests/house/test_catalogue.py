@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from postroom.store.interface import Catalogue
+from postroom.store.catalogue import Catalogue
 from postroom.store.migrations import read_scripts
 from postroom.store.postgres import statements as postgres_statements
 from postroom.store.sqlite import schema, statements

@@ -87,7 +87,7 @@ def test_decisions_are_dated_newest_first() -> None:
 
 
 def test_every_difference_in_the_statements_is_explained_where_it_stands() -> None:
-    from postroom.store.interface import Catalogue
+    from postroom.store.catalogue import Catalogue
     from postroom.store.postgres import statements as postgres
     from postroom.store.sqlite import statements as sqlite
 
@@ -99,14 +99,25 @@ def test_every_difference_in_the_statements_is_explained_where_it_stands() -> No
 
 
 def test_the_reference_is_what_the_table_says() -> None:
-    from docs.make_reference import FOLDER, PROGRAMS, asyncapi, openapi, permissions, reference, verbs
+    from docs.make_library_pages import manual_page, python_api
+    from docs.make_reference import FOLDER, MANUAL, PROGRAMS, asyncapi, openapi, permissions, reference, verbs
 
     assert (FOLDER / "verbs.md").read_text() == verbs(), "run `make reference`"
     assert (FOLDER.parent / "permissions.md").read_text() == permissions(), "run `make reference`"
     assert (FOLDER / "openapi.json").read_text() == openapi(), "run `make reference`"
     assert (FOLDER / "asyncapi.json").read_text() == asyncapi(), "run `make reference`"
+    assert (FOLDER / "python.md").read_text() == python_api(), "run `make reference`"
     for program in PROGRAMS:
         assert (FOLDER / f"{program.name}.md").read_text() == reference(program), "run `make reference`"
+        assert (MANUAL / f"{program.name}.1").read_text() == manual_page(program), "run `make reference`"
+
+
+def test_every_variable_that_the_source_reads_is_on_the_page_of_variables() -> None:
+    source = "".join(path.read_text() for path in (ROOT / "src" / "postroom").rglob("*.py"))
+    read = set(re.findall(r'environ(?:\.get\(|\[)\s*"((?:INBOX|MAILBOX|THREAD|NOTIFIER|POSTROOM)_\w+)"', source))
+    listed = set(re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "environment.md").read_text(), re.MULTILINE))
+    assert read - listed == set()
+    assert {name for name in listed if f'"{name}"' not in source} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -149,6 +160,20 @@ def test_every_command_in_the_skill_is_one_that_parses() -> None:
         words = subprocess.run(["bash", "-c", f"printf '%s\\n' {line}"], capture_output=True, text=True, check=True).stdout.splitlines()
         program = {"inbox": INBOX, "mailbox": MAILBOX, "thread": THREAD, "notifier": NOTIFIER}[words[0]]
         assert parse(program, words[1:]).command.name in program.commands
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", ROOT / "docs" / "choose.md", *(ROOT / "docs" / "guides").glob("*.md")], ids=lambda page: page.name
+)
+def test_every_command_and_flag_in_the_prose_of_a_guide_exists(page: Path) -> None:
+    programs = {program.name: program for program in (INBOX, MAILBOX, THREAD, NOTIFIER)}
+    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for name, rest in re.findall(r"`(inbox|mailbox|thread|notifier) ([a-z][^`]*)`", prose):
+        words, program = rest.split(), programs[name]
+        command = program.commands.get(" ".join(words[:2])) or program.commands.get(words[0])
+        assert command is not None or (words == [words[0]] and words[0] in program.groups), (name, rest)
+        known = {flag.name for flag in (*program.flags, *(command.flags if command else ()))}
+        assert set(re.findall(r"--[a-z][a-z-]+", rest.split(" --command")[0])) <= known | {"--help"}, (name, rest)
 
 
 def test_no_registry_and_no_machine_is_named() -> None:

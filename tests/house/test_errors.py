@@ -13,7 +13,8 @@ def _tree(kind: type[errors.Refusal]) -> list[type[errors.Refusal]]:
 
 
 CODES = [
-    "ambiguous_question", "conflict", "contended", "delivery_lost", "denied", "filter_failed", "forbidden", "id_conflict",
+    "ambiguous_question", "client_left", "conflict", "contended", "cursor_expired", "delivery_lost", "denied", "filter_failed",
+    "forbidden", "id_conflict",
     "interrupted", "invalid",
     "invalid_input", "invalid_state", "lease_conflict",
     "lease_lost", "missing", "no_store", "not_a_store", "not_found", "question_closed", "storage_error", "storage_trouble", "store_away",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tests.house.tree import ROOT, SOURCES, functions
 
 MAX_MODULE_LINES = 450
+MAX_MODULES_PER_FOLDER = 16
 MAX_FUNCTION_LINES = 50
 VAGUE_NAMES = ("utils", "helpers", "common", "manager", "base")
 
@@ -23,3 +26,8 @@ def test_a_function_fits_on_a_screen() -> None:
         if (lines := (function.end_lineno or function.lineno) - function.lineno + 1) > MAX_FUNCTION_LINES
     }
     assert long == {}
+
+
+def test_a_folder_can_be_surveyed() -> None:
+    modules = Counter(str(path.parent.relative_to(ROOT)) for path in SOURCES if path.name != "__init__.py")
+    assert {folder: count for folder, count in modules.items() if count > MAX_MODULES_PER_FOLDER} == {}

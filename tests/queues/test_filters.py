@@ -241,7 +241,7 @@ def test_a_fragment_about_other_events_is_asked_again_when_there_are_more(queue:
 
 def test_dispatch_says_whose_fragment_is_bad_and_starts_the_others(lively: Queue) -> None:
     queues.unsubscribe(lively, "keeper")
-    ack = f"{sys.executable} -m postroom.cli.thread ack --thread . --consumer"
+    ack = f"{sys.executable} -m postroom.cli.thread ack --consumer"
     for name in ("a-bad", "b-good", "c-bad", "d-good"):
         queues.subscribe(lively, name, handler=f"{ack} {name} --last-event-id 9")
     plant(lively.path, "a-bad", "nosuch = 1")

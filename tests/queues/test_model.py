@@ -264,7 +264,6 @@ def test_queues_follow_the_model() -> None:
     run_state_machine_as_test(
         QueueMachine,
         settings=settings(
-            max_examples=200,
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),

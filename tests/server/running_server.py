@@ -237,8 +237,8 @@ class RunningServer:
     def steps(self, identity: str) -> list[str]:
         return [receipt["step"] for receipt in self.get(f"/api/inbox/{identity}")["receipts"]]
 
-    def reply(self, identity: str, body: str) -> dict[str, Any]:
-        answer = self.person.post(f"/api/inbox/{identity}/reply", json={"body": body})
+    def reply(self, identity: str, body: str, **more: object) -> dict[str, Any]:
+        answer = self.person.post(f"/api/inbox/{identity}/reply", json={"body": body, **more})
         assert answer.status_code == 201, answer.text
         found: dict[str, Any] = answer.json()
         return found

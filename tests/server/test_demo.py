@@ -18,7 +18,7 @@ def test_entries_questions_and_notices_arrive_and_an_answer_is_obeyed(found: Cal
         return entries
 
     def asked() -> list[dict[str, Any]]:
-        return [entry for entry in history(open="true") if entry["comments"] == "Publish week 1?"]
+        return [entry for entry in history(open="true") if entry["title"] == "Rates, week 1"]
 
     eventually(lambda: bool(asked()))
     [pushed] = [entry for entry in history() if entry["kind"] == "push"]
@@ -27,7 +27,8 @@ def test_entries_questions_and_notices_arrive_and_an_answer_is_obeyed(found: Cal
     assert (found_file["kind"], found_file["changed"]) == ("markdown", False)
     assert [entry["from"] for entry in history(section="notices")] == ["backup"]
     server.reply(asked()[0]["id"], "Publish")
-    eventually(lambda: any("Publish" in entry.get("comments", "") for entry in history() if entry["kind"] == "push"))
+    eventually(lambda: any("Publish" in part["comments"] for part in server.get(f"/api/inbox/{pushed['id']}")["parts"]))
+    assert [entry["id"] for entry in history() if entry["kind"] == "push"] == [pushed["id"]], "one matter is one row"
     folder = Path(server.get("/api/workspaces")["workspaces"][0]["path"]).parent
     assert server.close() == 0
     assert not folder.exists()

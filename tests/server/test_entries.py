@@ -150,7 +150,7 @@ def test_the_mirror_has_one_line_an_entry(server: RunningServer, workspace: Work
     identity = workspace.push("a.md", comments="One\nTwo\u2028Three")
     lines = [json.loads(line) for line in server.mirror.read_bytes().split(b"\n") if identity.encode() in line]
     (entry,) = workspace.entries()
-    assert lines == [{name: entry[name] for name in ("id", "ts", "workspaceId", "workspaceLabel", "docs", "comments")}]
+    assert lines == [{name: entry[name] for name in ("id", "ts", "workspaceId", "workspaceLabel", "docs", "comments", "title")}]
 
 
 def test_a_line_that_another_program_appended_becomes_an_entry(server: RunningServer) -> None:

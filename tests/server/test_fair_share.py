@@ -12,11 +12,11 @@ import pytest
 
 from postroom import work
 from postroom.core import limits
-from postroom.core.errors import Interrupted, TooMany
+from postroom.core.errors import ClientLeft, TooMany, Unauthenticated
 from postroom.server.http import security
 from postroom.server.http.auth import RateLimiter
 from postroom.server.http.security import CALLER_KEY, CHARGE_KEY, BodyLimiter
-from postroom.server.runtime.fair_share import FairQueue, FairSlots, set_current_request
+from postroom.server.runtime.fair_share import CurrentRequest, FairQueue, FairSlots, set_current_request
 from postroom.server.runtime.store_access import StoreAccess
 from postroom.store.interface import Store
 from tests.conftest import fresh_file
@@ -24,11 +24,11 @@ from tests.conftest import fresh_file
 MIB = 1 << 20
 
 
-async def calling(name: str, work_of: Callable[[], Awaitable[Any]], check: Callable[[], Awaitable[object]] | None = None) -> Any:
+async def calling(name: str, work_of: Callable[[], Awaitable[Any]], **request: Any) -> Any:
     """Do some work as a caller, in a task of its own."""
 
     async def run() -> Any:
-        set_current_request(name, check)
+        set_current_request(CurrentRequest(name, **request))
         return await work_of()
 
     return await asyncio.create_task(run())
@@ -59,7 +59,7 @@ def test_a_caller_who_fills_its_share_leaves_room_for_others_and_is_refused_beyo
 
 
 def test_waiting_work_of_a_caller_that_left_or_lost_its_token_is_not_done() -> None:
-    async def staged() -> tuple[list[str], object]:
+    async def staged() -> tuple[list[str], list[type]]:
         slots, done, release = FairSlots(1, per_caller=1, max_queued=9), [], asyncio.Event()
 
         async def hold(name: str) -> None:
@@ -67,22 +67,24 @@ def test_waiting_work_of_a_caller_that_left_or_lost_its_token_is_not_done() -> N
                 done.append(name)
                 await release.wait()
 
-        async def gone() -> None:
-            raise Interrupted("the client has disconnected")
+        async def revoked() -> None:
+            raise Unauthenticated("this token is not valid")
 
-        first = asyncio.ensure_future(calling("ada", lambda: hold("first"), gone))  # it runs at once, and is not asked again
+        # The first runs at once, and is not asked again.
+        first = asyncio.ensure_future(calling("ada", lambda: hold("first"), has_left=lambda: True, verify=revoked))
         while not done:
             await asyncio.sleep(0)
-        second = asyncio.ensure_future(calling("evil", lambda: hold("second"), gone))
+        left = asyncio.ensure_future(calling("evil", lambda: hold("left"), has_left=lambda: True))
+        voided = asyncio.ensure_future(calling("mallory", lambda: hold("voided"), verify=revoked))
         third = asyncio.ensure_future(calling("ada", lambda: hold("third")))
         await asyncio.sleep(0)
         release.set()
-        results = await asyncio.gather(first, second, third, return_exceptions=True)
-        return done, results[1]
+        results = await asyncio.gather(first, left, voided, third, return_exceptions=True)
+        return done, [type(result) for result in results]
 
-    done, refused = asyncio.run(staged())
+    done, outcomes = asyncio.run(staged())
     assert done == ["first", "third"]
-    assert isinstance(refused, Interrupted)
+    assert outcomes == [type(None), ClientLeft, Unauthenticated, type(None)]
 
 
 def test_writers_take_turns_and_one_that_floods_is_refused() -> None:

@@ -18,6 +18,7 @@ import pytest
 from postroom import mail, people, work
 from postroom.core import clock
 from postroom.core.limits import MAX_READS_PER_CALLER
+from postroom.server.mcp.calls import OpenCalls
 from postroom.server.mcp.handlers import ToolHandlers
 from postroom.server.runtime.store_access import READ_THREADS, StoreAccess
 from postroom.store import open_store
@@ -111,7 +112,7 @@ def test_no_tool_reads_a_thread_in_the_event_loop(tmp_path: Path) -> None:
         access = StoreAccess(place)
         for store in access._stores:
             store.connection.set_trace_callback(lambda statement: ran.append((current_thread().name, statement)))  # type: ignore[attr-defined]
-        tools = ToolHandlers(access, workspace)
+        tools = ToolHandlers(access, workspace, OpenCalls(access).begin_call(workspace.agent, "test", 1))
         asked: list[tuple[str, dict[str, Any]]] = [("work_fetch", {}), ("work_claim", {"threadId": thread_id})]
         asked += [("work_fetch", {"threadId": thread_id}), ("inbox_read", {"old": True, "entries": True})]
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -46,6 +47,19 @@ def test_a_body_that_is_too_large_is_refused(server: RunningServer, workspace: W
     _refused(lambda: client.post(path, content=_endless(), headers=JSON))
     assert workspace.entries() == []
     workspace.push(comments="Still served")
+
+
+def test_a_body_with_too_many_values_is_refused_and_large_ones_with_few_are_taken(workspace: WorkspaceClient) -> None:
+    message = {"from": workspace.agent, "to": workspace.agent, "payload": "x", "msg_id": "m"}
+    many = json.dumps({"named": {"messages": [message] * 30_000}}).encode()
+    refusal(post_verb(workspace.http, "mail.enqueue_all", many), 413, "too_large")
+    refusal(workspace.http.post("/api/mailbox", json={**message, "extra": [0] * 200_000}), 413, "too_large")
+    deep = b'{"named": {"message": ' + b"[" * 300_000
+    refusal(post_verb(workspace.http, "mail.enqueue", deep), 400, "invalid_input")
+    large = json.dumps({"named": {"message": {**message, "payload": '{"a": [1, "é"]}' * 50_000}}}).encode()
+    assert post_verb(workspace.http, "mail.enqueue", large).status_code == 200
+    found = workspace.http.get(f"/api/mailbox/{workspace.agent}").json()
+    assert [one["msg_id"] for one in found["messages"]] == ["m"]
 
 
 def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(server: RunningServer, workspace: WorkspaceClient) -> None:

@@ -117,7 +117,7 @@ def test_a_command_that_asks_waits_for_its_answer(server: RunningServer, workspa
     identity = server.entry_from(workspace.agent)["id"]
     server.reply(identity, "no")
     finished = asking.finish()
-    assert (finished.code, finished.stderr) == (0, "")
+    assert (finished.code, finished.stderr) == (20, "")  # a person who says no lets nobody go on
     answer = finished.json["answer"]
     assert (answer["state"], answer["answer"], answer["choice"], answer["answered_by"]) == ("answered", "no", "no", "user")
     assert answer["door"] in VERIFIED
@@ -151,7 +151,7 @@ def test_silence_can_mean_a_default(server: RunningServer, workspace: WorkspaceC
 def test_silence_can_mean_no(server: RunningServer, workspace: WorkspaceClient) -> None:
     finished = _asking(server, workspace.agent, "--deadline-seconds", "1", "--on-silence", "refuse").finish()
     answer = finished.json["answer"]
-    assert (finished.code, answer["state"], answer["answer"]) == (0, "refused", None)
+    assert (finished.code, answer["state"], answer["answer"]) == (20, "refused", None)
     identity = finished.json["answer"]["entry_id"]
     assert server.reply(identity, "Sorry, I was away")["reply"]["via"] == "mailbox"
     assert server.entry(identity)["question"]["state"] == "refused"
@@ -159,7 +159,7 @@ def test_silence_can_mean_no(server: RunningServer, workspace: WorkspaceClient) 
 
 def test_silence_can_mean_to_ask_somebody_else(server: RunningServer, workspace: WorkspaceClient) -> None:
     server.inbox.ok("agent", "add", "ada", "--kind", "human")
-    asking = _asking(server, workspace.agent, "--deadline-seconds", "1", "--on-silence", "escalate", "--escalate-to", "ada")
+    asking = _asking(server, workspace.agent, "--deadline-seconds", "3", "--on-silence", "escalate", "--escalate-to", "ada")
     identity = server.entry_from(workspace.agent)["id"]
     server.person.put(f"/api/inbox/{identity}/read")
     eventually(lambda: server.entry(identity)["question"]["to"] == "ada")

@@ -21,8 +21,9 @@ from postroom.core.rpc import wire
 from postroom.core.verbs import ANY_AGENT, JOB_OWNER, MESSAGE_SENDER, READ, SERVER_MACHINE, WAIT, Verb
 from postroom.server.app import PERSON_ROUTES, SHARED_ROUTES
 from postroom.server.http.auth import RateLimiter
+from postroom.server.mcp.calls import OpenCalls
 from postroom.server.mcp.handlers import ToolHandlers
-from postroom.server.mcp.schemas import SCHEMAS
+from postroom.server.mcp.schemas import TOOLS as TOOL_TABLE
 from postroom.server.rpc.dispatch import routing_table
 from postroom.server.rpc.permission_table import HIDDEN, TABLE, YES, rule_of
 from postroom.server.runtime.store_access import StoreAccess
@@ -197,11 +198,35 @@ ROUTES: dict[tuple[str, str], tuple[str, dict[str, Any] | None]] = {
     ("DELETE", "/api/mailbox/{session}/dead-letter"): ("mail.purge_dead_letter", None),
     ("DELETE", "/api/mailbox/{session}"): ("mail.purge", None),
 }
-OTHER_ROUTES = {("POST", "/api/inbox/push"), ("GET", "/api/bell")}  # tests/server/test_hostile_workspace.py, tests/server/test_bells.py
+OTHER_ROUTES = {
+    ("POST", "/api/inbox/push"),
+    ("GET", "/api/bell"),
+}  # tests/server/test_hostile_workspace.py, tests/server/test_wake_stream.py
+
+TASK_ROUTES = {("GET", "/api/tasks"), ("POST", "/api/tasks"), ("GET", "/api/tasks/{id}"), ("POST", "/api/tasks/{id}/cancel")}
 
 
 def test_every_route_that_agents_may_use_is_walked() -> None:
-    assert {(method, path) for method, path, _ in SHARED_ROUTES} == ROUTES.keys() | OTHER_ROUTES
+    assert {(method, path) for method, path, _ in SHARED_ROUTES} == ROUTES.keys() | OTHER_ROUTES | TASK_ROUTES
+
+
+def test_a_route_of_tasks_is_for_those_that_gave_or_got_the_task(callers: Callers, behind: Store) -> None:
+    conductor = Conductor(behind)
+    for name in ("ann-1", "bob-1"):
+        conductor.register(name)
+    task = conductor.submit("ann-1", "bob-1", "Secret").task_id
+    for method, path in TASK_ROUTES:
+        assert callers.tcp.request(method, path.format(id=task), json={}).status_code == 401, path
+
+    def ask(caller: str, method: str, path: str, body: dict[str, str] | None = None) -> httpx.Response:
+        return callers.tcp.request(method, path, json=body, headers={"Authorization": f"Bearer {callers.token_of(caller)}"})
+
+    names = (STRANGER, OUTSIDE_WORKSPACE, "bob-1", "ann-1")
+    assert [task in ask(name, "GET", "/api/tasks").text for name in names] == [False, False, True, True]
+    assert [ask(name, "GET", f"/api/tasks/{task}").status_code for name in names] == [404, 404, 200, 200]
+    assert [ask(name, "POST", f"/api/tasks/{task}/cancel", {}).status_code for name in names] == [404, 404, 403, 200]
+    assert ask("ann-1", "POST", "/api/tasks", {"to": "bob-1", "description": "More"}).status_code == 201
+    assert ask("ann-1", "POST", "/api/tasks", {"to": "bob-1", "description": "More", "source_agent": "bob-1"}).status_code == 400
 
 
 def test_a_route_does_for_each_caller_what_the_table_says_of_its_verb(callers: Callers, behind: Store) -> None:
@@ -233,13 +258,14 @@ TOOLS: dict[str, tuple[str, Arguments]] = {
     "work_fetch": ("work.show", {}),
     "work_claim": ("work.claim", {}),
     "work_update": ("work.update", {"summary": "Half"}),
+    "work_send": ("work.reply", {"summary": "Hello"}),
     "work_done": ("work.done", {"outcome": "done"}),
 }
 OWN_TOOLS = {"inbox_push", "inbox_read", "inbox_ask"}  # name no thing of others but an entry: tests/server/test_hostile_agent.py
 
 
 def test_every_tool_is_walked() -> None:
-    assert set(SCHEMAS) == TOOLS.keys() | OWN_TOOLS
+    assert set(TOOL_TABLE) == TOOLS.keys() | OWN_TOOLS
 
 
 def test_a_tool_does_for_each_caller_what_the_table_says_of_its_verb(behind: Store, tmp_path: Path) -> None:
@@ -256,7 +282,9 @@ def test_a_tool_does_for_each_caller_what_the_table_says_of_its_verb(behind: Sto
             for tool, (name, more) in TOOLS.items():
                 expected = TABLE[rule_of(routing_table()[name])]
                 for agent, outcome in {STRANGER: expected.stranger, "leader": expected.party, "builder": expected.own}.items():
-                    answer, is_refusal = await ToolHandlers(store_access, workspaces[agent]).call_tool(tool, {"threadId": thread, **more})
+                    call = OpenCalls(store_access).begin_call(agent, "test", 1)
+                    tools = ToolHandlers(store_access, workspaces[agent], call)
+                    answer, is_refusal = await tools.call_tool(tool, {"threadId": thread, **more})
                     code = answer["error"]["code"] if is_refusal else YES
                     wanted = {YES: (YES, "lease_conflict"), HIDDEN: ("not_found",)}.get(outcome, ("forbidden",))
                     assert code in wanted, (tool, agent, answer)

@@ -9,8 +9,8 @@ import pytest
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from postroom.server.http import protocols
-from postroom.server.http.protocols import LimitedHttpProtocol, make_config
+from postroom.server.http.connections import protocols
+from postroom.server.http.connections.protocols import LimitedHttpProtocol, make_config
 from tests.cli.process import LIMIT
 
 UPGRADE = (

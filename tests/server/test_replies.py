@@ -105,7 +105,9 @@ def test_a_reply_to_an_open_question_is_its_answer_and_no_mail(server: RunningSe
 
 def test_an_answer_may_be_none_of_the_choices(server: RunningServer, workspace: WorkspaceClient) -> None:
     identity = server.ask(workspace.agent, "Ship?", "--choice", "yes", "--choice", "no")
-    question = server.reply(identity, "Only on Tuesday")["entry"]["question"]
+    refused = server.person.post(f"/api/inbox/{identity}/reply", json={"body": "Only on Tuesday"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_input")
+    question = server.reply(identity, "Only on Tuesday", comment=True)["entry"]["question"]
     assert (question["state"], question["answer"], question["choice"]) == ("answered", "Only on Tuesday", None)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from postroom import mail, people, queues, work
 from postroom.queues import notifier
-from postroom.store.sqlite import notifier_statements as sql
+from postroom.store.sqlite.queues import notifier_statements as sql
 from tests.server.conftest import own_server
 from tests.server.mailbox_data import STRANGE, dead_letter, opened, part
 from tests.server.running_server import RunningServer, WorkspaceClient, refusal
@@ -166,6 +166,7 @@ def test_who_was_never_seen_is_not_alive_and_a_lapsed_lease_is_said_to_be(server
         thread_id = work.send(store, sender="user", to=workspace.agent, subject="Build").thread.thread_id
         work.claim(store, thread_id, agent=workspace.agent, lease_seconds=0.000001)
     agents = {agent["name"]: agent for agent in server.get("/api/agents")["agents"]}
+    server.inbox.ok("cancel", "--agent", "user", "--thread", thread_id)  # or it would be offered to the agents of other tests
     assert (agents["never-seen"]["alive"], agents["never-seen"]["last_seen_at"]) == (False, None)
     assert [held["lapsed"] for held in agents[workspace.agent]["holds"]] == [True]
 
@@ -374,3 +375,30 @@ def test_queues_are_for_people_and_are_never_added_over_the_network(
     refusal(workspace.http.get("/api/queues"), 403, "forbidden")
     refusal(server.stranger.get("/api/queues"), 401, "unauthenticated")
     refusal(server.person.post("/api/queues", json={"path": str(tmp_path)}), 405, "wrong_method")
+
+
+def test_a_cut_list_of_agents_or_runs_names_the_next_page(server: RunningServer) -> None:
+    for number in (1, 2):
+        server.inbox.ok("send", "--from", "leader", "--to", f"worker-{number}", "--subject", "Build", "--run", f"paged-{number}")
+    for path, field, name in (("/api/agents", "agents", "name"), ("/api/runs", "runs", "run_id")):
+        everything = server.get(path)
+        assert (everything["more"], everything["after"]) == (False, None)
+        first = server.get(path, limit="1")
+        assert first["more"] is True
+        rest = server.get(path, after=first["after"])
+        assert [row[name] for row in (*first[field], *rest[field])] == [row[name] for row in everything[field]]
+
+
+# The command `inbox status`, beside and over a server
+
+
+def test_the_status_names_the_server_and_leaves_out_what_an_agent_may_not_see(
+    server: RunningServer, workspace: WorkspaceClient, thread: str
+) -> None:
+    assert server.inbox.ok("status")["server"] == {"url": server.url, "answers": True, "trouble": None}
+    server.ask(workspace.agent, "Only the person sees this")
+    token = server.inbox.ok("agent", "token", "onlooker")["token"]
+    afar = server.inbox.ok("status", INBOX_DB=server.url, INBOX_TOKEN=token)
+    assert (afar["questions"], afar["queues"], afar["held"]["total"]) == (None, None, 0)
+    person = server.inbox.ok("status", INBOX_DB=server.url, INBOX_TOKEN=server.ready["token"])
+    assert thread in [held["thread_id"] for held in person["held"]["threads"]]

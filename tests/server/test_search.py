@@ -40,7 +40,7 @@ def test_an_entry_is_found_by_the_path_of_a_document(server: RunningServer, work
 def test_an_entry_is_found_by_its_question_its_choices_and_the_replies(server: RunningServer, workspace: WorkspaceClient) -> None:
     question, choice, reply = (f"m{uuid4().hex}" for _ in range(3))
     identity = server.ask(workspace.agent, question, "--choice", choice, "--choice", "other")
-    server.reply(identity, reply)
+    server.reply(identity, reply, comment=True)
     for word in (question, choice, reply):
         assert _found(server, word) == [identity]
 

@@ -30,7 +30,10 @@ def test_threads_are_listed_by_status_and_agent(server: RunningServer, workspace
     assert (listed(status="claimed"), listed(status="pending")) == ([thread], [waiting])
     page = server.get("/api/threads", agent=workspace.agent, limit="1")
     assert (len(page["threads"]), page["more"]) == (1, True)
-    assert server.get("/api/threads", agent=workspace.agent)["more"] is False
+    rest = server.get("/api/threads", agent=workspace.agent, limit="1", after=page["after"])
+    assert {each["thread_id"] for each in (*page["threads"], *rest["threads"])} == {thread, waiting}
+    assert (rest["more"], rest["after"]) == (False, None)
+    assert server.inbox.ok("list", "--agent", workspace.agent, "--limit", "1", "--after", page["after"])["threads"] == rest["threads"]
 
 
 def test_a_thread_is_shown_as_the_command_shows_it(server: RunningServer, thread: str) -> None:
@@ -84,7 +87,7 @@ def test_a_thread_that_never_was_is_not_found(server: RunningServer, method: str
     refusal(answer, 404, "not_found")
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=x", "status=asleep"])
+@pytest.mark.parametrize("query", ["limit=0", "limit=x", "status=asleep", "after=x"])
 def test_a_list_that_cannot_be_is_refused(server: RunningServer, query: str) -> None:
     refusal(server.person.get(f"/api/threads?{query}"), 400, "invalid_input")
 

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from postroom.server.http import uvicorn_contract
+from postroom.server.http.connections import uvicorn_contract
 from tests.cli.process import LIMIT
 
 ASKED = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

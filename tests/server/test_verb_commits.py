@@ -18,6 +18,7 @@ from postroom.core.verbs import READ, WRITE
 from postroom.server.http.auth import Caller
 from postroom.server.http.state import AppState
 from postroom.server.rpc import dispatch
+from postroom.server.runtime import store_access, writer
 from postroom.server.runtime.store_access import StoreAccess
 from postroom.store.interface import Store, Transaction
 from postroom.store.sqlite.engine import SqliteStore
@@ -27,12 +28,12 @@ from tests.server.test_verbs import minimal
 NUMBERS = count(1)
 
 
-def _call(verb: str, **named: Any) -> dispatch.Call:
+def _call(verb: str, **named: Any) -> dispatch.ClientCall:
     key = f"key {next(NUMBERS)}"
-    return dispatch.Call(Caller("user", "http"), verb, {"named": named}, key, b"", asyncio.Event().wait, "")
+    return dispatch.ClientCall(Caller("user", "http"), verb, {"named": named}, key, b"", bool, bool, "")
 
 
-def _together(place: str, calls: list[dispatch.Call]) -> tuple[list[Any], int]:
+def _together(place: str, calls: list[dispatch.ClientCall]) -> tuple[list[Any], int]:
     """What each of some calls came to that arrived while the writer was busy; and in how many batches they ran."""
 
     async def run() -> tuple[list[Any], int]:
@@ -70,9 +71,9 @@ def _counted(workspace: StoreAccess) -> list[int]:
     committer, sizes = workspace._writer, []
     commit = committer._commit_batch
 
-    def counting(requests: list[Any], topics: set[str]) -> list[Any]:
-        sizes.append(len(requests))
-        return commit(requests, topics)
+    def counting(writes: list[Any], topics: set[str]) -> list[Any]:
+        sizes.append(len(writes))
+        return commit(writes, topics)
 
     committer._commit_batch = counting  # type: ignore[method-assign]
     return sizes
@@ -82,12 +83,24 @@ def _counted(workspace: StoreAccess) -> list[int]:
 def place(tmp_path: Any) -> str:
     found = str(tmp_path / "coord.db")
     postroom.init(found)
-    with postroom.open(found) as store:  # type: ignore[attr-defined]
+    with postroom.open(found) as store:
         work.add_agent(store, "user", kind="human")
     return found
 
 
-def test_a_refused_verb_in_a_batch_does_not_disturb_the_others(place: str) -> None:
+@pytest.fixture(params=["sqlite", "postgres"])
+def either_place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A store on each engine. One thread writes, so that what comes while it is busy is one batch."""
+    if request.param == "sqlite":
+        yield request.getfixturevalue("place")
+        return
+    monkeypatch.setattr(store_access, "SERVER_WRITE_THREADS", 1)
+    monkeypatch.setattr(writer, "MAX_BATCH_SECONDS", 30.0)  # a busy machine would cut the batch
+    with request.getfixturevalue("postgres").store() as url:
+        yield url
+
+
+def test_a_refused_verb_in_a_batch_does_not_disturb_the_others(either_place: str) -> None:
     """One refuses before it writes, one has an argument of a wrong type, one refuses in the middle of what it writes."""
     calls = [
         _call("work.send", sender="leader", to="builder", subject="One"),
@@ -97,17 +110,17 @@ def test_a_refused_verb_in_a_batch_does_not_disturb_the_others(place: str) -> No
         _call("work.send", sender="leader", to="builder", subject="Three", artifacts=[7]),
         _call("mail.set_alias", name="short", session="box"),
     ]
-    found, batches = _together(place, calls)
+    found, batches = _together(either_place, calls)
     assert [isinstance(one, bytes) for one in found] == [True, False, True, False, False, True], found
     assert all(isinstance(one, Refusal) for one in found if not isinstance(one, bytes)), found
     assert batches == 1
-    with postroom.open(place) as store:  # type: ignore[attr-defined]
+    with postroom.open(either_place) as store:
         assert [thread.subject for thread in work.list_threads(store).threads] == ["One"]
         assert mail.peek(store, "box").total == 1
         assert mail.find_alias(store, "short").session == "box"
 
 
-def test_a_verb_that_refuses_after_it_has_written_is_undone_alone(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verb_that_refuses_after_it_has_written_is_undone_alone(either_place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def write_and_refuse(store: Store, name: str, *, kind: str = "agent") -> None:
         with store.write() as tx:
             tx.execute(tx.sql.agent_put, name=name, kind=kind, now="now")
@@ -120,19 +133,19 @@ def test_a_verb_that_refuses_after_it_has_written_is_undone_alone(place: str, mo
         _call("work.add_agent", name="nobody"),
         _call("mail.enqueue", message={"from": "leader", "to": "box", "payload": "Last"}),
     ]
-    found, batches = _together(place, calls)
+    found, batches = _together(either_place, calls)
     assert [isinstance(one, bytes) for one in found] == [True, False, True], found
     assert batches == 1
-    with postroom.open(place) as store:  # type: ignore[attr-defined]
+    with postroom.open(either_place) as store:
         assert mail.peek(store, "box").total == 2
         assert "nobody" not in {agent.name for agent in work.list_agents(store)}
 
 
-def test_a_key_that_comes_twice_into_one_batch_is_done_once(place: str) -> None:
+def test_a_key_that_comes_twice_into_one_batch_is_done_once(either_place: str) -> None:
     call = _call("mail.enqueue", message={"from": "leader", "to": "box", "payload": "Once"})
-    found, _ = _together(place, [call, call, call])
+    found, _ = _together(either_place, [call, call, call])
     assert len(set(found)) == 1
-    with postroom.open(place) as store:  # type: ignore[attr-defined]
+    with postroom.open(either_place) as store:
         assert mail.peek(store, "box").total == 1
 
 
@@ -165,7 +178,7 @@ def _writes(place: str, *, later: int = 0) -> Iterator[tuple[Any, list[int]]]:
 @pytest.mark.parametrize("name", sorted(verb.name for verb in dispatch.routing_table().values() if verb.mode == READ))
 def test_a_verb_that_is_declared_to_read_writes_nothing(place: str, name: str) -> None:
     """Also where something fell due, which other verbs settle first: a question, a delivery and a task."""
-    with postroom.open(place) as store:  # type: ignore[attr-defined]
+    with postroom.open(place) as store:
         thread = work.send(store, sender="builder", to="user", subject="Which?", kind="question").thread.thread_id
         mail.enqueue(store, {"from": "x", "to": "x", "payload": "p"})
         mail.dequeue(store, "x")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -338,3 +340,18 @@ def test_who_never_reads_is_not_served_for_ever_and_others_are(server: RunningSe
 def _abandon(wire: VerbSocketClient) -> None:
     """Without a word."""
     wire.connection.socket.close()
+
+
+PROGRAM = """import sys, postroom
+from postroom import work
+store = postroom.connect(sys.argv[1], token=sys.argv[2])  # at module level, and never closed
+print(work.send(store, sender="user", to="ada", subject="Over a socket").thread.subject)
+"""
+
+
+def test_a_program_ends_although_it_never_closed_its_socket(server: RunningServer) -> None:
+    url = server.url.replace("http", "ws", 1)
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, url, server.ready["token"]], capture_output=True, text=True, timeout=LIMIT, check=False
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "Over a socket\n", "")

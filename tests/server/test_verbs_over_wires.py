@@ -36,7 +36,7 @@ TOKENS_HIDDEN = ("work.show", "work.show_agent", "work.list_presences", "work.sh
 def call(store: Store, verb: str, arguments: dict[str, Any]) -> object:
     """Call a verb as a program that imports the library does."""
     room, _, name = verb.partition(".")
-    if room == "tasks":
+    if room == "tasks" and hasattr(Conductor, name):
         return getattr(Conductor(store), name)(**arguments)
     return getattr(getattr(postroom, room), name)(store, **arguments)
 

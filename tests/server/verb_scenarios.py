@@ -54,6 +54,12 @@ def dead_letter(store: Store) -> Arguments:
     return {"session": BOX, "msg_id": held.msg_id}
 
 
+def channel(store: Store) -> str:
+    """A command that is told of questions."""
+    options: Arguments = {"person": USER, "kind": "command", "target": "cat > /dev/null"}
+    return people.add_channel(store, **options).channel_id
+
+
 def only(arguments: Arguments, *names: str) -> Arguments:
     return {name: arguments[name] for name in names}
 
@@ -131,6 +137,23 @@ def unread_reply(store: Store) -> str:
     """The name of an agent to which a person wrote."""
     people.reply(store, entry(store), person=USER, body="Thank you")
     return AGENT
+
+
+def handed_reply(store: Store) -> str:
+    return people.hand_over_messages(store, agent=unread_reply(store), client="wire").handover_id
+
+
+def conversation(store: Store) -> dict[str, Any]:
+    known: dict[str, Any] = {"thread_id": thread_data.sent(store), "agent": AGENT}
+    people.keep_conversation(store, **known, program="gemini", session="s-1", turns=1)
+    return known
+
+
+ROUTE = {"agent": AGENT, "route": "queue", "session": "s-1"}
+
+
+def registered_route(store: Store) -> str:
+    return people.register_route(store, agent=AGENT, route="queue", session="s-1", program="codex").agent
 
 
 def read_reply(store: Store) -> str:
@@ -246,17 +269,40 @@ PEOPLE: dict[str, Scenario] = {
     "revoke_passes": lambda s: {"person": USER} if people.issue_bearer(s, person=USER) else {},
     "backfill_person": lambda s: {"name": question_before_person(s)},
     "list_queues": lambda s: {},
+    "list_channels": lambda s: {"person": USER} if channel(s) else {},
+    "show_channel": lambda s: {"channel_id": channel(s)},
+    "remove_channel": lambda s: {"channel_id": channel(s)},
     "push": lambda s: {"workspace_id": workspace(s), "docs": ("report.md",), "comments": "Drafted – ½"},
     "notify": lambda s: {"sender": "cron", "text": "The build is green"},
     "history": lambda s: {"limit": 5, "unread": True} if entry(s) else {},
     "own_entries": lambda s: {"agent": AGENT, "limit": 5} if entry(s) else {},
     "find_entry": lambda s: {"entry_id": entry(s), "agent": AGENT},
     "search": lambda s: {"q": "drafted", "limit": 5} if entry(s) else {},
+    "open_questions": lambda s: {"limit": 5} if question(s) else {},
+    "set_state": lambda s: {"entry_id": entry(s), "person": USER, "state": "snoozed"},
+    "pin_entry": lambda s: {"entry_id": entry(s), "person": USER, "pinned": True},
+    "mark_all_read": lambda s: {"person": USER} if entry(s) else {},
+    "mute_workspace": lambda s: {"workspace_id": workspace(s), "muted": True},
     "mark_read": lambda s: {"entry_id": entry(s), "person": USER},
     "mark_unread": lambda s: {"entry_id": read_entry(s), "person": USER},
     "delete_entry": lambda s: {"entry_id": entry(s), "person": USER},
     "focus": lambda s: {"workspace_id": workspace(s)},
     "read_messages": lambda s: {"agent": unread_reply(s), "limit": 5},
+    "hand_over_messages": lambda s: {"agent": unread_reply(s), "limit": 5, "client": "wire"},
+    "confirm_handover": lambda s: {"agent": AGENT, "client": "wire"} if handed_reply(s) else {},
+    "return_handover": lambda s: {"handover_id": handed_reply(s), "agent": AGENT},
+    "keep_conversation": lambda s: {**conversation(s), "program": "gemini", "session": "s-1", "turns": 1, "prompted_event_id": 3},
+    "find_conversation": conversation,
+    "list_conversations": lambda s: {"agent": conversation(s)["agent"], "limit": 5},
+    "end_conversation": conversation,
+    "register_route": lambda s: {**ROUTE, "program": "codex", "host": "here", "pid": 7},
+    "list_routes": lambda s: {"agent": registered_route(s), "limit": 5},
+    "begin_ring": lambda s: {**ROUTE, "items": ("rep_1",)} if registered_route(s) else {},
+    "end_ring": lambda s: {**ROUTE, "failure": "no daemon"} if registered_route(s) else {},
+    "note_injected": lambda s: {**ROUTE, "items": ("rep_1",)} if registered_route(s) else {},
+    "remove_route": lambda s: ROUTE if registered_route(s) else {},
+    "list_waiting": lambda s: {"agent": unread_reply(s), "after": 0, "limit": 5},
+    "wait_messages": lambda s: {"agent": unread_reply(s), "after": 0, "timeout_seconds": 1},
     "old_messages": lambda s: {"agent": read_reply(s), "limit": 5},
     "reply": lambda s: {"entry_id": question(s), "person": USER, "body": "yes", "key": "k-1"},
     "show_entry": lambda s: {"entry_id": answered_entry(s)["entry_id"]},
@@ -282,6 +328,13 @@ TASKS: dict[str, Scenario] = {
     "pending": lambda s: {"job_id": running_job(s)},
     "waiting": lambda s: {"agent": BOB, "limit": 5} if asked_task(s) else {},
     "tasks": lambda s: {"agent": BOB, "status": "pending", "source": ANN, "limit": 5} if asked_task(s) else {},
+    "list_tasks": lambda s: {"agent": BOB, "status": "pending", "source": ANN, "limit": 5, "before_event": 10_000} if asked_task(s) else {},
+    "show_task": lambda s: {"task_id": ended_task(s)},
+    "choose_agent": lambda s: {"skill": Conductor(s).register(ANN, skills=("review",)).skills[0], "without": BOB},
+    "take": lambda s: {"agent": BOB, "lease_seconds": 60} if asked_task(s) else {},
+    "take_task": lambda s: {"task_id": asked_task(s), "agent": BOB, "lease_seconds": 60},
+    "next_available": lambda s: {"agent": BOB} if asked_task(s) else {},
+    "wait_take": lambda s: {"agent": BOB, "lease_seconds": 60, "timeout_seconds": TIMEOUT_SECONDS} if asked_task(s) else {},
     "accept": lambda s: {"task_id": asked_task(s), "agent": BOB, "lease_seconds": 60},
     "accept_next": lambda s: {"agent": BOB, "lease_seconds": 60} if asked_task(s) else {},
     "wait_accept": lambda s: {"agent": BOB, "lease_seconds": 60, "timeout_seconds": TIMEOUT_SECONDS} if asked_task(s) else {},
@@ -293,6 +346,7 @@ TASKS: dict[str, Scenario] = {
     "acknowledge_all": lambda s: {"agent": ANN} if task_data.answered(task_data.conductor_with_agents(s)) else {},
     "begin_sheet": lambda s: {"job_id": running_job(s), "lease_seconds": 60, "budget": 5000},
     "end_sheet": begun_sheet,
+    "answer_sheet": lambda s: {**begun_sheet(s), "answers": "@delegate cid: Look\n@complete nope: Fine"},
     "render": lambda s: {"agent": BOB, "budget": 5000} if asked_task(s) else {},
     "wait": lambda s: {"task_id": ended_task(s), "timeout_seconds": TIMEOUT_SECONDS},
     "wait_any": lambda s: {"task_ids": (ended_task(s),), "timeout_seconds": TIMEOUT_SECONDS},

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from postroom.tasks.delegation import parse_delegations
+from postroom.tasks.a2a.delegation import parse_answers, parse_delegations
 
 NAME = re.compile(r"(?!\.)[\w.-]{1,200}(?<!\.)")
 LINE = "@delegate forge: build it"
@@ -86,12 +86,98 @@ def test_what_is_indented_like_code_does_not_fire(indent: str) -> None:
     _nothing(f"Like this:\n\n{indent}{LINE}\n\nDone.")
 
 
-@pytest.mark.parametrize("line", ["@Delegate forge: x", "@DELEGATE forge: x", "@delegated forge: x", "@delegates", "@delegate-to forge: x"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "@Delegate forge: build it",
+        "- @delegate forge: build it",
+        "* @delegate forge: build it",
+        "12. @DELEGATE forge: build it",
+        "**@delegate forge:** build it",
+        "**@delegate forge**: build it",
+        "**@delegate** forge: build it",
+        "- **@delegate forge: build it**",
+        "*@delegate `forge`: build it*",
+        "@delegate [forge]: build it",
+        "@delegate forge\uff1a build it",
+    ],
+)
+def test_what_models_write_is_understood(line: str) -> None:
+    assert _understood(line) == [("forge", "build it", 1)]
+
+
+@pytest.mark.parametrize("fence", ["```", "~~~", "````", "```text", "```markdown"])
+def test_a_fence_that_holds_nothing_but_answers_is_read(fence: str) -> None:
+    close = re.sub(r"[^`~]", "", fence)
+    text = f"My answers:\n\n{fence}\n{LINE}\n  with care\n\n@complete 5f0e: done\n{close}\nBye."
+    answers = parse_answers(text)
+    assert [(one.verb, one.name, one.text, one.line) for one in answers.understood] == [
+        ("delegate", "forge", "build it\nwith care", 4),
+        ("complete", "5f0e", "done", 7),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "verb", "name", "text"),
+    [
+        ("@complete 5f0e7c7e: Fine.", "complete", "5f0e7c7e", "Fine."),
+        ("- **@Complete Task 5f0e7c7e:** Fine.", "complete", "5f0e7c7e", "Fine."),
+        ("@fail `5f0e`: there is no module X", "fail", "5f0e", "there is no module X"),
+        ('@complete 5f0e: {"review": "a: b"}', "complete", "5f0e", '{"review": "a: b"}'),
+    ],
+)
+def test_tasks_are_completed_and_failed_by_a_line(line: str, verb: str, name: str, text: str) -> None:
+    assert parse_answers(line).understood == ((verb, name, text, 1),)
+
+
+@pytest.mark.parametrize("line", ["@complete", "@complete 5f0e", "@fail 5f0e:", "@complete a/b: x"])
+def test_an_answer_that_is_malformed_is_said_back(line: str) -> None:
+    (wrong,) = parse_answers(line).misunderstood
+    assert (wrong.line, wrong.text) == (1, line)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        ("`@complete 5f0e: done`", 1, "outside of code"),
+        ("```python\n@fail 5f0e: no\n```", 2, "outside of code"),
+        ("### @Complete 5f0e: done", 1, "outside of code"),
+        ("    @delegate forge: build it", 1, "outside of code"),
+        ("@completed 5f0e: done", 1, "begins with @complete, @fail or @delegate"),
+        ("- **@done 5f0e:** done", 1, "begins with @complete, @fail or @delegate"),
+    ],
+)
+def test_what_only_looks_like_an_answer_is_said_back_and_is_none(text: str, line: int, why: str) -> None:
+    answers = parse_answers(text)
+    assert (answers.understood, answers.misunderstood) == ((), ())
+    assert [(one.line, why in one.why) for one in answers.lookalikes] == [(line, True)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Thanks, @forge: fine",
+        "> @complete 5f0e: quoted",
+        "@forge thanks a lot",
+        "@forge, see a: b",
+        "```\n@app.route foo: x\n```",
+        "a@b.org c: d",
+    ],
+)
+def test_a_mention_is_not_taken_for_an_answer(text: str) -> None:
+    assert parse_answers(text) == ((), (), ())
+
+
+def test_what_looks_like_an_answer_inside_of_one_is_its_text() -> None:
+    assert parse_answers("@complete 5f0e: like this\n  > @fail 5f0e: no").lookalikes == ()
+
+
+@pytest.mark.parametrize("line", ["@delegated forge: x", "@delegates", "@delegate-to forge: x"])
 def test_another_word_is_not_the_word(line: str) -> None:
     _nothing(line)
 
 
-@pytest.mark.parametrize("before", ["please ", "- ", "* ", "1. ", "# ", "x", "\\", "**", "@", "("])
+@pytest.mark.parametrize("before", ["please ", "# ", "x", "\\", "@", "(", "-", "1) - "])
 def test_it_fires_at_the_start_of_a_line_only(before: str) -> None:
     _nothing(before + LINE)
 
@@ -137,10 +223,12 @@ def test_lines_that_end_as_on_windows_are_lines() -> None:
 
 
 @pytest.mark.parametrize("fence", ["```", "~~~", "`````", "~~~~", "```python", "~~~ sh", "   ```", "  ~~~"])
-def test_nothing_inside_a_fence_fires(fence: str) -> None:
+def test_nothing_inside_a_fence_with_code_fires(fence: str) -> None:
     close = re.sub(r"[^`~]", "", fence)
-    assert _understood(f"{fence}\n{LINE}\n@delegate\n{close}\n@delegate canyon: go on") == [("canyon", "go on", 5)]
-    assert _misunderstood(f"{fence}\n{LINE}\n@delegate\n{close}\n@delegate canyon: go on") == []
+    text = f"{fence}\nexample\n{LINE}\n@delegate\n{close}\n@delegate canyon: go on"
+    assert (_understood(text), _misunderstood(text)) == ([("canyon", "go on", 6)], [])
+    with_language = f"```python\n{LINE}\n```\n@delegate canyon: go on"
+    assert _understood(with_language) == [("canyon", "go on", 4)]
 
 
 @pytest.mark.parametrize("fence", ["```", "~~~", "````text"])
@@ -268,7 +356,7 @@ def test_what_is_found_stands_where_it_is_said_to_stand(text: str) -> None:
     lines = text.split("\n")
     answer = parse_delegations(text)
     for number in [one.line for one in answer.understood] + [one.line for one in answer.misunderstood]:
-        assert re.match(r" {0,3}@delegate(?![\w-])", lines[number - 1])
+        assert re.match(r" {0,3}(?:(?:[-*+]|\d+[.)])\s+)?[*_]*@delegate(?![\w-])", lines[number - 1], re.IGNORECASE)
     for one in answer.understood:
         assert one.agent in lines[one.line - 1]
 
@@ -293,9 +381,9 @@ def test_delegations_between_prose_are_read_as_they_were_written(given_them: lis
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(names, bodies), min_size=1, max_size=4), st.sampled_from(["```", "~~~", "`````"]))
-def test_no_delegation_fires_when_it_is_shown_in_a_fence(given_them: list[tuple[str, str]], fence: str) -> None:
+def test_no_delegation_fires_when_it_is_shown_in_a_fence_with_other_text(given_them: list[tuple[str, str]], fence: str) -> None:
     shown = "\n".join(_written(agent, text) for agent, text in given_them if fence not in text)
-    _nothing(f"For example:\n{fence}\n{shown}\n{fence}\nDone.")
+    _nothing(f"For example:\n{fence}\nexample\n{shown}\n{fence}\nDone.")
     _nothing("\n".join(f"> {line}" for line in shown.split("\n")))
     _nothing("Like so:\n\n" + "\n".join(f"    {line}" for line in shown.split("\n")))
 

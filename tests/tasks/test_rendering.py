@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from postroom.core.errors import InvalidInput
 from postroom.tasks import A2AInbox, A2ATask
-from postroom.tasks.rendering import render_tasks, render_text
+from postroom.tasks.a2a.rendering import render_tasks, render_text
 
 PRIORITIES = ("urgent", "high", "normal", "low")
 HEADING = re.compile(r"^### (Task|Result) ")

@@ -6,8 +6,8 @@ import json
 
 from postroom.cli.framework.output import json_line
 from postroom.server.mcp.server import _tool_result
-from postroom.tasks import rendering
-from postroom.tasks.models import A2ATask
+from postroom.tasks.a2a import rendering
+from postroom.tasks.a2a.models import A2ATask
 
 TEXT = "\x7f\x9b31m \u202eevil\u2066 \u200b \U000e0049\U000e0047 \ufe0f \u3164 \u115f \U000e0100 fine: é 😀"
 

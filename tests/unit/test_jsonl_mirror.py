@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from postroom.store.jsonl_mirror import JsonlMirror, LockedPositions, make_file_opener
+from postroom.core.clock import parse_stamp
+from postroom.store.files.jsonl_mirror import JsonlMirror, LockedPositions, make_file_opener
 
+NOW = parse_stamp("2026-03-18T10:30:00.000000Z")
 RECORDED = ("inode", "size", "mtime_ns", "last_id")
 open_file = make_file_opener("", os.makedirs)
 
@@ -72,9 +74,21 @@ def test_lines_of_another_program_are_noticed_also_when_they_came_before_ours(mi
 
 def test_lines_are_kept_up_to_the_first_that_differs(mirror: JsonlMirror) -> None:
     mirror.append_lines(b"one\ntwo\nthr")
-    mirror.keep_matching_lines([(1, b"one\n"), (2, b"two\n"), (3, b"three\n")])
+    assert mirror.keep_matching_lines([(1, b"one\n"), (2, b"two\n"), (3, b"three\n")], NOW) == ""
     assert content(mirror) == b"one\ntwo\n"
     assert (mirror.lines, mirror.size, mirror.last_id, mirror.is_at_position()) == (2, 8, 2, True)
+
+
+@pytest.mark.parametrize("more", [b"2\n", b"two\nthree\n", b"two\nhalf", b"tw\ntwo\n"])
+def test_a_file_with_lines_that_no_row_has_is_set_aside_whole(mirror: JsonlMirror, more: bytes) -> None:
+    for number in (1, 2):
+        mirror.append_lines(b"one\n" + more)
+        aside = mirror.keep_matching_lines([(1, b"one\n"), (2, b"two\n")], NOW)
+        ordinal = "-2" if number == 2 else ""
+        assert aside == f"lines-set-aside-20260318-103000{ordinal}.jsonl"
+        assert (Path(mirror.path).parent / aside).read_bytes() == b"one\n" + more
+        assert (content(mirror), mirror.lines, mirror.size, mirror.last_id, mirror.is_at_position()) == (b"", 0, 0, 0, True)
+    assert mirror.rotated_paths() == []
 
 
 def without_one(lines: Iterator[bytes]) -> Iterable[bytes]:

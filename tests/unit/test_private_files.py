@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from postroom.store.private_files import create_draft, make_private_folder, write_private_file
+from postroom.store.files.private_files import create_draft, make_private_folder, write_private_file
 
 
 @pytest.fixture(params=[0o000, 0o777], ids=oct)

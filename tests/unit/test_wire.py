@@ -17,8 +17,8 @@ from postroom.core.records import Record
 from postroom.core.records.work import Attachment, Lease
 from postroom.core.rpc import wire
 from postroom.server.rpc import schemas
-from postroom.tasks.models import A2ATask, Accepted, Card, Checkpoint, Job, Sheet
-from postroom.tasks.rendering import Rendered
+from postroom.tasks.a2a.models import A2ATask, Accepted, AnsweredSheet, Card, Checkpoint, Job, Sheet, UnappliedAnswer
+from postroom.tasks.a2a.rendering import Rendered
 
 NAMES = schemas.annotation_names()
 TRAVELLING = {name.removeprefix(schemas.PREFIX) for name in schemas.component_schemas()} - {wire.LIST, wire.DICT, wire.FLOAT}
@@ -132,6 +132,8 @@ FOREIGN: list[Any] = [
     Sheet(token="t", text="x", tasks=(TASK, TASK)),
     Checkpoint(job=JOB, version=1, state_json="{}", tasks=(TASK,), left_out=True),
     Rendered("text", ("t1", "t2"), 3),
+    UnappliedAnswer(line=3, text="@complete x", why="no such task"),
+    AnsweredSheet(job=JOB, completed=(TASK,), not_applied=(UnappliedAnswer(line=1, text="@fail", why="no id"),)),
 ]
 
 

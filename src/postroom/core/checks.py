@@ -64,6 +64,8 @@ def items(field: str, values: Iterable[T], *, maximum: int = limits.MAX_BATCH_IT
 
 def name(field: str, value: str | None, *, hint: str = "", max_chars: int = limits.MAX_NAME_CHARS) -> str:
     """Return the name of an agent or an object: one printable line, not empty, of at most `max_chars` characters."""
+    if type(value) is str and value.isascii() and value.isprintable() and value.strip(" ") == value and 0 < len(value) <= max_chars:
+        return value  # most names: nothing below refuses them
     if value is None or not text(field, value).strip():
         raise InvalidInput(f"'{field}' is missing", field=field, hint=hint)
     if len(value) > max_chars:

@@ -9,6 +9,8 @@ from time import gmtime, strftime, time_ns
 
 MICROSECONDS_PER_SECOND = 1_000_000
 MAX_CLOCK_STEP_SECONDS = 10.0  # a clock that is set back by less changes nothing: leases stay live, deliveries stay in flight
+_texts_of_seconds: dict[int, str] = {}  # the last few that were formatted: many instants of a process are in the same second
+_MAX_TEXTS = 16
 
 
 def now() -> int:
@@ -24,7 +26,13 @@ def is_misdated(instant: int, duration_seconds: float, now: int) -> bool:
 def format_stamp(instant: int) -> str:
     """Return an instant as `2026-11-15T21:12:00.123456Z`."""
     seconds, micros = divmod(instant, MICROSECONDS_PER_SECOND)
-    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(seconds)) + f".{micros:06d}Z"
+    text = _texts_of_seconds.get(seconds)
+    if text is None:
+        text = strftime("%Y-%m-%dT%H:%M:%S", gmtime(seconds))
+        if len(_texts_of_seconds) >= _MAX_TEXTS:
+            _texts_of_seconds.clear()
+        _texts_of_seconds[seconds] = text
+    return f"{text}.{micros:06d}Z"
 
 
 def format_stamp_milliseconds(instant: int) -> str:

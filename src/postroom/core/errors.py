@@ -12,6 +12,7 @@
     ├── Invalid                  the request cannot be carried out as it is
     │   ├── InvalidInput         a value is malformed, missing or out of range
     │   ├── InvalidState         the state of the thread or message does not allow the request
+    │   ├── CursorExpired        events after the cursor were removed
     │   ├── FilterFailed         an accepted filter fails on an event, or takes too long
     │   └── UntrustedStore       another user owns or can change the store or queue
     ├── Denied                   the server refuses to do this for the caller
@@ -33,6 +34,7 @@
     │   ├── UnsafePlace
     │   └── StorageFailure
     └── Interrupted              a signal ended a wait
+        └── ClientLeft           the client of the server has disconnected
 
 `str(refusal)` describes what happened. `hint` names the next step. `facts` holds the values that belong to it. `code` is part of the API
 and does not change.
@@ -117,6 +119,12 @@ class InvalidState(Invalid):
     """The state of the thread or message does not allow the request."""
 
     code = "invalid_state"
+
+
+class CursorExpired(Invalid):
+    """Events after the cursor were removed. `next_event_id` is where to go on."""
+
+    code = "cursor_expired"
 
 
 class FilterFailed(Invalid):
@@ -243,3 +251,9 @@ class Interrupted(Refusal):
     """A signal ended a wait."""
 
     code = "interrupted"
+
+
+class ClientLeft(Interrupted):
+    """The client of the server has disconnected, so its work was not begun."""
+
+    code = "client_left"

@@ -22,6 +22,7 @@ MAX_BATCH_FILE_BYTES = 256 * MIB  # a file or standard input with many events, w
 
 # JSON
 MAX_JSON_LEVELS = 100
+MAX_JSON_VALUES = 100_000
 MAX_PAYLOAD_JSON_BYTES = MIB
 MAX_METADATA_JSON_BYTES = 64 * KIB  # metadata of an artifact, unknown fields of a mail
 

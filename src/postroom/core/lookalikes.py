@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from unicodedata import normalize
-
 # Letters of other scripts that look like a Latin one, from the table of confusables of Unicode (UTS 39), and two digits.
 _LOOKALIKES = {
     "a": "аΑАαɑ", "b": "ВΒЬь", "c": "сСϲ", "d": "ԁ", "e": "еЕΕεҽ", "g": "ɡ", "h": "һНΗհ", "i": "іІΙιı", "j": "јЈϳ", "k": "КкΚκ",
@@ -15,4 +13,8 @@ _TO_LATIN = {ord(letter): latin for latin, letters in _LOOKALIKES.items() for le
 
 def skeleton(name: str) -> str:
     """Return a form that is equal for names which a reader may take for each other."""
+    if name.isascii():
+        return name.lower().translate(_TO_LATIN)
+    from unicodedata import normalize
+
     return normalize("NFKC", normalize("NFKC", name).translate(_TO_LATIN).casefold()).translate(_TO_LATIN)

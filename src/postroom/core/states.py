@@ -6,6 +6,8 @@ KINDS = ("task", "progress", "question", "answer", "result", "control", "event")
 REPLY_KINDS = ("answer", "question", "progress", "control")
 WAITED_KINDS = ("answer", "control", "result")
 PRIORITIES = ("high", "normal", "low")
+TASK_PRIORITIES = ("urgent", *PRIORITIES)
+TASK, RESULT = "task", "result"  # the kinds of rows of the room `tasks`
 AGENT_KINDS = ("agent", "human")
 
 PENDING, CLAIMED, IN_PROGRESS, BLOCKED = "pending", "claimed", "in_progress", "blocked"
@@ -19,6 +21,7 @@ RETRIED_STATUSES = (FAILED, CANCELLED)  # from which a thread can be reopened; a
 # A name for held threads whose lease has expired. No thread has it as its status, because time passes without a write.
 LAPSED = "lapsed"
 WATCHED_STATUSES = (*STATUSES, LAPSED)
+THREAD_STATUS_OF_TASK = {"accepted": CLAIMED, "completed": DONE}  # for `watch`, which filters both by one list of statuses
 
 # The statuses that may follow each status. Taking a lapsed lease leads to `claimed` again, releasing a lease to `pending`. A retry reopens
 # a thread that failed or was cancelled.

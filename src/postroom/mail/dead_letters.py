@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _AFTER_ALL_DELIVERIES = 2**62
 _LETTERS_PER_BATCH = 100  # a small batch: each is read with its payload of up to 10 MiB
 MAX_SHOWN_LETTERS = 100  # in a listing without a limit. A purge without ids removes no more
-MAX_PAGE_CHARS = limits.MAX_ANSWER_BYTES  # of payloads in one page, unless one letter alone has more
+MAX_PAGE_BYTES = limits.MAX_ANSWER_BYTES  # of payloads in one page, unless one letter alone has more
 
 
 @verb(caller="session", access=OWN_VIEW, mode=STEPS)
@@ -49,10 +49,10 @@ def peek_dead_letter(store: Store, session: str, *, limit: int = MAX_SHOWN_LETTE
 
 def _count_that_fit(sizes: list[DeadLetterSize]) -> int:
     """Return how many letters fit into one page, at least one if there is one."""
-    chars = 0
+    page_bytes = 0
     for number, size in enumerate(sizes):
-        chars += size.chars
-        if number and chars > MAX_PAGE_CHARS:
+        page_bytes += size.bytes
+        if number and page_bytes > MAX_PAGE_BYTES:
             return number
     return len(sizes)
 

@@ -18,7 +18,8 @@ from postroom.mail import mailbox, transitions
 from postroom.mail.reading import delivery_state
 from postroom.mail.settings import policy
 from postroom.mail.waiting import next_available
-from postroom.processes.child_process import ChildProcess, WakePipe
+from postroom.processes.child_process import ChildProcess
+from postroom.processes.wake_pipe import WakePipe
 from postroom.store.wait_loop import RETRY_WHEN_UNREACHABLE_SECONDS
 
 TYPE_CHECKING = False
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from postroom.core.records.mail import Delivery, MailMessage
     from postroom.store.interface import Store
+    from postroom.store.wait_loop import PeriodicTask
 
     ReportStep = Callable[[str, MailMessage, str], None]
 
@@ -45,7 +47,7 @@ class Deliverer:
     """Passes the messages of some mailboxes to a command, one at a time per mailbox.
 
     With `timeout_seconds`, a command that runs longer is ended with all that it started, and its message is nacked. `report_step`
-    is called with each step: its name, the message, and a detail.
+    is called with each step: its name, the message, and a detail. `periodic` runs before messages are taken. Events of `topics` wake it.
     """
 
     def __init__(
@@ -57,6 +59,8 @@ class Deliverer:
         receiver: str | None = None,
         timeout_seconds: float | None = None,
         report_step: ReportStep | None = None,
+        periodic: PeriodicTask | None = None,
+        topics: Iterable[str] = (),
     ) -> None:
         self._store = store
         self._sessions = tuple(dict.fromkeys(checks.name("session", session) for session in sessions))
@@ -68,6 +72,8 @@ class Deliverer:
         self._timeout_seconds = timeout_seconds if timeout_seconds is None else checks.seconds("timeout_seconds", timeout_seconds)
         self._receiver = receiver if receiver is None else checks.name("receiver", receiver)
         self._report_step = report_step or (lambda step, message, detail: None)
+        self._periodic = periodic
+        self._topics = tuple(topics)
         self._running: dict[str, _MessageCommand] = {}
         self._counts = {"acked": 0, "nacked": 0, "lost": 0}
         self._wake = WakePipe()
@@ -81,6 +87,10 @@ class Deliverer:
         self._stop_requests += 1
         self._wake.notify()
 
+    @property
+    def is_stopping(self) -> bool:
+        return self._stop_requests > 0
+
     def run(self, *, once: bool = False, until_empty: bool = False) -> DeliverTotals:
         """Deliver messages until `stop` is called, and return the totals.
 
@@ -90,11 +100,13 @@ class Deliverer:
         bounded = once or until_empty
         self._sessions = tuple(dict.fromkeys(policy(self._store, name).session for name in self._sessions))  # follows aliases
         open_sessions = set(self._sessions)
-        with self._store.watch(*map(transitions.mailbox_topic, self._sessions)) as watch:
+        with self._store.watch(*map(transitions.mailbox_topic, self._sessions), *self._topics) as watch:
             while True:
                 try:
                     self._reap_finished()
                     self._extend_deliveries()
+                    if self._periodic is not None and not self._stop_requests:
+                        self._periodic.run()
                     taken = set() if self._stop_requests else self._take_messages(open_sessions)
                     if once:
                         open_sessions.clear()
@@ -206,6 +218,7 @@ class Deliverer:
         waits: list[float | None] = [max(moment - monotonic(), 0) for moment in moments]
         if not self._stop_requests:
             waits += [next_available(self._store, session)[1] for session in open_sessions if session not in self._running]
+            waits += [] if self._periodic is None else [self._periodic.seconds_until_due()]
         return min((wait for wait in waits if wait is not None), default=None)
 
 

@@ -81,7 +81,8 @@ def _split_fields(message: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
     for key, value in message.items():
         name = _SNAKE_CASE_NAMES.get(key, key)
         target = fields if name in _PROTOCOL_FIELDS else extra
-        _refuse_two_values(target, name, value)
+        if name in target:
+            _refuse_two_values(target, name, value)
         target[name] = value
     return fields, extra
 
@@ -95,6 +96,8 @@ def _check_msg_id(value: Any) -> str:
 
 
 def _check_payload(value: Any) -> str:
+    if type(value) is str and value.isascii() and len(value) <= limits.MAX_MAIL_PAYLOAD_BYTES:
+        return value  # most payloads: nothing below refuses them
     if value is None:
         raise InvalidInput("'payload' is missing", field="payload", hint="It may be empty, and is always text.")
     without_nul = value.replace("\0", " ") if isinstance(value, str) else value  # a payload may contain NUL

@@ -21,6 +21,7 @@ from postroom.core.records.mail import (
 from postroom.core.verbs import MESSAGE_SENDER, OWN_NAME, WRITE, verb
 from postroom.mail import drafts, identity, transitions
 from postroom.store import mail_values
+from postroom.store.agents import check_acting_name
 from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
@@ -81,6 +82,8 @@ def store_drafts(tx: Transaction, parsed: list[drafts.Draft]) -> list[EnqueueAck
     acks = []
     steps = []
     nanosecond = tx.now() * 1000
+    for sender in {draft.sender for draft in parsed}:
+        check_acting_name(tx, "from", sender)
     for draft in parsed:
         if draft.to not in sessions:
             sessions[draft.to] = _open_for_sender(tx, draft.to, opened)

@@ -64,7 +64,7 @@ def set_policy(
         if "ttl_secs" in changes:
             ttl = changes["ttl_secs"]
             tx.execute(tx.sql.deliveries_expire, session=session, ttl=None if ttl is None else int(ttl * clock.MICROSECONDS_PER_SECOND))
-            locked.next_due = tx.fetch_one(tx.sql.delivery_next_due, session=session)
+            transitions.read_next_due(tx, locked)
         locked.write_back()
         transitions.append_mail_event(tx, session, "policy", source=session, msg_id=None, payload={"session": session, **locked.settings})
         return MailboxPolicy(session, **locked.settings)

@@ -121,6 +121,17 @@ def delete_message(tx: Transaction, locked: LockedMailbox, row: DeliveryRow, sta
         tx.execute(tx.sql.pair_advance, session=row.session, sender=row.sender)
 
 
+def remove_message(tx: Transaction, row: DeliveryRow, *, upto: int) -> int:
+    """Delete a message that was acked or expired, and its events up to `upto`. Its id is kept. Returns 0 if it was deleted before."""
+    locked = transitions.open_mailbox(tx, row.session)
+    if tx.fetch_one(tx.sql.delivery_contents, delivery_id=row.delivery_id) is None:
+        return 0
+    delete_message(tx, locked, row, row.state)
+    locked.write_back()
+    tx.execute(tx.sql.prune_subject_events, subject=row.msg_id, upto=upto)
+    return 1
+
+
 def _forget_history(tx: Transaction, row: DeliveryRow) -> None:
     """Remove everything but ids, states and times from the events of a message."""
     after = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from postroom.core import checks, clock
 from postroom.core.errors import StoreBusy
 from postroom.core.records.mail import DEAD_LETTER, EXPIRED, IN_FLIGHT, NACKED, PENDING, STATES, TERMINAL_STATES
-from postroom.store.event_log import append_event
+from postroom.store.event_log import append_event, inbox_topic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from postroom.store.interface import Transaction
 
 MAX_MOVES_PER_BATCH = 500  # per transaction, because other writers wait for its lock
+ARRIVAL_STEPS = ("stored", "retried", "released")  # they leave a message to take
 EXHAUSTED_REASON = "max_retries exhausted"
 _SETTING_NAMES = ("base_backoff_secs", "max_retries", "inflight_timeout_secs", "ttl_secs")
 
@@ -27,14 +28,22 @@ class LockedMailbox:
     """
 
     def __init__(self, tx: Transaction, row: MailboxRow) -> None:
+        stored = vars(row)
         self.session = row.session
-        self.counts: dict[str, int] = {state: getattr(row, state) for state in STATES}
-        self.settings: dict[str, Any] = {name: getattr(row, name) for name in _SETTING_NAMES}
+        self.counts: dict[str, int] = {state: stored[state] for state in STATES}
         self.next_due = row.next_due
-        self.longest_pause_seconds = row.longest_pause_seconds
-        self._stored = (row.next_due, dict(self.settings))
         self.tally: dict[str, int] = {"retried": 0, "timed_out": 0, "dead_lettered": 0, "expired": 0}
+        self._settings: dict[str, Any] | None = None
+        self._row = row
         self._tx = tx
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The policy by name. Changes of this dictionary are stored by `write_back`. Most verbs only read `_row`."""
+        if self._settings is None:
+            stored = vars(self._row)
+            self._settings = {name: stored[name] for name in _SETTING_NAMES}
+        return self._settings
 
     def count_move(self, before: str | None, after: str | None) -> None:
         """Count a message that changed its state. None stands for "not in the mailbox"."""
@@ -50,16 +59,20 @@ class LockedMailbox:
 
     def expiry_instant(self) -> int | None:
         """Return the instant at which a message that is stored now expires, or None without a TTL."""
-        ttl = self.settings["ttl_secs"]
+        ttl = self._row.ttl_secs
         return None if ttl is None else self._tx.now() + int(ttl * clock.MICROSECONDS_PER_SECOND)
 
     def in_flight_until(self, seconds: float | None = None) -> int:
         """Return the instant at which a delivery that starts now times out."""
-        return self._tx.now() + int((seconds or self.settings["inflight_timeout_secs"]) * clock.MICROSECONDS_PER_SECOND)
+        return self._tx.now() + int((seconds or self._row.inflight_timeout_secs) * clock.MICROSECONDS_PER_SECOND)
+
+    def longest_pause_seconds(self) -> float:
+        """Return the longest time that the stored policy gives to a delivery, a retry or a message."""
+        return self._row.longest_pause_seconds
 
     def write_back(self) -> None:
         """Store the counts, and the settings and `next_due` if they have changed."""
-        if (self.next_due, self.settings) == self._stored:
+        if self.next_due == self._row.next_due and (self._settings is None or self._settings.items() <= vars(self._row).items()):
             self._tx.execute(self._tx.sql.mailbox_count, session=self.session, **self.counts)
             return
         self._tx.execute(self._tx.sql.mailbox_put, session=self.session, next_due=self.next_due, **self.counts, **self.settings)
@@ -94,7 +107,7 @@ def move_message(tx: Transaction, locked: LockedMailbox, row: DeliveryRow, state
     """
     ended = state in TERMINAL_STATES
     move_at = changes.pop("move_at", None)
-    due_at = None if ended else min((instant for instant in (move_at, row.expires_at) if instant is not None), default=None)
+    due_at = None if ended else _earlier(move_at, row.expires_at)
     after = row.replace(
         state=state,
         head=0 if ended else row.head,
@@ -116,6 +129,10 @@ def move_message(tx: Transaction, locked: LockedMailbox, row: DeliveryRow, state
     if ended:  # do not check `row.head`: if several messages expire in one batch, the one before has just made this one the head
         tx.execute(tx.sql.pair_advance, session=row.session, sender=row.sender)
     return after
+
+
+def _earlier(first: int | None, second: int | None) -> int | None:
+    return first if second is None or (first is not None and first < second) else second
 
 
 def nack_message(tx: Transaction, locked: LockedMailbox, row: DeliveryRow, *, at: int, reason: str, by: str) -> DeliveryRow:
@@ -161,15 +178,23 @@ def apply_overdue_moves(tx: Transaction, locked: LockedMailbox) -> bool:
     """Apply at most `MAX_MOVES_PER_BATCH` overdue moves of a mailbox. Returns True if there may be more."""
     if locked.next_due is None:
         return False
-    if clock.is_misdated(locked.next_due, locked.longest_pause_seconds, tx.now()):
+    if clock.is_misdated(locked.next_due, locked.longest_pause_seconds(), tx.now()):
         return _settle_misdated(tx, locked)
     if locked.next_due > tx.now():
         return False
-    due = tx.fetch_all(tx.sql.deliveries_due, session=locked.session, now=tx.now(), limit=MAX_MOVES_PER_BATCH)
-    for row in due:
+    key = {"session": locked.session, "now": tx.now(), "limit": MAX_MOVES_PER_BATCH}
+    due = tx.fetch_all(tx.sql.deliveries_overdue, **key) + tx.fetch_all(tx.sql.deliveries_expired, **key)
+    due.sort(key=lambda row: (row.due_at, row.delivery_id))
+    for row in due[:MAX_MOVES_PER_BATCH]:
         settle_message(tx, locked, row)
-    locked.next_due = tx.fetch_one(tx.sql.delivery_next_due, session=locked.session)
-    return len(due) == MAX_MOVES_PER_BATCH
+    read_next_due(tx, locked)
+    return len(due) >= MAX_MOVES_PER_BATCH
+
+
+def read_next_due(tx: Transaction, locked: LockedMailbox) -> None:
+    """Set `next_due` to the instant at which the next delivery, backoff or message of a mailbox ends."""
+    locked.next_due = tx.fetch_one(tx.sql.delivery_next_move, session=locked.session)
+    locked.note_due_at(tx.fetch_one(tx.sql.delivery_next_expiry, session=locked.session))
 
 
 def _settle_misdated(tx: Transaction, locked: LockedMailbox) -> bool:
@@ -184,7 +209,7 @@ def _settle_misdated(tx: Transaction, locked: LockedMailbox) -> bool:
         else:
             locked.tally["retried"] += 1
             append_step_event(tx, move_message(tx, locked, row, PENDING, at=tx.now(), attempt=row.attempt + 1), "retried")
-    locked.next_due = tx.fetch_one(tx.sql.delivery_next_due, session=locked.session)
+    read_next_due(tx, locked)
     return len(rows) == MAX_MOVES_PER_BATCH
 
 
@@ -203,8 +228,10 @@ def append_mail_event(tx: Transaction, session: str, step: str, *, source: str, 
 
     It wakes the waiters of the mailbox, except for `offered` and `extended`: these leave no message to take.
     """
-    topic = taken_topic(session) if step in ("offered", "extended") else mailbox_topic(session)
-    append_event(tx, (topic,), event_type=f"mail.{step}", source=source, message_id=msg_id, payload=payload)
+    topics: tuple[str, ...] = (taken_topic(session) if step in ("offered", "extended") else mailbox_topic(session),)
+    if step in ARRIVAL_STEPS:
+        topics = (*topics, inbox_topic(session))
+    append_event(tx, topics, event_type=f"mail.{step}", source=source, message_id=msg_id, payload=payload)
 
 
 # The topics that waiters subscribe to: events that may leave a message to take, and events of taken messages.

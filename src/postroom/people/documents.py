@@ -34,6 +34,13 @@ class Described(Record):
     docs: tuple[dict[str, Any], ...] = ()
     texts: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def heading(self) -> str:
+        """The first heading of the first document that is Markdown, or ""."""
+        from postroom.core.titles import first_heading
+
+        return next((heading for path, text in self.texts if path.endswith((".md", ".markdown")) and (heading := first_heading(text))), "")
+
 
 class Document:
     """An open file of a workspace."""
@@ -41,7 +48,9 @@ class Document:
     def __init__(self, root: str, path: str) -> None:
         self.path = path
         self._file = _PathWalk(root, path).open_file()
-        self.size = os.fstat(self._file).st_size
+        status = os.fstat(self._file)
+        self.size = status.st_size
+        self.version = f"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}"  # changes whenever the file is written
 
     def read_start(self, max_bytes: int) -> bytes:
         """Return the first bytes of the file, at most `max_bytes`."""
@@ -172,7 +181,7 @@ def _file_not_found(path: str) -> NotFound:
 
 
 def check_path(value: object) -> str:
-    """Return a path if it is valid: of a file, relative to the workspace, on one line, and without `..`."""
+    """Return a valid path in its shortest form: of a file, relative to the workspace, on one line, and without `..`."""
     if not isinstance(value, str):
         raise InvalidInput(f"a path must be text, not {type(value).__name__}", field="docs")
     checks.path("docs", value)
@@ -186,7 +195,7 @@ def check_path(value: object) -> str:
         )
     if value.rpartition("/")[2] in ("", "."):
         raise InvalidInput(f"{short_repr(value)} is the path of a folder", field="docs", hint="Name a file, without a slash at the end.")
-    return value
+    return "/".join(name for name in value.split("/") if name not in ("", "."))
 
 
 def check_doc_paths(docs: Iterable[Mapping[str, Any] | str]) -> list[str]:

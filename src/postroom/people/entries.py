@@ -4,9 +4,26 @@ from __future__ import annotations
 
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, InvalidState
-from postroom.core.records.people import INBOX, NOTICE, NOTICES, PUSH, QUESTION, SECTIONS, Entry, EntryCounts, EntryPage, Workspace
+from postroom.core.records.people import (
+    DONE,
+    INBOX,
+    NOTICE,
+    NOTICES,
+    OPEN,
+    PUSH,
+    QUESTION,
+    SECTIONS,
+    TRIAGE_STATES,
+    Entry,
+    EntryCounts,
+    EntryPage,
+    Workspace,
+)
 from postroom.core.verbs import OWN_ENTRIES, OWN_NAME, PEOPLE, READ, SERVER_MACHINE, STEPS, WRITE, verb
-from postroom.people import documents, entries_mirror, question_sync, repository, workspaces
+from postroom.people import documents, entries_mirror, replying, repository
+from postroom.people.access import workspaces
+from postroom.people.questions import question_sync
+from postroom.store.agents import note_seen
 from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
@@ -21,35 +38,54 @@ if TYPE_CHECKING:
 
 MAX_PAGE_ENTRIES = 500
 MAX_COUNTED_ENTRIES = 1000
+MAX_SHOWN_QUESTIONS = 20  # of one entry, among which the most urgent is found
 PAST_NEWEST = 2**62  # a time and a sequence number after every entry
 
 
 @verb(caller="workspace_id", access=OWN_NAME, mode=STEPS)
-def push(store: Store, workspace_id: str, *, docs: Docs = (), comments: str | None = None) -> Entry:
+def push(
+    store: Store,
+    workspace_id: str,
+    *,
+    docs: Docs = (),
+    comments: str | None = None,
+    title: str | None = None,
+    entry_id: str | None = None,
+) -> Entry:
     """Show a person documents of a workspace, a comment, or both. Return the entry.
 
-    The entry holds the paths and hashes of the documents, not their content. Refuses with `InvalidInput` if there is nothing to show.
+    With `entry_id` they are added to that entry, which comes back to the top, unread. The entry holds the paths and hashes of the
+    documents; small texts are kept for a later comparison. Refuses with `InvalidInput` if there is nothing to show.
     """
     paths = documents.check_doc_paths(docs)
     text = repository.check_text("comments", comments or "")
     require_content(paths, text)
+    repository.check_title(title)
     with store.read() as tx:
         workspace = workspaces.get_workspace(tx, workspace_id)
     described = documents.describe_files(workspace.path, paths)  # before taking a lock: files may be large
     question_sync.sync(store)
-    entry = store_entry(store, workspace, described, text)
+    entry = store_entry(store, workspace, described, text, title=title, entry_id=entry_id)
     entries_mirror.update_mirror(store)
     return entry
 
 
 @retry_on_contention
-def store_entry(store: Store, workspace: Workspace, described: Described, comments: str) -> Entry:
-    """Store a pushed entry whose documents are described already."""
+def store_entry(
+    store: Store, workspace: Workspace, described: Described, comments: str, *, title: str | None = None, entry_id: str | None = None
+) -> Entry:
+    """Store a pushed entry whose documents are described already, or add it to an entry of the same agent. Return the listed entry."""
     with store.write() as tx:
-        workspaces.get_workspace(tx, workspace.workspace_id)  # it may have been removed meanwhile
-        tx.execute(tx.sql.agent_seen, name=workspace.agent, now=clock.format_stamp(tx.now()))
-        text = comments if comments.strip() else ""
-        return repository.insert_entry(tx, kind=PUSH, workspace=workspace, docs=described.docs, texts=described.texts, comments=text)
+        known = workspaces.get_workspace(tx, workspace.workspace_id)  # it may have been removed or muted meanwhile
+        note_seen(tx, "agent", workspace.agent)
+        pushed: dict[str, Any] = {"kind": PUSH, "workspace": workspace, "docs": described.docs, "texts": described.texts}
+        pushed |= {"comments": comments if comments.strip() else "", "title": repository.check_title(title)}
+        if entry_id is not None:
+            root = repository.lock_own_matter(tx, entry_id, workspace.agent)
+            repository.add_part(tx, root, pushed)
+            return repository.get_entry(tx, root.id)
+        pushed["title"] = pushed["title"] or described.heading
+        return repository.insert_entry(tx, triage=INBOX if known.muted_at is None else DONE, **pushed)
 
 
 @verb(caller="sender", access=OWN_NAME, mode=WRITE)
@@ -60,7 +96,7 @@ def notify(store: Store, *, sender: str, text: str) -> Entry:
     repository.check_nonempty_text("text", text)
     question_sync.sync(store)
     with store.write() as tx:
-        tx.execute(tx.sql.agent_seen, name=sender, now=clock.format_stamp(tx.now()))
+        note_seen(tx, "from", sender)
         return repository.insert_entry(tx, kind=NOTICE, section=NOTICES, agent=sender, label=sender, comments=text)
 
 
@@ -111,15 +147,21 @@ def history(
     section: str = INBOX,
     unread: bool = False,
     open_only: bool = False,
+    state: str = "",
+    pinned: bool = False,
 ) -> EntryPage:
-    """Return a page of entries, newest first: those older than the entry `before`. The cost does not grow with their number."""
-    check_page(limit, section)
+    """Return a page of entries, newest first: those older than the entry `before`. The cost does not grow with their number.
+
+    `state` is one of `inbox`, `snoozed` and `done`, or "" for all. An entry is as new as what its agent last added to it.
+    """
+    check_page(limit, section, state)
     if workspace_id is not None:
         checks.name("workspace", workspace_id)
     entries_mirror.import_foreign_lines(store)
     question_sync.sync(store)
     with store.read() as tx:
-        return read_page(tx, limit=limit, before=before, workspace_id=workspace_id, section=section, unread=unread, open_only=open_only)
+        filters: dict[str, Any] = {"section": section, "unread": unread, "open_only": open_only, "state": state, "pinned": pinned}
+        return read_page(tx, limit=limit, before=before, workspace_id=workspace_id, **filters)
 
 
 def read_page(
@@ -131,45 +173,67 @@ def read_page(
     section: str = INBOX,
     unread: bool = False,
     open_only: bool = False,
+    state: str = "",
+    pinned: bool = False,
 ) -> EntryPage:
     """Return a page of entries, newest first. The transaction's part of `history`."""
-    ts, seq = (PAST_NEWEST, PAST_NEWEST) if before is None else _find_position(tx, before)
+    ts, seq = (PAST_NEWEST, PAST_NEWEST) if before is None else find_position(tx, before)
     place = {"ts": ts, "seq": seq, "limit": limit + 1}
     if workspace_id is not None:
-        rows = tx.fetch_all(tx.sql.entries_page_workspace, workspace_id=workspace_id, unread=int(unread), open=int(open_only), **place)
+        flags = {"unread": int(unread), "open": int(open_only), "triage": state, "pinned": int(pinned)}
+        rows = tx.fetch_all(tx.sql.entries_page_workspace, workspace_id=workspace_id, **flags, **place)
     elif open_only:
         rows = tx.fetch_all(tx.sql.entries_page_open, unread=int(unread), **place)
     elif unread:
         rows = tx.fetch_all(tx.sql.entries_page_unread, section=section, **place)
+    elif pinned:
+        rows = tx.fetch_all(tx.sql.entries_page_pinned, section=section, **place)
+    elif state:
+        rows = tx.fetch_all(tx.sql.entries_page_triage, section=section, triage=state, **place)
     else:
         rows = tx.fetch_all(tx.sql.entries_page, section=section, **place)
-    return _make_page(tx, rows, limit)
+    return make_page(tx, rows, limit)
+
+
+@verb(caller=PEOPLE, mode=STEPS)
+def open_questions(store: Store, *, limit: int = 100) -> EntryPage:
+    """Return the entries with an open question, the one with the earliest deadline first."""
+    check_page(limit)
+    question_sync.sync(store)
+    with store.read() as tx:
+        return read_open_questions(tx, limit=limit)
+
+
+def read_open_questions(tx: Transaction, *, limit: int = 100) -> EntryPage:
+    """Return the entries with an open question. The transaction's part of `open_questions`."""
+    rows = tx.fetch_all(tx.sql.entries_urgent, limit=MAX_PAGE_ENTRIES + 1)
+    once = list({entry.id: entry for entry in rows}.values())
+    return make_page(tx, once, limit)
 
 
 def count_waiting(tx: Transaction) -> EntryCounts:
     """Count the unread entries, open questions and unread notices, each up to `MAX_COUNTED_ENTRIES`."""
     unread, notices = (len(tx.fetch_all(tx.sql.entries_unread, section=section, limit=MAX_COUNTED_ENTRIES)) for section in SECTIONS)
-    questions = len(tx.fetch_all(tx.sql.entries_open, ts=PAST_NEWEST, limit=MAX_COUNTED_ENTRIES))
+    questions = len(tx.fetch_all(tx.sql.asks_open, limit=MAX_COUNTED_ENTRIES))
     has_entries = any(tx.fetch_all(tx.sql.entries_page, section=section, ts=PAST_NEWEST, seq=PAST_NEWEST, limit=1) for section in SECTIONS)
     had_entries = has_entries or bool(tx.fetch_all(tx.sql.gone_after, after=0, limit=1))
     return EntryCounts(unread, questions, notices, had_entries)
 
 
 @verb(caller="agent", access=OWN_ENTRIES, mode=STEPS)
-def own_entries(store: Store, *, agent: str, limit: int = 20) -> tuple[Entry, ...]:
-    """Return the entries that an agent pushed and asked, newest first."""
+def own_entries(store: Store, *, agent: str, limit: int = 20, before: str | None = None) -> tuple[Entry, ...]:
+    """Return the entries that an agent pushed and asked, newest first. `before` is the last entry of the page before."""
     checks.name("agent", agent)
     check_page(limit)
     question_sync.sync(store)
     with store.read() as tx:
-        return page_of_agent(tx, agent, limit)
+        return page_of_agent(tx, agent, limit, before).entries
 
 
-def page_of_agent(tx: Transaction, agent: str, limit: int) -> tuple[Entry, ...]:
-    """Return the latest entries of an agent, newest first. The transaction's part of `own_entries`."""
-    return _make_page(
-        tx, tx.fetch_all(tx.sql.entries_page_agent, agent=agent, ts=PAST_NEWEST, seq=PAST_NEWEST, limit=limit + 1), limit
-    ).entries
+def page_of_agent(tx: Transaction, agent: str, limit: int, before: str | None = None) -> EntryPage:
+    """Return a page of the entries of an agent, newest first. The transaction's part of `own_entries`."""
+    ts, seq = (PAST_NEWEST, PAST_NEWEST) if before is None else find_position(tx, before)
+    return make_page(tx, tx.fetch_all(tx.sql.entries_page_agent, agent=agent, ts=ts, seq=seq, limit=limit + 1), limit)
 
 
 @verb(caller="agent", access=OWN_ENTRIES, mode=READ)
@@ -182,26 +246,6 @@ def find_entry(store: Store, entry_id: str, *, agent: str | None = None) -> Entr
     return entry
 
 
-@verb(caller=PEOPLE, mode=STEPS)
-def search(store: Store, q: str, *, limit: int = 50) -> EntryPage:
-    """Return the entries that contain every word of `q`, or a word that begins with it, newest first."""
-    entries_mirror.import_foreign_lines(store)
-    question_sync.sync(store)
-    with store.read() as tx:
-        return search_page(tx, q=q, limit=limit)
-
-
-def search_page(tx: Transaction, *, q: str, limit: int = 50) -> EntryPage:
-    """Return the entries that match `q`. The transaction's part of `search`."""
-    from postroom.people.search_terms import search_terms
-
-    check_page(limit)
-    terms = search_terms(checks.text("q", q))
-    if not terms:
-        raise InvalidInput("there is no word to look for", field="q", hint="Write a word or the beginning of one.")
-    return _make_page(tx, tx.fetch_all(tx.sql.entries_search, query=" ".join(f'"{word}"*' for word in terms), limit=limit + 1), limit)
-
-
 @verb(caller=PEOPLE, mode=WRITE)
 @retry_on_contention
 def mark_read(store: Store, entry_id: str, *, person: str) -> Entry:
@@ -209,7 +253,7 @@ def mark_read(store: Store, entry_id: str, *, person: str) -> Entry:
     checks.name("person", person)
     question_sync.sync(store)
     with store.write() as tx:
-        return repository.mark_entry_read(tx, repository.lock_entry(tx, entry_id), repository.require_person(tx, "person", person))
+        return repository.mark_entry_read(tx, repository.lock_matter(tx, entry_id), repository.require_person(tx, "person", person))
 
 
 @verb(caller=PEOPLE, mode=WRITE)
@@ -219,11 +263,11 @@ def mark_unread(store: Store, entry_id: str, *, person: str) -> Entry:
     checks.name("person", person)
     question_sync.sync(store)
     with store.write() as tx:
-        entry = repository.lock_entry(tx, entry_id)
+        entry = repository.lock_matter(tx, entry_id)
         repository.require_person(tx, "person", person)
         if entry.read_at is None:
             return entry
-        repository.append_entry_event(tx, "unread", entry_id, source=person, **repository.event_facts(entry))
+        repository.append_entry_event(tx, "unread", entry.id, source=person, **repository.event_facts(entry))
         return repository.write_read_state(tx, entry, None, None, None)
 
 
@@ -249,14 +293,23 @@ def delete_entry(store: Store, entry_id: str, *, person: str) -> None:
 @retry_on_contention
 def _delete_rows(store: Store, entry_id: str, person: str) -> None:
     with store.write() as tx:
-        entry = repository.lock_entry(tx, entry_id)
+        entry = repository.lock_matter(tx, entry_id)
         repository.require_person(tx, "person", person)
-        seq = repository.append_entry_event(tx, "deleted", entry_id, source=person, **repository.event_facts(entry))
-        tx.execute(tx.sql.words_delete, seq=entry.seq, words=entry.words)
-        for statement in (tx.sql.replies_forget, tx.sql.ask_delete, tx.sql.texts_delete):
-            tx.execute(statement, entry_id=entry_id)
-        tx.execute(tx.sql.entry_delete, id=entry_id)
-        tx.execute(tx.sql.gone_insert, id=entry_id, seq=seq, ts=entry.ts, entry_seq=entry.seq)
+        matter = (entry, *repository.list_parts(tx, entry))
+        for part in matter:
+            replying.decline_thread_question(tx, part, person)
+        for part in reversed(matter):
+            delete_entry_row(tx, part, person)
+
+
+def delete_entry_row(tx: Transaction, entry: Entry, person: str) -> None:
+    """Delete the row of one entry, with its question and texts, in this transaction. Its id is kept."""
+    seq = repository.append_entry_event(tx, "deleted", entry.id, source=person, **repository.event_facts(entry))
+    tx.execute(tx.sql.words_delete, seq=entry.seq, words=entry.words)
+    for statement in (tx.sql.replies_forget, tx.sql.ask_delete, tx.sql.texts_delete, tx.sql.alerts_delete_entry):
+        tx.execute(statement, entry_id=entry.id)
+    tx.execute(tx.sql.entry_delete, id=entry.id)
+    tx.execute(tx.sql.gone_insert, id=entry.id, seq=seq, ts=entry.active_ts, entry_seq=entry.seq)
 
 
 def require_content(docs: Sequence[object], comments: str) -> None:
@@ -265,14 +318,16 @@ def require_content(docs: Sequence[object], comments: str) -> None:
         raise InvalidInput("there is nothing to show", field="docs", hint="Give docs, comments, or both.")
 
 
-def check_page(limit: int, section: str = INBOX) -> None:
-    """Refuse an unknown section, or a limit outside of 1 to `MAX_PAGE_ENTRIES`."""
+def check_page(limit: int, section: str = INBOX, state: str = "") -> None:
+    """Refuse an unknown section or state, or a limit outside of 1 to `MAX_PAGE_ENTRIES`."""
     checks.choice("section", section, SECTIONS)
+    if state:
+        checks.choice("state", state, TRIAGE_STATES)
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_PAGE_ENTRIES:
         raise InvalidInput(f"limit must be from 1 to {MAX_PAGE_ENTRIES}, not {limit}", field="limit")
 
 
-def _find_position(tx: Transaction, entry_id: str) -> tuple[int, int]:
+def find_position(tx: Transaction, entry_id: str) -> tuple[int, int]:
     """Return the time and the sequence number of an entry, also of a deleted one."""
     place = tx.fetch_one(tx.sql.entry_place, id=checks.name("before", entry_id)) or tx.fetch_one(tx.sql.gone_find, id=entry_id)
     if place is None:
@@ -280,9 +335,18 @@ def _find_position(tx: Transaction, entry_id: str) -> tuple[int, int]:
     return place.ts, place.seq
 
 
-def _make_page(tx: Transaction, rows: list[Entry], limit: int) -> EntryPage:
-    return EntryPage(tuple(_with_ask(tx, entry) for entry in rows[:limit]), len(rows) > limit)
+def make_page(tx: Transaction, rows: list[Entry], limit: int) -> EntryPage:
+    """Return the first entries with the question that each shows, and whether there are more."""
+    return EntryPage(tuple(with_shown_question(tx, entry) for entry in rows[:limit]), len(rows) > limit)
 
 
-def _with_ask(tx: Transaction, entry: Entry) -> Entry:
-    return entry.replace(ask=tx.fetch_one(tx.sql.ask_find, entry_id=entry.id)) if entry.kind == QUESTION else entry
+def with_shown_question(tx: Transaction, entry: Entry) -> Entry:
+    """Return an entry with the question that its row shows: of the open ones the most urgent, else the latest."""
+    if entry.kind != QUESTION and not entry.parts:
+        return entry
+    asks = tx.fetch_all(tx.sql.ask_of_matter, matter_id=entry.id, limit=MAX_SHOWN_QUESTIONS)
+    urgent = sorted((ask for ask in asks if ask.state == OPEN), key=lambda ask: (ask.deadline or "9", ask.asked_event))
+    shown = next(iter(urgent + asks), None)
+    if shown is None or shown.entry_id == entry.id:
+        return entry.replace(ask=shown)
+    return entry.replace(ask=shown, message_id=repository.get_entry(tx, shown.entry_id).message_id)

@@ -1,6 +1,6 @@
 """Mirror the entries in DIR/inbox/entries.jsonl, one line per entry, in the format of document 002.
 
-`store/jsonl_mirror.py` has the parts shared with a queue's journal: positions, the lock, torn lines, rewriting. The position is in
+`store/files/jsonl_mirror.py` has the parts shared with a queue's journal: positions, the lock, torn lines, rewriting. The position is in
 `.entries`. Other programs may append entries to this file: if it is not at its position, its new lines are imported. A delete rewrites
 the file. Lines that are not entries stay where they are. The verbs that make or delete entries, and the server, call this module.
 """
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 
+from postroom._fastpath import json_text as jsontext
+from postroom.core import clock
 from postroom.core.errors import Refusal
-from postroom.core.records.people import INBOX, PUSH, Entry
+from postroom.core.records.people import INBOX, PART, PUSH, Entry
 from postroom.people import repository
 from postroom.people.entry_lines import is_importable, parse_entry_line
-from postroom.store.jsonl_mirror import JsonlMirror, LockedPositions, load_positions, make_file_opener
+from postroom.store.files.jsonl_mirror import JsonlMirror, LockedPositions, load_positions, make_file_opener
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +33,19 @@ def update_mirror(store: Store) -> None:
     """Bring the mirror up to date after a change. The entries are committed, so if this fails, the next change does it."""
     if store.data_folder is not None:
         EntriesMirror(store, store.data_folder).sync()
+
+
+def begin_again(store: Store, mark: str) -> None:
+    """Set the mirror aside under a name with a mark, and write a new one, because other rows have replaced those that it repeats."""
+    if store.data_folder is None:
+        return
+    folder = os.path.join(store.data_folder, "inbox")
+    for name in (".entries", "entries.jsonl"):
+        try:
+            os.rename(os.path.join(folder, name), os.path.join(folder, f"{name}.before-{mark}"))
+        except FileNotFoundError:
+            pass
+    update_mirror(store)
 
 
 def import_foreign_lines(store: Store) -> None:
@@ -74,9 +89,8 @@ class EntriesMirror:
         """Return whether an entry was made or deleted since this object synchronized the file. Does not touch the file."""
         try:
             with self._store.read() as tx:
-                return any(
-                    tx.fetch_all(statement, after=self._synced_id, limit=1) for statement in (tx.sql.entries_after, tx.sql.gone_after)
-                )
+                statements = (tx.sql.entries_after, tx.sql.gone_after, tx.sql.entries_changed)
+                return any(tx.fetch_all(statement, after=self._synced_id, limit=1) for statement in statements)
         except Refusal:
             return False
 
@@ -107,29 +121,29 @@ class EntriesMirror:
             lines.read_and_import(self._store)
         with self._store.read() as tx:  # one snapshot: the next call handles a later deletion
             newest = tx.fetch_one(tx.sql.event_latest)
-            deleted = _deleted_ids(tx, deleted_after)
-            if briefly and deleted:
+            deleted, changed = _deleted_ids(tx, deleted_after), _changed_ids(tx, deleted_after)
+            if briefly and (deleted or changed):
                 return False
             file.accept_fingerprint(fingerprint)
-            self._write_lines(tx, lines, deleted)
+            self._write_lines(tx, lines, deleted, changed)
         file.last_id = newest or 0
         if file.is_at_position():  # else another program wrote at the same time: the next call imports from the old position
             positions.save_positions()
             self.synced_fingerprint, self._synced_id = (file.inode, file.size, file.mtime_ns), file.last_id
         return True
 
-    def _write_lines(self, tx: Transaction, lines: _ForeignLines, deleted: set[str]) -> None:
-        """Correct the lines that are wrong, remove those of deleted entries, and append the entries that the file lacks."""
+    def _write_lines(self, tx: Transaction, lines: _ForeignLines, deleted: set[str], changed: set[str]) -> None:
+        """Correct the lines that are wrong or changed, remove those of deleted entries, and append the entries that the file lacks."""
         if lines.has_wrong_line:
             self._file.rewrite_lines(lambda old_lines: _corrected_lines(tx, old_lines), is_torn=lines.is_torn)
-        elif deleted:
-            self._file.rewrite_lines(lambda old_lines: _lines_without(old_lines, deleted), is_torn=lines.is_torn)
+        elif deleted or changed:
+            self._file.rewrite_lines(lambda old_lines: _edited_lines(tx, old_lines, deleted, changed), is_torn=lines.is_torn)
         elif lines.is_torn or not self._file.inode:
             self._file.append_lines(b"\n" if lines.is_torn else b"")
         after = self._file.last_id
         while True:
             entries = tx.fetch_all(tx.sql.entries_after, after=after, limit=PAGE_ROWS)
-            missing = [entry for entry in entries if entry.section == INBOX and entry.id not in lines.ids]
+            missing = [entry for entry in entries if entry.section in (INBOX, PART) and entry.id not in lines.ids]
             if missing:
                 self._file.append_lines("".join([f"{entry.to_jsonl_line()}\n" for entry in missing]).encode())
             if len(entries) < PAGE_ROWS:
@@ -151,24 +165,30 @@ class _ForeignLines:
         self.has_wrong_line = False
 
     def read_and_import(self, store: Store) -> None:
-        """Compare every line with the store, and import the entries that the store does not know."""
+        """Compare every line with the store, and import the entries that the store does not know, many in one transaction."""
         end = self._file.size
+        waiting: list[dict[str, Any]] = []
         for line in self._file.read_lines(end):
             end += len(line)
             self.is_torn = not line.endswith(b"\n")
             fields = parse_entry_line(line)
-            if fields is None:
-                continue
-            entry, is_known = _find_or_import(store, fields)
+            if fields is not None:
+                waiting.append(fields)
+            if len(waiting) == PAGE_ROWS:
+                self._compare_entries(store, waiting)
+                waiting = []
+        self._compare_entries(store, waiting)
+        if self.is_torn and os.path.getsize(self._file.path) != end:
+            raise BlockingIOError("another program is in the middle of a line")
+
+    def _compare_entries(self, store: Store, lines: list[dict[str, Any]]) -> None:
+        for fields, (entry, is_known) in zip(lines, _find_or_import(store, lines), strict=True):
             if not is_known:
                 continue
             is_repeated = fields["id"] in self.ids or (entry is not None and entry.seq <= self._file.last_id)
-            self.has_wrong_line = (
-                self.has_wrong_line or entry is None or is_repeated or fields != parse_entry_line(entry.to_jsonl_line().encode())
-            )
+            is_wrong = entry is None or is_repeated or fields != parse_entry_line(entry.to_jsonl_line().encode())
+            self.has_wrong_line = self.has_wrong_line or is_wrong
             self.ids.add(fields["id"])
-        if self.is_torn and os.path.getsize(self._file.path) != end:
-            raise BlockingIOError("another program is in the middle of a line")
 
 
 def _corrected_lines(tx: Transaction, lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -185,12 +205,28 @@ def _corrected_lines(tx: Transaction, lines: Iterable[bytes]) -> Iterator[bytes]
             yield line if fields == parse_entry_line(written) else written
 
 
-def _lines_without(lines: Iterable[bytes], deleted: set[str]) -> Iterator[bytes]:
-    """Yield the lines except those of the deleted entries."""
+def _edited_lines(tx: Transaction, lines: Iterable[bytes], deleted: set[str], changed: set[str]) -> Iterator[bytes]:
+    """Yield the lines without those of the deleted entries, and with those of the changed entries as they are in the store."""
+    sought = deleted | changed
     for line in lines:
-        may_match = len(deleted) > MAX_IDS_SOUGHT_AS_TEXT or any(entry_id.encode() in line for entry_id in deleted)
-        if not may_match or (parse_entry_line(line) or {"id": ""})["id"] not in deleted:
+        may_match = len(sought) > MAX_IDS_SOUGHT_AS_TEXT or any(entry_id.encode() in line for entry_id in sought)
+        entry_id = (parse_entry_line(line) or {"id": ""})["id"] if may_match else ""
+        row = tx.fetch_one(tx.sql.entry_find, id=entry_id) if entry_id in changed else None
+        if row is not None:
+            yield f"{row.to_jsonl_line()}\n".encode()
+        elif entry_id not in deleted:
             yield line
+
+
+def _changed_ids(tx: Transaction, after: int) -> set[str]:
+    """Return the ids of the entries whose line changed after this event."""
+    changed: set[str] = set()
+    while True:
+        rows = tx.fetch_all(tx.sql.entries_changed, after=after, limit=PAGE_ROWS)
+        changed.update(row.id for row in rows)
+        if len(rows) < PAGE_ROWS:
+            return changed
+        after = rows[-1].changed_seq
 
 
 def _deleted_ids(tx: Transaction, after: int) -> set[str]:
@@ -204,31 +240,50 @@ def _deleted_ids(tx: Transaction, after: int) -> set[str]:
         after = rows[-1].seq
 
 
-def _find_or_import(store: Store, fields: dict[str, Any]) -> tuple[Entry | None, bool]:
-    """Return the entry of a line, made if the store does not know it, or None if it was deleted; and whether the store knows it now.
+def _find_or_import(store: Store, lines: list[dict[str, Any]]) -> list[tuple[Entry | None, bool]]:
+    """Return for each line its entry, made if the store does not know it, or None if it was deleted; and whether the store knows it now.
 
     A line beyond the bounds of a push stays in the file like one that is not an entry.
     """
     with store.read() as tx:
-        row = tx.fetch_one(tx.sql.entry_find, id=fields["id"])
-        deleted = tx.fetch_one(tx.sql.gone_find, id=fields["id"])
-    if row is not None or deleted is not None:
+        found = [_find_known(tx, fields) for fields in lines]
+    if all(is_known or not is_importable(fields) for fields, (_, is_known) in zip(lines, found, strict=True)):
+        return found
+    with store.write() as tx:  # no other process imports these lines: we hold the lock of the file
+        return [_find_known(tx, fields, imports=True) for fields in lines]
+
+
+def _find_known(tx: Transaction, fields: dict[str, Any], *, imports: bool = False) -> tuple[Entry | None, bool]:
+    row = tx.fetch_one(tx.sql.entry_find, id=fields["id"])
+    if row is not None or tx.fetch_one(tx.sql.gone_find, id=fields["id"]) is not None:
         return row, True
-    if not is_importable(fields):
-        return None, False
-    with store.write() as tx:  # no other process imports this line: we hold the lock of the file
-        workspace = tx.fetch_one(tx.sql.workspace_find, workspace_id=fields["workspaceId"])
-        entry = repository.insert_entry(
-            tx,
-            kind=PUSH,
-            entry_id=fields["id"],
-            ts=fields["ts"],
-            workspace_id=fields["workspaceId"],
-            label=fields["workspaceLabel"],
-            agent="" if workspace is None else workspace.agent,
-            docs=fields["docs"],
-            comments=fields["comments"],
-            door="file",
-            extra_json=fields["extra"],
-        )
-    return entry, True
+    return (_import_entry(tx, fields), True) if imports and is_importable(fields) else (None, False)
+
+
+def _import_entry(tx: Transaction, fields: dict[str, Any]) -> Entry:
+    """Make the entry of a line. A line that names another entry of the same workspace is added to that one."""
+    states = fields["states"]
+    workspace = tx.fetch_one(tx.sql.workspace_find, workspace_id=fields["workspaceId"])
+    content: dict[str, Any] = {
+        "kind": PUSH,
+        "entry_id": fields["id"],
+        "ts": fields["ts"],
+        "workspace_id": fields["workspaceId"],
+        "label": fields["workspaceLabel"],
+        "agent": "" if workspace is None else workspace.agent,
+        "docs": fields["docs"],
+        "comments": fields["comments"],
+        "door": "file",
+        "title": states.get("title", ""),
+    }
+    root = repository.lock_entry_if_exists(tx, states["entryId"]) if "entryId" in states else None
+    if root is not None and root.root_id is None and root.workspace_id == fields["workspaceId"]:
+        return repository.add_part(tx, root, {**content, "extra_json": fields["extra"]})
+    extra = fields["extra"] if "entryId" not in states else _with_field(fields["extra"], "entryId", states["entryId"])
+    content |= {"triage": states.get("state", INBOX), "snoozed_until": states.get("snoozedUntil"), "extra_json": extra}
+    return repository.insert_entry(tx, pinned_at=clock.format_stamp(tx.now()) if states.get("pinned") else None, **content)
+
+
+def _with_field(extra_json: str, name: str, value: str) -> str:
+    """Return the unknown fields of a line with one more: the entry that it names is not here."""
+    return jsontext.dumps({**jsontext.loads(extra_json), name: value})

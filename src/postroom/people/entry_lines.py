@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from postroom._fastpath import json_text as jsontext
 from postroom.core import limits
+from postroom.core.records.people import DONE, SNOOZED, UNTIL_ACTIVITY
+from postroom.core.titles import MAX_TITLE_CHARS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 MAX_TS_MILLISECONDS = 253_402_300_799_000  # the last second of the year 9999
 MAX_ID_CHARS = 200
 _KNOWN_FIELDS = ("id", "ts", "workspaceId", "workspaceLabel", "docs", "comments", "kind")
+_STATE_FIELDS = ("title", "entryId", "state", "snoozedUntil", "pinned")
 
 
 def parse_entry_line(line: bytes) -> dict[str, Any] | None:
@@ -20,14 +23,27 @@ def parse_entry_line(line: bytes) -> dict[str, Any] | None:
         fields = jsontext.loads(line.decode())
         entry_id, ts, docs = fields["id"], fields["ts"], fields.get("docs", [])
         texts = {name: fields.get(name, "") for name in ("workspaceId", "workspaceLabel", "comments")}
-        extra = jsontext.dumps({name: value for name, value in fields.items() if name not in _KNOWN_FIELDS})
+        states = _parse_states(fields)
+        known = (*_KNOWN_FIELDS, *states)
+        extra = jsontext.dumps({name: value for name, value in fields.items() if name not in known})
         extra.encode()  # raises ValueError for lone surrogates
         valid = _is_id(entry_id) and type(ts) is int and 0 <= ts <= MAX_TS_MILLISECONDS and all(map(_is_text, texts.values()))
         valid = valid and isinstance(docs, list) and all(map(_is_doc, docs)) and bool(jsontext.dumps(docs).encode())
         valid = valid and "\\u0000" not in extra + jsontext.dumps(docs)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    return {"id": entry_id, "ts": ts, "docs": docs, "extra": extra, **texts} if valid else None
+    return {"id": entry_id, "ts": ts, "docs": docs, "extra": extra, "states": states, **texts} if valid else None
+
+
+def _parse_states(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the title and the states of triage in a line, if all of them are as we write them. Else they are unknown fields."""
+    states = {name: fields[name] for name in _STATE_FIELDS if name in fields}
+    title, until = states.get("title", "-"), states.get("snoozedUntil", 0)
+    valid = _is_text(title) and 0 < len(title) <= MAX_TITLE_CHARS and "\n" not in title
+    valid = valid and _is_id(states.get("entryId", "-")) and states.get("pinned", True) is True
+    valid = valid and states.get("state", SNOOZED) in (SNOOZED, DONE) and type(until) is int and 0 <= until <= UNTIL_ACTIVITY
+    valid = valid and ("snoozedUntil" in states) == (states.get("state") == SNOOZED)
+    return states if valid else {}
 
 
 def is_importable(fields: dict[str, Any]) -> bool:

@@ -9,8 +9,9 @@ from postroom.core.errors import InvalidState
 from postroom.core.records import Record
 from postroom.core.text import shell_quote
 from postroom.core.verbs import PEOPLE, STEPS, verb
-from postroom.people.workspaces import show_workspace
-from postroom.processes.child_process import ChildProcess, WakePipe, last_line
+from postroom.people.access.workspaces import show_workspace
+from postroom.processes.child_process import ChildProcess, last_line
+from postroom.processes.wake_pipe import WakePipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock, ids, limits
 from postroom.core.errors import InvalidInput, NotFound
-from postroom.core.records.people import INBOX, Ask, Entry, Workspace, to_milliseconds
+from postroom.core.records.people import ANSWERED, DEFAULT, ENDED, INBOX, PART, REFUSED, Ask, Entry, Workspace, to_milliseconds
 from postroom.core.text import shell_quote
-from postroom.store.event_log import append_event
+from postroom.core.titles import MAX_TITLE_CHARS
+from postroom.people.channels import planning
+from postroom.store.event_log import append_event, inbox_topic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
     from postroom.store.interface import Transaction
 
+MAX_PARTS = 1000  # of one entry
+ANSWER_STEPS = (ANSWERED, DEFAULT, REFUSED, ENDED, "returned")  # they leave an answer for the agent to receive
 ENTRY_TOPIC_PREFIX = "entry:"  # every event that creates, changes or deletes an entry has such a topic
 
 
@@ -34,47 +38,47 @@ def insert_entry(
     ts: int | None = None,
     entry_id: str | None = None,
     door: str | None = None,
-    message_id: str | None = None,
     ask: Mapping[str, Any] | None = None,
-    extra_json: str = "{}",
+    **more: Any,
 ) -> Entry:
-    """Write an entry and, with `ask`, its question. Append the event and return the entry. Its `seq` is the id of that event."""
+    """Write an entry and, with `ask`, its question. Append the event and return the entry. Its `seq` is the id of that event.
+
+    `more` has fields of `Entry` that are not the usual ones: its title, states, unknown fields, message, or the entry it is a part of.
+    """
     if workspace is not None:
         workspace_id, label, agent = workspace.workspace_id, workspace.label, workspace.agent
-    entry_id = entry_id or ids.new_uuid4()
-    words = _search_words(label, agent, comments, docs, ask)
-    seq = append_entry_event(
-        tx, "created", entry_id, source=agent, agent=agent, workspace_id=workspace_id, kind=kind, section=section, label=label
-    )
-    entry = Entry(
-        **_UNTOUCHED,
-        seq=seq,
-        id=entry_id,
-        section=section,
-        kind=kind,
-        ts=to_milliseconds(tx.now()) if ts is None else ts,
-        workspace_id=workspace_id,
-        workspace_label=label,
-        agent=agent,
-        docs_json=jsontext.dumps(list(docs)),
-        comments=comments,
-        door=door or tx.door,
-        stored_at=clock.format_stamp(tx.now()),
-        message_id=message_id,
-        is_open=int(ask is not None),
-        extra_json=extra_json,
-        words=words,
-    )
-    _insert_rows(tx, entry, texts)
-    return entry if ask is None else _insert_question(tx, entry, ask)
+    entry_id, kept_texts = entry_id or ids.new_uuid4(), list(texts)
+    root = {name: more[name] for name in ("root_id",) if more.get(name) is not None}
+    place = {"workspace_id": workspace_id, "kind": kind, "section": section, "label": label}
+    seq = append_entry_event(tx, "created", entry_id, source=agent, agent=agent, **place, **root)
+    now = to_milliseconds(tx.now()) if ts is None else ts
+    fields: dict[str, Any] = {"seq": seq, "id": entry_id, "section": section, "kind": kind, "ts": now, "active_ts": now}
+    fields |= {"workspace_id": workspace_id, "workspace_label": label, "agent": agent, "comments": comments}
+    fields |= {"docs_json": jsontext.dumps(list(docs)), "door": door or tx.door, "stored_at": clock.format_stamp(tx.now())}
+    # A search finds a part by the row of its entry, which gets the words of the part.
+    words = "" if root else _search_words(more.get("title", ""), label, agent, comments, docs, ask, kept_texts)
+    entry = Entry(**{**_UNTOUCHED, **fields, "is_open": int(ask is not None), "words": words, **more})
+    _insert_rows(tx, entry, kept_texts)
+    stored = entry if ask is None else _insert_question(tx, entry, ask)
+    planning.plan_alerts(tx, stored)
+    return stored
 
 
-def _search_words(label: str, agent: str, comments: str, docs: Sequence[Mapping[str, Any]], ask: Mapping[str, Any] | None) -> str:
+def _search_words(
+    title: str,
+    label: str,
+    agent: str,
+    comments: str,
+    docs: Sequence[Mapping[str, Any]],
+    ask: Mapping[str, Any] | None,
+    texts: Iterable[tuple[str, str]],
+) -> str:
     """Return the words by which a search finds an entry."""
     from postroom.people.search_terms import search_terms
 
     choices = [] if ask is None else jsontext.loads(ask["choices_json"])
-    return " ".join(search_terms(label, agent, comments, *(str(doc["path"]) for doc in docs), *choices))
+    paths = (str(doc["path"]) for doc in docs)
+    return " ".join(search_terms(title, label, agent, comments, *paths, *choices, *(text for _, text in texts)))
 
 
 def _insert_rows(tx: Transaction, entry: Entry, texts: Iterable[tuple[str, str]]) -> None:
@@ -87,16 +91,51 @@ def _insert_rows(tx: Transaction, entry: Entry, texts: Iterable[tuple[str, str]]
 
 def _insert_question(tx: Transaction, entry: Entry, ask: Mapping[str, Any]) -> Entry:
     """Write the question of an entry, and return the entry with it."""
-    question = Ask(**{**_UNANSWERED, "entry_id": entry.id, "agent": entry.agent, "asked_event": entry.seq, **ask})
+    own = {"entry_id": entry.id, "matter_id": entry.matter_id, "agent": entry.agent, "asked_event": entry.seq}
+    question = Ask(**{**_UNANSWERED, **own, **ask})
     tx.execute(tx.sql.ask_insert, **dict(question.items()))
     return entry.replace(ask=question)
 
 
 _UNTOUCHED: dict[str, Any] = {
     "replies": 0,
+    "extra_json": "{}",
+    "message_id": None,
     **dict.fromkeys(("offered_at", "offered_to", "offered_door", "read_at", "read_by", "read_door")),
 }
-_UNANSWERED = dict.fromkeys(Ask.__fields__) | {"state": "open", "on_silence": "wait"}
+_UNANSWERED = dict.fromkeys(Ask.__fields__) | {"state": "open", "on_silence": "wait", "terms_json": "{}"}
+
+
+def add_part(tx: Transaction, root: Entry, part: Mapping[str, Any]) -> Entry:
+    """Add a row to a locked entry: documents, a comment or a question. The entry comes back to the top of the inbox, unread.
+
+    `part` has the arguments of `insert_entry`. Return the part.
+    """
+    from postroom.people.search_terms import search_terms
+
+    added = insert_entry(tx, section=PART, root_id=root.id, **part)
+    texts = list(part.get("texts", ()))
+    added_words = _search_words(added.title, "", "", added.comments, added.docs, part.get("ask"), texts)
+    words = " ".join(search_terms(root.words, added_words))
+    tx.execute(tx.sql.words_delete, seq=root.seq, words=root.words)
+    tx.execute(tx.sql.entry_extend, id=root.id, active_ts=max(added.ts, root.active_ts), words=words, is_open=added.is_open)
+    tx.execute(tx.sql.words_insert, seq=root.seq, words=words)
+    if root.triage != INBOX:
+        write_triage(tx, root, INBOX, changed_seq=added.seq)
+    return added
+
+
+def write_triage(tx: Transaction, entry: Entry, state: str, *, changed_seq: int, until: int | None = None) -> Entry:
+    """Move a locked entry to the inbox, to the done ones, or to the snoozed ones until a time in milliseconds. Return it."""
+    changed = entry.replace(triage=state, snoozed_until=until, changed_seq=changed_seq)
+    write_states(tx, changed)
+    return changed
+
+
+def write_states(tx: Transaction, entry: Entry) -> None:
+    """Write the states of triage of an entry."""
+    states = {name: getattr(entry, name) for name in ("id", "triage", "snoozed_until", "pinned_at", "changed_seq")}
+    tx.execute(tx.sql.entry_triage, **states)
 
 
 def mark_entry_read(tx: Transaction, entry: Entry, person: str) -> Entry:
@@ -119,6 +158,20 @@ def lock_entry(tx: Transaction, entry_id: str) -> Entry:
     return get_entry(tx, entry_id)
 
 
+def lock_matter(tx: Transaction, entry_id: str) -> Entry:
+    """Lock the entry in whose row an entry is shown, which may be that entry itself. Refuses with `NotFound`."""
+    entry = lock_entry(tx, entry_id)
+    return entry if entry.root_id is None else lock_entry(tx, entry.root_id)
+
+
+def lock_own_matter(tx: Transaction, entry_id: str, agent: str) -> Entry:
+    """Lock the entry to which an agent adds. Refuses with `NotFound` if it is another agent's."""
+    entry = lock_matter(tx, entry_id)
+    if entry.agent != agent:
+        raise entry_not_found(entry_id)
+    return entry
+
+
 def lock_entry_if_exists(tx: Transaction, entry_id: str) -> Entry | None:
     """Lock an entry until the transaction ends. Return it, or None if it was deleted."""
     tx.fetch_one(tx.sql.entry_lock, id=entry_id)
@@ -131,6 +184,11 @@ def get_entry(tx: Transaction, entry_id: str) -> Entry:
     if entry is None:
         raise entry_not_found(entry_id)
     return entry
+
+
+def list_parts(tx: Transaction, root: Entry) -> list[Entry]:
+    """Return what was added to an entry, oldest first, each with its question."""
+    return tx.fetch_all(tx.sql.entries_parts, root_id=root.id, limit=MAX_PARTS) if root.parts else []
 
 
 def pushed_text(tx: Transaction, entry_id: str, path: str) -> str | None:
@@ -154,6 +212,18 @@ def check_text(field: str, value: str) -> str:
     return checks.text(field, value, max_bytes=limits.MAX_COMMENT_BYTES, hint="Write it to a file and push that.")
 
 
+def check_title(title: str | None) -> str:
+    """Return a title, or "" for none. Refuses one that is longer than `MAX_TITLE_CHARS`, or has several lines."""
+    if title is None:
+        return ""
+    checks.text("title", title)
+    if len(title) > MAX_TITLE_CHARS or "\n" in title or "\r" in title:
+        raise InvalidInput(
+            f"a title is one line of at most {MAX_TITLE_CHARS} characters", field="title", hint="Put the rest into comments."
+        )
+    return title.strip()
+
+
 def check_nonempty_text(field: str, value: str) -> str:
     """Check a Markdown text that must not be empty, and return it."""
     if not check_text(field, value).strip():
@@ -163,14 +233,17 @@ def check_nonempty_text(field: str, value: str) -> str:
 
 def append_entry_event(tx: Transaction, step: str, entry_id: str, *, source: str, agent: str, **facts: object) -> int:
     """Append the event of a step and return its id. It wakes waiters on this entry, on any entry, and on answers to its agent."""
-    topics = (entry_topic(entry_id), answers_topic(agent))
+    topics: tuple[str, ...] = (entry_topic(entry_id), answers_topic(agent))
+    if step in ANSWER_STEPS:
+        topics = (*topics, inbox_topic(agent))
     payload = {"entry_id": entry_id, "agent": agent, "door": tx.door, **facts}
     return append_event(tx, topics, event_type=f"entry.{step}", source=source, message_id=entry_id, payload=payload)
 
 
 def event_facts(entry: Entry) -> dict[str, Any]:
     """Return the fields of an entry that its events carry."""
-    return {"agent": entry.agent, "workspace_id": entry.workspace_id, "kind": entry.kind, "section": entry.section}
+    facts = {"agent": entry.agent, "workspace_id": entry.workspace_id, "kind": entry.kind, "section": entry.section}
+    return facts if entry.root_id is None else {**facts, "root_id": entry.root_id}
 
 
 def entry_topic(entry_id: str) -> str:
@@ -185,3 +258,16 @@ def answers_topic(agent: str) -> str:
 
 def entry_not_found(entry_id: str) -> NotFound:
     return NotFound(f"there is no entry {entry_id}", hint="It may have been deleted. See `inbox entries`.", entry_id=entry_id)
+
+
+def wake_snoozed(tx: Transaction, limit: int) -> int:
+    """Bring the entries whose time has come back to the top of the inbox, unread. Return their number."""
+    now = to_milliseconds(tx.now())
+    ids = tx.fetch_all(tx.sql.entries_waking, now=now, limit=limit)
+    for entry_id in ids:
+        entry = lock_entry(tx, entry_id)
+        if entry.snoozed_until is not None and entry.snoozed_until <= now:  # not woken before we locked it
+            seq = append_entry_event(tx, "woken", entry.id, source="", **event_facts(entry))
+            write_triage(tx, entry, INBOX, changed_seq=seq)
+            tx.execute(tx.sql.entry_wake, id=entry.id, active_ts=now)
+    return len(ids)

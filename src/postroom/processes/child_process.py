@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import IO
 
+    from postroom.processes.wake_pipe import WakePipe
+
 MAX_OUTPUT_BYTES = limits.MAX_BODY_BYTES - 1024  # the end of the output is kept, with room for the note of the cut
 MAX_LAST_LINE_CHARS = 200
 CANNOT_RUN_STATUSES = (126, 127)  # with which a shell says that a command is not executable, or does not exist
@@ -79,43 +81,16 @@ class ChildProcess:
         self._errors.close()
 
 
-class WakePipe:
-    """A pipe with which signal handlers and other threads wake a thread that waits until `read_fd`, its reading end, is readable."""
-
-    def __init__(self) -> None:
-        self.read_fd, self._write_fd = os.pipe()
-        os.set_blocking(self.read_fd, False)
-        os.set_blocking(self._write_fd, False)
-
-    def notify(self) -> None:
-        """Wake the waiting thread. Safe to call from a signal handler."""
-        try:
-            os.write(self._write_fd, b".")
-        except OSError:
-            pass  # the pipe is closed, or so full that the reader will wake anyway
-
-    def drain(self) -> None:
-        """Discard the notifications that have arrived so far."""
-        try:
-            os.read(self.read_fd, 4096)
-        except BlockingIOError:
-            pass
-
-    def close(self) -> None:
-        os.close(self.read_fd)
-        os.close(self._write_fd)
-
-
-def read_tail(file: IO[bytes]) -> str:
+def read_tail(file: IO[bytes], max_bytes: int = MAX_OUTPUT_BYTES) -> str:
     """Return the end of a file as text that fits into a body. If it is longer, a first line states how many bytes were left out."""
     size = file.seek(0, os.SEEK_END)
-    file.seek(max(size - MAX_OUTPUT_BYTES, 0))
+    file.seek(max(size - max_bytes, 0))
     text = file.read().decode(errors="replace").replace("\0", "\ufffd").strip()
     encoded = text.encode()  # a byte that is not UTF-8 has become three
-    left_out = max(size - MAX_OUTPUT_BYTES, len(encoded) - MAX_OUTPUT_BYTES, 0)
+    left_out = max(size - max_bytes, len(encoded) - max_bytes, 0)
     if not left_out:
         return text
-    return f"[{left_out} bytes before this were left out]\n{encoded[-MAX_OUTPUT_BYTES:].decode(errors='ignore')}"
+    return f"[{left_out} bytes before this were left out]\n{encoded[-max_bytes:].decode(errors='ignore')}"
 
 
 def last_line(text: str) -> str:

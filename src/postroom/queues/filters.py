@@ -13,8 +13,8 @@ from postroom._fastpath.json_text import dumps, loads
 from postroom.core.errors import FilterFailed, InvalidInput
 from postroom.core.records.queues import QueueEvent
 from postroom.core.text import to_file_name
-from postroom.store.private_files import file_mode_beside, write_private_file
-from postroom.store.sqlite import queue_statements as sql
+from postroom.store.files.private_files import file_mode_beside, write_private_file
+from postroom.store.sqlite.queues import queue_statements as sql
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
 """The files of a queue that people read: `events.jsonl`, which holds the rows of the database, and `logs/thread.log`.
 
-`store/jsonl_mirror.py` has what it shares with the other mirror: positions, the lock, torn lines, rotation. The positions are in
-`run/.tracks`. A journal that is not at its position is compared with the rows before anything is appended (`_repair_events`).
+`store/files/jsonl_mirror.py` has what it shares with the other mirror: positions, the lock, torn lines, rotation. The positions are in
+`run/.tracks`. A journal that is not at its position is compared with the rows before anything is appended (`_repair_events`). Lines that
+no row has are never cut: the file is set aside under another name. `warnings` has what went wrong with the events of this process.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from postroom._fastpath.json_text import dumps, loads
 from postroom.core import clock
 from postroom.core.errors import Refusal
 from postroom.core.records.queues import QueueEvent
-from postroom.store.jsonl_mirror import JsonlMirror, LockedPositions, make_file_opener
-from postroom.store.private_files import file_mode_beside, folder_mode_for, make_private_folder
-from postroom.store.sqlite import queue_statements as sql
+from postroom.store.files.jsonl_mirror import JsonlMirror, LockedPositions, make_file_opener
+from postroom.store.files.private_files import file_mode_beside, folder_mode_for, make_private_folder
+from postroom.store.sqlite.queues import queue_statements as sql
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from postroom.store.sqlite.queue_databases import QueueDatabase
+    from postroom.store.sqlite.queues.queue_databases import QueueDatabase
 
 ROTATION_LINES = 10_000
 LOCK_WAIT_SECONDS = 2.0  # for the lock of a stopped writer. If it runs out, the next push writes the missing lines
@@ -34,6 +35,7 @@ class JournalFiles:
     """The journal and the log of one queue."""
 
     def __init__(self, file: QueueDatabase) -> None:
+        self.warnings: list[str] = []
         self._store = file
         self._open_file = make_file_opener(file.location, self._make_folder)
         self._positions_path = os.path.join(file.folder, "run", ".tracks")
@@ -48,14 +50,23 @@ class JournalFiles:
             self._append_events(events, lines, now)
             self._append_log(log_text, "INFO", now)
 
-        self._write_locked(append_both)
+        problem = self._write_locked(append_both)
+        if problem:
+            self.warnings.append(f"events.jsonl lacks the newest events, which are stored: {problem}")
+
+    def drop_events(self, upto: int) -> str:
+        """Remove the lines of the events up to this one, before their rows go. Return why that failed, or an empty text.
+
+        A rotated file goes once all of its events are that old.
+        """
+        return self._write_locked(lambda now: self._drop_events(upto, now))
 
     def append_log(self, text: str, level: str = "INFO") -> None:
         """Write text into the log: each of its lines with the time and the level."""
         self._write_locked(lambda now: self._append_log(text, level, now))
 
-    def _write_locked(self, write: Callable[[int], None]) -> None:
-        """Call `write` with the time, under the lock. A failure is not raised: the next push repairs the file."""
+    def _write_locked(self, write: Callable[[int], None]) -> str:
+        """Call `write` with the time, under the lock. A failure is returned, not raised: the next push repairs the file."""
         with self._store.mutex:  # the positions are shared by the threads of this process
             try:
                 files = (self._events, self._log)
@@ -65,8 +76,11 @@ class JournalFiles:
                         self._events.size = self._log.size = _UNKNOWN_SIZE
                     write(self._store.clock())
                     positions.save_positions()
-            except (OSError, Refusal):
-                pass
+            except FileNotFoundError:
+                pass  # the queue was deleted
+            except (OSError, Refusal) as error:
+                return str(error)
+        return ""
 
     def _append_log(self, text: str, level: str, now: int) -> None:
         log = self._log
@@ -82,33 +96,53 @@ class JournalFiles:
     def _append_events(self, events: Sequence[QueueEvent], lines: bytes, now: int) -> None:
         journal = self._events
         if not journal.is_at_position():
-            self._repair_events()
+            self._repair_events(now)
         if journal.lines > ROTATION_LINES:
             journal.rotate_file(now)
         if journal.last_id == events[0].id - 1:
             journal.append_lines(lines, len(events))
             journal.last_id = events[-1].id
         else:
-            self._append_missing_events()
+            self._append_missing_events(now)
 
-    def _append_missing_events(self) -> None:
+    def _drop_events(self, upto: int, now: int) -> None:
+        journal = self._events
+        if not journal.is_at_position():
+            self._repair_events(now)
+        for path in journal.rotated_paths():
+            if _last_id_in(path) <= upto:
+                os.unlink(path)
+        if journal.first_id <= upto < journal.last_id:
+            journal.rewrite_lines(lambda lines: (line for line in lines if _parse_event_id(line) > upto), is_torn=False)
+            journal.lines, journal.first_id = journal.last_id - upto, upto + 1
+
+    def _append_missing_events(self, now: int) -> None:
         """Append every row that the journal lacks: other pushes were faster, or one was killed before it wrote its lines."""
         journal, newest_id = self._events, self._newest_id()
         if journal.last_id > newest_id:  # the database is older than the journal: it was restored from a backup
             journal.first_id = min(journal.first_id, newest_id)
-            self._repair_events()
+            self._repair_events(now)
         for page in self._pages_after(journal.last_id):
             journal.append_lines("".join([format_event_line(event) for event in page]).encode(), len(page))
             journal.last_id = page[-1].id
 
-    def _repair_events(self) -> None:
-        """Keep as much of the journal as equals the rows. The caller appends the rest."""
+    def _repair_events(self, now: int) -> None:
+        """Keep as much of the journal as equals the rows, and set it aside if it has more. The caller appends the rest."""
         journal = self._events
-        older = journal.rotated_paths()
-        if older:
-            journal.first_id = max(journal.first_id, _last_id_in(older[-1]) + 1)
+        newest_id = self._newest_id()
+        for path in reversed(journal.rotated_paths()):
+            last_id = _last_id_in(path)
+            if (
+                last_id <= newest_id
+            ):  # a file with events that the database lacks was written before the database was restored from a backup
+                journal.first_id = max(journal.first_id, last_id + 1)
+                break
         pages = self._pages_after(journal.first_id - 1)
-        journal.keep_matching_lines((event.id, format_event_line(event).encode()) for page in pages for event in page)
+        aside = journal.keep_matching_lines(((event.id, format_event_line(event).encode()) for page in pages for event in page), now)
+        if aside:
+            warning = f"events.jsonl had lines that the database does not have: they are in {aside}"
+            self.warnings.append(warning)
+            self._append_log(f"push: {warning}", "WARN", now)
 
     def _newest_id(self) -> int:
         with self._store.read() as tx:
@@ -127,6 +161,17 @@ class JournalFiles:
         if not os.path.exists(self._store.location):
             raise FileNotFoundError(self._store.location)  # the queue was deleted: do not make any of it again
         make_private_folder(folder, mode=folder_mode_for(file_mode_beside(self._store.location)))
+
+
+def append_error(folder: str, text: str) -> None:
+    """Write a line about a failed database into the log of its queue, if that can be written. The next push counts the line."""
+    line = f"[{clock.format_stamp_milliseconds(clock.now())}] [ERROR] {' '.join(text.splitlines())}\n"
+    try:
+        file = os.open(os.path.join(folder, "logs", "thread.log"), os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(file, "ab") as log:
+            log.write(line.encode())
+    except OSError:  # the refusal of the database is what the caller must see, not that its log is full too
+        return
 
 
 def format_event_line(event: QueueEvent) -> str:

@@ -1,7 +1,7 @@
 """The lock of one consumer, `run/<consumer>.lock`, held by the supervisor of its handler.
 
-The lock is an flock: the kernel releases it when the holder dies. The file stays. It stores the holder's process id as JSON, and
-counts across runs how often the handler made no progress.
+The lock is an flock: the kernel releases it when the holder dies. The file stays. It stores as JSON the process ids of the holder and of
+the running handler, so that the next holder finds a handler that outlived the last one, and counts runs without progress.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import os
 from time import sleep
 
 from postroom._fastpath.json_text import dumps, loads
-from postroom.core import clock
 from postroom.core.text import to_file_name
-from postroom.store.private_files import file_mode_beside, folder_mode_for, make_private_folder, open_beside
+from postroom.store.files.private_files import file_mode_beside, folder_mode_for, make_private_folder, open_beside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+MAX_STATE_BYTES = 8192
 
 
 def lock_path(folder: str, consumer: str) -> str:
@@ -77,28 +78,19 @@ class ConsumerLock:
         os.ftruncate(self.fd, len(data))
 
     def read_state(self) -> dict[str, Any]:
-        return _parse_state(os.pread(self.fd, 4096, 0))
+        return _parse_state(os.pread(self.fd, MAX_STATE_BYTES, 0))
 
 
-def read_handler_status(folder: str, consumer: str) -> tuple[bool, str | None]:
-    """Return whether a consumer's handler is running, and a description of its problem, if any."""
+def read_lock(folder: str, consumer: str) -> tuple[dict[str, Any], bool]:
+    """Return the stored state of a consumer's lock, and whether a supervisor holds it."""
     try:
         lock = ConsumerLock(os.open(lock_path(folder, consumer), os.O_RDONLY | os.O_CLOEXEC))
     except OSError:
-        return False, None
-    state, held = lock.read_state(), not lock.is_free()
-    lock.close()
-    return held and not state.get("resting"), _describe_problem(state, held)
-
-
-def _describe_problem(state: dict[str, Any], held: bool) -> str | None:
-    fruitless = state.get("fruitless") or 0
-    problems = [str(state["trouble"])] if state.get("trouble") else []
-    if fruitless:
-        problems.append(f"{fruitless} {'run' if fruitless == 1 else 'runs in a row'} made no progress")
-    if held and state.get("resting") and state.get("not_before"):
-        problems.append(f"the next is at {clock.format_stamp(state['not_before'])}")
-    return ", ".join(problems) or None
+        return {}, False
+    try:
+        return lock.read_state(), not lock.is_free()
+    finally:
+        lock.close()
 
 
 def _try_flock(fd: int, kind: int) -> bool:

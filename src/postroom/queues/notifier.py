@@ -14,16 +14,16 @@ from postroom.core.records.notifier import NotifierStatus
 from postroom.core.records.queues import ALREADY_QUEUED, LEFT_TO_OWNER, QUEUED
 from postroom.core.text import sha1_hex, shell_quote, short_repr
 from postroom.processes.command_environment import check_environment
-from postroom.queues import runner_process
-from postroom.store.ownership import find_other_owner, require_own_queue
-from postroom.store.sqlite import notifier_statements as sql
-from postroom.store.sqlite.queue_databases import NotifierDatabase
+from postroom.queues.running import runner_process
+from postroom.store.files.ownership import find_other_owner, require_own_queue
+from postroom.store.sqlite.queues import notifier_statements as sql
+from postroom.store.sqlite.queues.queue_databases import NotifierDatabase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from postroom.core.records.notifier import NotifierRun, NotifierTask, NotifierTimer
+    from postroom.core.records.notifier import KnownQueue, NotifierRun, NotifierTask, NotifierTimer
     from postroom.queues.queue import Queue
     from postroom.store.sqlite.engine import SqliteTransaction
 
@@ -114,11 +114,13 @@ def add_timer(
     timeout_seconds: float | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> NotifierTimer:
-    """Add a timer that queues a command at the times of a cron expression: five fields, or six with seconds first.
+    """Add a timer that queues a command at the times of a cron expression: five fields, six with seconds first, or a name like `@daily`.
 
-    Without `timezone` the times are local. Refuses with `Conflict` if the timer exists.
+    `@reboot` is when a runner starts for the first time after the machine. Without `timezone` the times are local.
+    Refuses with `Conflict` if the timer exists.
     """
-    from postroom.queues.timers import next_fire_time
+    from postroom.queues.running.timer_list import record_boot
+    from postroom.queues.running.timers import next_fire_time
 
     checks.name("timer-id", timer_id, hint="Name it with --timer-id.")
     binds = _check_command_fields(author, command, retries, timeout_seconds, environment)
@@ -126,7 +128,9 @@ def add_timer(
         upcoming = next_fire_time(cron, timezone, tx.now())
         if tx.fetch_one(sql.TIMER_GET, timer=timer_id) is not None:
             raise Conflict(f"there is a timer {short_repr(timer_id)} already", hint="Remove it first: notifier timer remove")
-        now, next_at = clock.format_stamp(tx.now()), clock.format_stamp(upcoming)
+        now, next_at = clock.format_stamp(tx.now()), clock.format_stamp(upcoming) if upcoming is not None else sql.NEVER
+        if upcoming is None:
+            record_boot(tx, timer_id)
         tx.insert_event(sql.TIMER_INSERT, TASK_TOPICS, timer=timer_id, cron=cron, timezone=timezone, now=now, next=next_at, **binds)
         timer = tx.fetch_one(sql.TIMER_GET, timer=timer_id)
         resume_if_stopped(tx)
@@ -159,6 +163,17 @@ def start(notifier: NotifierDatabase) -> NotifierStatus:
     return status(notifier)
 
 
+def run_here(notifier: NotifierDatabase) -> None:
+    """Run as the runner in this process until SIGTERM, after any other runner has ended. A service manager calls this."""
+    from postroom.queues.running.runner import run_until_idle
+
+    with notifier.write() as tx:
+        resume_if_stopped(tx)
+    home = notifier.home
+    notifier.close()
+    run_until_idle(home, runner_process.wait_for_lock(home), stays=True)
+
+
 def stop(notifier: NotifierDatabase) -> NotifierStatus:
     """Stop the runner after its running commands have ended, and return the status.
 
@@ -178,16 +193,21 @@ def status(notifier: NotifierDatabase) -> NotifierStatus:
     with notifier.read() as tx:
         counts, timers = tx.fetch_one(sql.TASK_COUNTS), tx.fetch_one(sql.TIMER_COUNT) or 0
         resident = read_mode(tx) == RESIDENT
-    up, process = runner_process.find_runner(notifier.home)
+    up, process = runner_process.find_runner(notifier.home)  # no process id: it is just starting
     assert counts is not None
     return NotifierStatus(up, process, resident, counts.queued, counts.running, timers, notifier.home)
 
 
-def revive_runner(notifier: NotifierDatabase) -> None:
-    """Start a runner if tasks or timers are left that a dead runner did not finish."""
+def revive_runner(notifier: NotifierDatabase, *, looks_at_queues: bool = False) -> None:
+    """Start a runner if tasks or timers are left that a dead runner did not finish. `looks_at_queues` does so for unread events too."""
     with notifier.read() as tx:
         waiting = tx.fetch_one(sql.TASK_NEXT_DUE) or tx.fetch_all(sql.TASKS_RUNNING) or tx.fetch_one(sql.TIMER_NEXT)
         mode = read_mode(tx)
+        known = tx.fetch_all(sql.QUEUES) if looks_at_queues and not waiting else []
+    if mode != STOPPED and not waiting:
+        from postroom.queues.consumer_status import needs_dispatch
+
+        waiting = any(needs_dispatch(queue.path) for queue in known)
     if mode == RESIDENT or (waiting and mode != STOPPED):
         runner_process.wake_runner(notifier.home)
 
@@ -203,11 +223,37 @@ def schedule(queue: Queue, *, author: str) -> str:
     require_own_queue(queue.file.location)
     external = os.environ.get("THREAD_NOTIFIER")
     if external:
-        from postroom.queues.external_notifier import schedule_externally
+        from postroom.queues.running.external_notifier import schedule_externally
 
         return schedule_externally(external, author, *dispatch_task(queue.path))
     with open_notifier(door=queue.file.door) as notifier:
         return queue_dispatch(notifier, queue.path, author=author)
+
+
+def remember_queue(path: str) -> None:
+    """Add a queue to those that the runner looks after when it starts, and that `list_queues` returns."""
+    with open_notifier() as notifier, notifier.write() as tx:
+        tx.execute(sql.QUEUE_ADD, path=path, now=clock.format_stamp(tx.now()))
+
+
+def list_queues(notifier: NotifierDatabase) -> tuple[KnownQueue, ...]:
+    """Return the queues that this user has used, by path. A queue that was deleted may still be among them."""
+    with notifier.read() as tx:
+        return tuple(tx.fetch_all(sql.QUEUES))
+
+
+def explain_runner() -> tuple[bool, str]:
+    """Return whether a runner is up, and why it is not. Starts nothing, and creates no notifier."""
+    home = default_home()
+    if not os.path.exists(os.path.join(home, "notifier.db")):
+        return False, "nothing has dispatched it: `thread dispatch` does"
+    with open_notifier(home) as notifier:
+        up, _ = runner_process.find_runner(notifier.home)
+        with notifier.read() as tx:
+            is_stopped = read_mode(tx) == STOPPED
+    if is_stopped:
+        return False, "the notifier was stopped: `notifier start` or a push starts it"
+    return up, "no runner is up, for example since a reboot: `notifier start`, `thread dispatch` or a push starts one"
 
 
 def queue_dispatch(notifier: NotifierDatabase, path: str, *, author: str) -> str:
@@ -215,14 +261,18 @@ def queue_dispatch(notifier: NotifierDatabase, path: str, *, author: str) -> str
     task, command = dispatch_task(path)
     with notifier.read() as tx:
         is_queued = tx.fetch_one(sql.TASK_QUEUED, task=task, command=command) is not None
+        is_known = tx.fetch_one(sql.QUEUE_IS_KNOWN, path=path) is not None
     if not is_queued:
+        notifier.relax(is_known)  # after a power cut, the runner dispatches every queue that it knows
         with notifier.write() as tx:
             # Check again: another process may have queued it before this transaction began.
             is_queued = tx.fetch_one(sql.TASK_QUEUED, task=task, command=command) is not None
             if not is_queued:
                 binds = {"author": author, "command": command, "retries": 0, "timeout": None, "environment": "{}"}
                 tx.insert_event(sql.TASK_INSERT, TASK_TOPICS, task=task, queue=path, now=clock.format_stamp(tx.now()), **binds)
+                tx.execute(sql.QUEUE_ADD, path=path, now=clock.format_stamp(tx.now()))
                 resume_if_stopped(tx)
+        notifier.relax(False)
     runner_process.wake_runner(notifier.home)
     return ALREADY_QUEUED if is_queued else QUEUED
 

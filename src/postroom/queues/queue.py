@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from postroom.core import checks, clock
-from postroom.core.errors import InvalidInput, NoStore
-from postroom.core.records.queues import Consumer, ConsumerProgress, QueueEvent, QueueSummary, check_consumer_name, check_draft
+from postroom.core.errors import InvalidInput, InvalidState, NoStore
+from postroom.core.records.queues import ConsumerProgress, QueueEvent, QueueSummary, check_consumer_name, check_draft
 from postroom.core.text import short_repr
 from postroom.queues import filters
 from postroom.queues.journal import JournalFiles
-from postroom.queues.subscriptions import read_newest_id, read_progress, require_subscription
-from postroom.store.sqlite import queue_statements as sql
-from postroom.store.sqlite.queue_databases import QueueDatabase, init_queue
+from postroom.queues.popped import read_popped, record_popped
+from postroom.queues.subscriptions import DEAD, check_not_removed, read_newest_id, read_progress, read_retrying_event, require_subscription
+from postroom.store.sqlite.queues import queue_statements as sql
+from postroom.store.sqlite.queues.queue_databases import QueueDatabase, init_queue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Self
 
-    from postroom.store.sqlite.filter_sandbox import FilterSandbox
+    from postroom.store.sqlite.queues.filter_sandbox import FilterSandbox
 
-__all__ = ["Queue", "ack", "info", "init_queue", "open_queue", "peek", "pop", "push", "push_batch", "wait_for_events"]
+__all__ = ["Queue", "ack", "ack_events", "info", "init_queue", "open_queue", "peek", "pop", "push", "push_batch", "wait_for_events"]
 
 EVENT_TOPICS = ("events",)  # wakes `wait_for_events`
 _EVENT_FIELDS = frozenset(("source", "type", "subtype", "content", "id", "created_at"))
@@ -38,7 +39,7 @@ class Queue:
     def filter_sandbox(self) -> FilterSandbox:
         """The read-only connection that runs filters, opened on first use."""
         if self._filter_sandbox is None:
-            from postroom.store.sqlite.filter_sandbox import FilterSandbox
+            from postroom.store.sqlite.queues.filter_sandbox import FilterSandbox
 
             self._filter_sandbox = FilterSandbox(self.file.location)
         return self._filter_sandbox
@@ -129,38 +130,79 @@ def pop(queue: Queue, consumer: str, *, last_event_id: int | None = None, limit:
     with queue.file.read() as tx:
         subscription, progress = require_subscription(tx, consumer), read_progress(tx, consumer)
         head = read_newest_id(tx, last_event_id)
+        check_not_removed(tx, last_event_id or 0)
+        retrying = read_retrying_event(tx, consumer) if DEAD in tx.fetch_all(sql.ADDED_TABLES) else None
+    if retrying is not None and last_event_id == retrying.id:  # it is done: reading continues after the stored progress
+        ack(queue, consumer, last_event_id=last_event_id)
+        return pop(queue, consumer, limit=limit)
     start = progress.last_acked_id if last_event_id is None else last_event_id
-    events = filters.read_matching_events(queue, subscription, start, head, limit)
+    if retrying is not None and start >= progress.last_acked_id:
+        events: tuple[QueueEvent, ...] = (retrying,)
+    else:
+        events = filters.read_matching_events(queue, subscription, start, head, limit)
     if last_event_id is not None and (start > progress.last_acked_id or not progress.updated_at):
         ack(queue, consumer, last_event_id=start)
+    if events:
+        record_popped(queue, consumer, events[-1].id)
     return events
 
 
 def ack(queue: Queue, consumer: str, *, last_event_id: int) -> ConsumerProgress:
     """Acknowledge every event up to `last_event_id` for a consumer, and return its progress.
 
-    A value below the stored progress changes nothing. Refuses with `InvalidState` if it is above the newest id.
+    A value below the stored progress changes nothing, unless that event was set aside and is tried again: then it is done.
+    Refuses with `InvalidState` if it is above the newest id.
     """
     check_consumer_name(consumer)
     with queue.file.write() as tx:
         require_subscription(tx, consumer)
         read_newest_id(tx, last_event_id)
         progress = read_progress(tx, consumer)
-        if last_event_id > progress.last_acked_id or not progress.updated_at:
+        if DEAD in tx.fetch_all(sql.ADDED_TABLES) and tx.fetch_one(sql.DEAD_RETRYING, consumer=consumer) == last_event_id:
+            tx.insert_event(sql.DEAD_DELETE, ("progress",), consumer=consumer, event=last_event_id)
+        elif last_event_id > progress.last_acked_id or not progress.updated_at:
             progress = ConsumerProgress(consumer, last_event_id, clock.format_stamp_milliseconds(tx.now()))
             tx.insert_event(sql.PROGRESS_ADVANCE, ("progress",), consumer=consumer, acked=last_event_id, now=progress.updated_at)
     return progress
+
+
+def ack_events(queue: Queue, consumer: str, ids: Sequence[int]) -> ConsumerProgress:
+    """Acknowledge exactly these events, which `pop` returned to this consumer, and return its progress. No events change nothing.
+
+    Refuses with `InvalidState` if this consumer did not pop them, or if an unread event before the last of them is not among them: another
+    consumer popped them, or wrote into the same file.
+    """
+    check_consumer_name(consumer)
+    newest = max(ids, default=0)
+    with queue.file.read() as tx:
+        subscription, acked = require_subscription(tx, consumer), read_progress(tx, consumer).last_acked_id
+        read_newest_id(tx, newest)
+    popped = read_popped(queue, consumer)
+    if newest > popped:
+        up_to = f"has popped events up to {popped} only" if popped else "has popped no events"
+        raise _not_popped(f"{short_repr(consumer)} {up_to}, and these go up to {newest}")
+    given, limit = set(ids), len(ids) + 1
+    unread = filters.read_matching_events(queue, subscription, acked, newest, limit) if newest > acked else ()
+    missing = [event.id for event in unread if event.id <= newest and event.id not in given]
+    if missing:
+        raise _not_popped(f"event {missing[0]} is unread, and it is not among these events")
+    return ack(queue, consumer, last_event_id=newest)
+
+
+def _not_popped(problem: str) -> InvalidState:
+    return InvalidState(problem, hint="Ack the output of `thread pop` of this consumer, and write it into a file of its own.")
 
 
 def peek(queue: Queue, *, last_event_id: int, limit: int = 100, filter: str | None = None) -> tuple[QueueEvent, ...]:
     """Return the events after `last_event_id` that match `filter`, if given. Changes nothing."""
     checks.event_id("last-event-id", last_event_id)
     checks.limit("limit", limit)
+    with queue.file.read() as tx:
+        head = read_newest_id(tx)
+        check_not_removed(tx, last_event_id)
     if filter is None:
         return filters.read_events_after(queue, last_event_id, limit)
     queue.filter_sandbox.check_filter(filter)
-    with queue.file.read() as tx:
-        head = read_newest_id(tx)
     return tuple(queue.filter_sandbox.read_matching_after(filter, last_event_id, head, limit))
 
 
@@ -195,8 +237,8 @@ def wait_for_events(
 
 
 def info(queue: Queue) -> QueueSummary:
-    """Return a summary of a queue: its number of events, its subscriptions, and the progress of each consumer."""
-    from postroom.queues import locks
+    """Return a summary of a queue: its number of events, its subscriptions, and the progress and state of each consumer."""
+    from postroom.queues.consumer_status import describe_consumer
 
     with queue.file.read() as tx:
         count, head = tx.fetch_one(sql.EVENT_COUNT) or 0, read_newest_id(tx)
@@ -206,7 +248,5 @@ def info(queue: Queue) -> QueueSummary:
     consumers = []
     for subscription in subscriptions:
         known = progress_of.get(subscription.consumer_id) or ConsumerProgress(subscription.consumer_id, 0, "")
-        running, handler_problem = locks.read_handler_status(queue.path, subscription.consumer_id)
-        problem = filters.find_filter_problem(queue, subscription, known.last_acked_id, head) or handler_problem
-        consumers.append(Consumer(subscription, known.last_acked_id, known.updated_at or None, running, problem))
+        consumers.append(describe_consumer(queue, subscription, known))
     return QueueSummary(queue.path, count, head, tuple(consumers), progress)

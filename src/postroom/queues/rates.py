@@ -7,7 +7,7 @@ from itertools import pairwise
 from postroom.core import clock
 from postroom.core.errors import InvalidInput
 from postroom.queues.subscriptions import read_newest_id
-from postroom.store.sqlite import queue_statements as sql
+from postroom.store.sqlite.queues import queue_statements as sql
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
 
 from postroom.core.rpc.wire import VERB_PROTOCOL
-from postroom.server.api import documents, inbox, mailboxes, queues, runs, threads
+from postroom.server.api import documents, inbox, mailboxes, queues, runs, tasks, threads
 from postroom.server.api.schemas import asyncapi, openapi
-from postroom.server.http import sign_in, sse, static
+from postroom.server.http import question_link, sign_in, sse, static
+from postroom.server.http.compression import CompressionMiddleware
 from postroom.server.http.endpoint import Endpoint, Handler
 from postroom.server.http.responses import error_response
 from postroom.server.http.security import SecurityMiddleware
@@ -31,6 +32,11 @@ PERSON_ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/api/summary", inbox.show_summary),
     ("GET", "/api/inbox/history", inbox.list_entries),
     ("GET", "/api/inbox/search", inbox.search_entries),
+    ("GET", "/api/inbox/questions", inbox.list_open_questions),
+    ("POST", "/api/inbox/read", inbox.mark_all_read),
+    ("PUT", "/api/inbox/{id}/state", inbox.set_triage_state),
+    ("PUT", "/api/inbox/{id}/pin", inbox.set_pin),
+    ("DELETE", "/api/inbox/{id}/pin", inbox.set_pin),
     ("POST", "/api/inbox/seed", inbox.seed_entry),
     ("PUT", "/api/inbox/{id}/read", inbox.set_read_state),
     ("DELETE", "/api/inbox/{id}/read", inbox.set_read_state),
@@ -40,7 +46,10 @@ PERSON_ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/api/workspaces", documents.list_workspaces),
     ("GET", "/api/workspaces/{id}/file", documents.show_file),
     ("POST", "/api/workspaces/{id}/focus", documents.focus_workspace),
+    ("PUT", "/api/workspaces/{id}/mute", documents.mute_workspace),
+    ("DELETE", "/api/workspaces/{id}/mute", documents.mute_workspace),
     ("GET", "/api/threads", threads.list_threads),
+    ("POST", "/api/threads", threads.send_thread),
     ("GET", "/api/threads/{id}", threads.show_thread),
     ("POST", "/api/threads/{id}/reply", threads.reply_to_thread),
     ("POST", "/api/threads/{id}/cancel", threads.cancel_thread),
@@ -67,6 +76,10 @@ SHARED_ROUTES: tuple[tuple[str, str, Handler], ...] = (  # for people and agents
     ("POST", "/api/mailbox/{session}/{msg_id}/ack", mailboxes.ack_message),
     ("POST", "/api/mailbox/{session}/{msg_id}/nack", mailboxes.nack_message),
     ("POST", "/api/mailbox/{session}/{msg_id}/extend", mailboxes.extend_message),
+    ("GET", "/api/tasks", tasks.list_tasks),
+    ("POST", "/api/tasks", tasks.give_task),
+    ("GET", "/api/tasks/{id}", tasks.show_task),
+    ("POST", "/api/tasks/{id}/cancel", tasks.cancel_task),
     ("GET", "/api/bell", sse.stream_wakes),
 )
 
@@ -90,8 +103,7 @@ def build_app(
         state = make_state(store_access)
         app.state.app_state = state
         app.state.dispatchers = MailboxDispatchers(store_access, max_sockets)
-        sessions = mcp.make_session_manager(mcp.build_server(store_access, mcp.get_workspace))
-        app.state.mcp_endpoint = mcp.WorkspaceEndpoint(sessions)
+        sessions, app.state.mcp_endpoint = mcp.make_endpoint(store_access)
         try:
             async with sessions.run():
                 yield
@@ -113,7 +125,10 @@ def build_app(
         Route("/api/openapi.json", openapi.serve_description),
         Route("/api/asyncapi.json", asyncapi.serve_description),
         Route("/sign-in", sign_in.sign_in),
+        Route("/answer", question_link.serve_link, methods=["GET", "POST"]),
         Route("/health", sign_in.serve_health),
+        Route("/sw.js", static.serve_service_worker, methods=["GET"]),
+        Route("/manifest.webmanifest", static.serve_manifest, methods=["GET"]),
         Route("/web/{version}/{name:path}", static.serve_file, methods=["GET"]),
         *(Route(path, static.serve_page, methods=["GET"]) for path in static.PAGE_PATHS),
     ]
@@ -121,7 +136,7 @@ def build_app(
         routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http_error_response, Exception: _server_error_response}
     )
     app.router.redirect_slashes = False  # no second spelling of an address
-    return SecurityMiddleware(app, hosts=hosts, origins=origins)
+    return SecurityMiddleware(CompressionMiddleware(app), hosts=hosts, origins=origins)
 
 
 class _Mcp:
@@ -133,6 +148,8 @@ class _Mcp:
 
 async def _http_error_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if error.status_code == 404 and static.wants_page(request):
+        return static.not_found_page()
     if error.status_code == 404:
         return error_response("not_found", "there is nothing at this address", "See /api/openapi.json.", 404)
     if error.status_code == 405:

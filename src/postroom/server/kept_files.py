@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 from postroom.core.errors import NotFound, StorageFailure
-from postroom.people import passes, tokens
+from postroom.people.access import passes, tokens
 from postroom.server.config import Settings
+from postroom.store.files.private_files import PRIVATE_FOLDER_MODE, make_private_folder, write_private_file
 from postroom.store.interface import Store
 from postroom.store.location import URL_NOTE, state_folder
-from postroom.store.private_files import PRIVATE_FOLDER_MODE, make_private_folder, write_private_file
 
 
 def load_or_issue_token(store: Store, settings: Settings) -> tuple[str, str]:
@@ -24,7 +24,10 @@ def load_or_issue_token(store: Store, settings: Settings) -> tuple[str, str]:
         os.chmod(folder, PRIVATE_FOLDER_MODE)  # somebody may have made it
         token = _read_valid_token(path, store, settings.person)
         if token is None:
-            token = passes.issue_bearer(store, person=settings.person)
+            issue = (
+                passes.issue_bearer if "://" not in store.location else passes.issue_further_bearer
+            )  # a database may have servers on other machines
+            token = issue(store, person=settings.person)
             write_private_file(path, token + "\n")
     except OSError as error:
         hint = "Set XDG_STATE_HOME to a folder that only you can write."

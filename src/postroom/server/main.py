@@ -16,14 +16,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from postroom.core.errors import InvalidInput, Taken
 from postroom.core.limits import MAX_FRAME_BYTES, MIB
 from postroom.core.records import Record
-from postroom.people import passes
+from postroom.people.access import passes
 from postroom.server import app
 from postroom.server.config import Settings, check_settings
-from postroom.server.http import uvicorn_contract
-from postroom.server.http.protocols import LimitedHttpProtocol, make_config, max_connections
+from postroom.server.http.connections import uvicorn_contract
+from postroom.server.http.connections.protocols import LimitedHttpProtocol, make_config, max_connections
+from postroom.server.http.connections.unix_socket import UnixSocketListener
 from postroom.server.http.security import allowed_hosts_and_origins
 from postroom.server.http.state import AppState
-from postroom.server.http.unix_socket import UnixSocketListener
 from postroom.server.kept_files import load_or_issue_token, remove_url_note, write_url_note
 from postroom.server.runtime.store_access import StoreAccess
 from postroom.store.interface import Store

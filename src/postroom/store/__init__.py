@@ -6,10 +6,11 @@ Every room calls it through `interface.py`. It is the only package that knows SQ
 
 from __future__ import annotations
 
-from postroom.core.errors import InvalidInput, Refusal, StorageFailure
+from postroom.core.errors import InvalidInput, Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from postroom.core.records.health import Finding
     from postroom.store.interface import Store
 
 
@@ -66,11 +67,12 @@ def stored_version(location: str) -> int:
         return 0
 
 
-def examine_store(location: str) -> list[tuple[str, str, str]]:
-    """Check a store without changing it. Return one (subject, state, finding) for each check. A state is `ok`, `warn` or `fail`."""
+def examine_store(location: str) -> list[Finding]:
+    """Check a store without changing it."""
     if is_server_url(location):
-        open_store(location).call("work.list_agents", (), {"limit": 1})  # type: ignore[attr-defined]
-        return [("server", "ok", "answers, and recognises the caller")]
+        from postroom.store.remote.health import examine_store_server
+
+        return [examine_store_server(location)]
     if _is_postgres_url(location):
         _require_psycopg()
         from postroom.store.postgres.health import examine_server
@@ -112,4 +114,6 @@ def _require_psycopg() -> None:
     try:
         import psycopg  # noqa: F401
     except ImportError:
-        raise StorageFailure("PostgreSQL needs a driver", hint="Install it: pip install 'postroom[postgres]'") from None
+        from postroom.store.installation import missing_extra
+
+        raise missing_extra("PostgreSQL needs a driver", "postgres") from None

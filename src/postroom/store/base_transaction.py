@@ -18,6 +18,10 @@ class BaseTransaction:
     _mutex: Any
     store: Any
 
+    @property
+    def checked_names(self) -> set[str]:
+        return self.store.checked_names  # type: ignore[no-any-return]
+
     def __enter__(self) -> Self:
         self._mutex.acquire()
         try:
@@ -33,6 +37,10 @@ class BaseTransaction:
             self._end_transaction(commit=exc[0] is None)
         finally:
             self._mutex.release()
+
+    def was_just_seen(self, agent: str) -> bool:
+        """Return whether the store knows already that an agent acts now."""
+        return False
 
     # Each engine implements `_fetch_one` and `_fetch_all`: they run a statement and return the first row or None, or all rows.
     if TYPE_CHECKING:  # the signatures of `interface.Transaction`

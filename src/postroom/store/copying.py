@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.core.errors import InvalidState, StorageFailure
-from postroom.store.statements import mail, people, tasks, work
+from postroom.store.statements import channels, mail, people, retention, tasks, work
 from postroom.store.statements.watched_queues import WATCHED_QUEUES
 
 TYPE_CHECKING = False
@@ -17,33 +17,40 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 500
 
-# A table comes after the tables that it references. A test compares this list with the schema: no table and no column is left out.
+# A table comes after the tables that it references, and events come before threads: a thread without an event is one that another program
+# inserted, for which SQLite adds the event. A test compares this list with the schema: no table and no column is left out.
 TABLES: tuple[Table, ...] = (
-    *(work.AGENTS, work.THREADS, work.MESSAGES, work.ARTIFACTS, work.LEASES, work.EVENTS, work.READS),
+    *(work.EVENTS, work.EVENT_TOPICS, work.AGENTS, work.THREADS, work.MESSAGES, work.ARTIFACTS, work.LEASES, work.READS),
     *(mail.MAILBOXES, mail.DELIVERIES, mail.MAIL_IDS, mail.ALIASES),
     *(tasks.JOBS, tasks.TASKS, tasks.SKILLS),
     *(people.WORKSPACES, people.ENTRIES, people.DELETED_ENTRIES, people.ASKS, people.REPLIES, people.PUSHED_TEXTS),
-    *(people.PASSES, people.CURSORS, WATCHED_QUEUES),
+    *(people.HANDOVERS, people.CONVERSATIONS, people.WAKE_ROUTES),
+    *(people.PASSES, people.CURSORS, WATCHED_QUEUES, retention.REMOVED_IDS, retention.SETTINGS),
+    *(channels.CHANNELS, channels.ALERTS),
 )
 
-# Ids that distinguish a target that was used from an interrupted copy: the table, its column, and the word for an error message.
+# Ids that distinguish a target that was used from an earlier copy: the table, its id, the table of the ids that the source has removed, and
+# the word for an error message.
 OWN_ROW_COLUMNS = (
-    ("threads", "thread_id", "threads"),
-    ("deliveries", "msg_id", "messages"),
-    ("tasks", "task_id", "tasks"),
-    ("entries", "id", "entries"),
+    ("threads", "thread_id", "", "threads"),
+    ("deliveries", "msg_id, sender", "mail_ids", "messages"),
+    ("tasks", "task_id", "", "tasks"),
+    ("entries", "id", "entries_gone", "entries"),
 )
 
 
 def copy_store(source: Store, target: Store, *, on_progress: ProgressCallback | None = None) -> dict[str, int]:
     """Copy every row, check the counts, and return the number of rows of each table.
 
-    The source is read in one transaction and may stay in use. The target is written in batches. An interrupted copy can be run again:
-    it updates the rows that exist. Refuses a target that has threads, messages, tasks or entries that the source does not have.
+    The source is read in one transaction and may stay in use. The target is written in batches. An interrupted copy can be run again, and
+    so can the copy of yesterday: it updates the rows that exist, and removes those that the source has removed since. Refuses a target
+    that has threads, messages, tasks or entries that the source never had.
     """
     counts = {}
     with source.read() as view:
         _refuse_used_target(view, target)
+        for table in reversed(TABLES):  # a row goes before the row that it references
+            _delete_removed_rows(view, target, table)
         for table in TABLES:
             total = _count_rows(view, table.name)
             copied = _copy_table(view, target, table, on_progress=on_progress, total=total)
@@ -53,17 +60,21 @@ def copy_store(source: Store, target: Store, *, on_progress: ProgressCallback | 
                 message = f"{table.name}: the source has {total} rows, and the target has {target_total}"
                 raise StorageFailure(message, hint="Run the copy again.")
             counts[table.name] = total
+    settle_copied_rows(target)
+    return counts
+
+
+def settle_copied_rows(target: Store) -> None:
+    """Set the counters of ids and build the search index, after rows were stored with their ids."""
     with target.write() as tx:
         tx.fetch_all(tx.sql.events_settle)
         tx.fetch_all(tx.sql.deliveries_settle)
         tx.fetch_all(tx.sql.words_settle)
-    return counts
 
 
 def _copy_table(view: Transaction, target: Store, table: Table, *, on_progress: ProgressCallback | None, total: int) -> int:
     copied = 0
-    pages = _read_artifact_pages(view) if table is work.ARTIFACTS else _read_pages(view, table)
-    for rows in pages:
+    for rows in read_table_pages(view, table):
         with target.write() as tx:
             for row in rows:
                 tx.execute(table.upsert_statement(), **dict(zip(table.columns, row)))
@@ -71,6 +82,11 @@ def _copy_table(view: Transaction, target: Store, table: Table, *, on_progress: 
         if on_progress is not None:
             on_progress(table.name, copied, total)
     return copied
+
+
+def read_table_pages(view: Transaction, table: Table) -> Iterator[list[Sequence[object]]]:
+    """Yield the rows of a table in pages. Stored in this order, they read as they do in the source."""
+    return _read_artifact_pages(view) if table is work.ARTIFACTS else _read_pages(view, table)
 
 
 def _read_pages(view: Transaction, table: Table) -> Iterator[list[Sequence[object]]]:
@@ -97,11 +113,29 @@ def _count_rows(tx: Transaction, table: str) -> int:
     return int(row[0]) if row else 0
 
 
+def _delete_removed_rows(view: Transaction, target: Store, table: Table) -> None:
+    """Delete the rows of an earlier copy that the source does not have any more."""
+    keys = ", ".join(table.key)
+    with target.read() as tx:
+        copied = tx.fetch_all(f"SELECT {keys} FROM {table.name}")
+    if not copied:
+        return
+    kept = {tuple(row) for row in view.fetch_all(f"SELECT {keys} FROM {table.name}")}
+    condition = " AND ".join(f"{column} = :{column}" for column in table.key)
+    removed = [row for row in copied if tuple(row) not in kept]
+    for start in range(0, len(removed), BATCH_ROWS):
+        with target.write() as tx:
+            for row in removed[start : start + BATCH_ROWS]:
+                tx.execute(f"DELETE FROM {table.name} WHERE {condition}", **dict(zip(table.key, row)))
+
+
 def _refuse_used_target(view: Transaction, target: Store) -> None:
-    """Refuse a target with rows that the source does not have: the copy would mix two stores."""
-    for table, column, word in OWN_ROW_COLUMNS:
-        source_ids = {row[0] for row in view.fetch_all(f"SELECT {column} FROM {table}")}
+    """Refuse a target with rows that the source never had: the copy would mix two stores."""
+    for table, columns, removed, word in OWN_ROW_COLUMNS:
+        known = {tuple(row) for row in view.fetch_all(f"SELECT {columns} FROM {table}")}
+        if removed:
+            known |= {tuple(row) for row in view.fetch_all(f"SELECT {columns} FROM {removed}")}
         with target.read() as tx:
-            unknown_ids = [row[0] for row in tx.fetch_all(f"SELECT {column} FROM {table}") if row[0] not in source_ids]
-        if unknown_ids:
-            raise InvalidState(f"the target has {word} of its own, such as {unknown_ids[0]}", hint="Copy into a store that is new.")
+            unknown = [row[0] for row in tx.fetch_all(f"SELECT {columns} FROM {table}") if tuple(row) not in known]
+        if unknown:
+            raise InvalidState(f"the target has {word} of its own, such as {unknown[0]}", hint="Copy into a store that is new.")

@@ -26,7 +26,7 @@ def find_location(given: str | None = None) -> str:
         path = os.path.join(folder, DEFAULT_PATH)
         if os.path.isfile(path):
             if not _is_private(path):
-                from postroom.store.ownership import require_trusted_store
+                from postroom.store.files.ownership import require_trusted_store
 
                 require_trusted_store(path)
             return path
@@ -70,7 +70,26 @@ def state_folder(location: str) -> str:
 
     home = os.environ.get("XDG_STATE_HOME", "")
     root = home if os.path.isabs(home) else os.path.expanduser("~/.local/state")
-    return os.path.join(root, "postroom", sha256(shown_location(location).encode(errors="surrogateescape")).hexdigest()[:16])
+    return os.path.join(root, "postroom", sha256(_store_identity(location).encode(errors="surrogateescape")).hexdigest()[:16])
+
+
+def _store_identity(location: str) -> str:
+    """Return a text that is the same for every way to name a store: a PostgreSQL database without the role and its settings."""
+    shown = shown_location(location)
+    if not shown.startswith(("postgresql://", "postgres://")):
+        return shown
+    address, _, query = shown.partition("://")[2].partition("?")
+    named = [part for part in query.split("&") if part.partition("=")[0] in ("host", "hostaddr", "port", "dbname", "schema")]
+    return f"postgresql://{address.rpartition('@')[2]}?{'&'.join(sorted(named))}"
+
+
+def read_url_note(location: str) -> str | None:
+    """Return the address of the server that runs for a store, or None if none is known."""
+    try:
+        with open(os.path.join(state_folder(location), URL_NOTE), encoding="ascii") as note:
+            return note.read().strip() or None
+    except (OSError, ValueError):
+        return None
 
 
 def _is_secret(parameter: str) -> bool:

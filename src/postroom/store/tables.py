@@ -31,7 +31,7 @@ else:
             return query
 
 
-SCHEMA_VERSION = 6  # of a store, on both engines: the number of the newest script
+SCHEMA_VERSION = 14  # of a store, on both engines: the number of the newest script
 
 
 class Table:
@@ -76,8 +76,11 @@ _ROOM_OF = {
     **dict.fromkeys(("mailbox", "mailboxes", "delivery", "deliveries", "pair", "mail", "alias", "aliases"), "mail"),
     **dict.fromkeys(("task", "tasks", "job", "jobs", "skill", "skills"), "tasks"),
     **dict.fromkeys(("workspace", "workspaces", "entry", "entries", "text", "texts", "gone", "words"), "people"),
-    **dict.fromkeys(("ask", "asks", "reply", "replies", "pass", "passes", "cursor"), "people"),
+    **dict.fromkeys(("ask", "asks", "reply", "replies", "pass", "passes", "cursor", "handover", "handovers"), "people"),
+    **dict.fromkeys(("conversation", "conversations", "route", "routes"), "people"),
     **dict.fromkeys(("queue", "queues"), "watched queues"),
+    **dict.fromkeys(("prune", "removed", "setting"), "retention"),
+    **dict.fromkeys(("channel", "channels", "alert", "alerts"), "channels"),
 }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from postroom._fastpath import json_text as jsontext
 from postroom.core.errors import Conflict
 from postroom.tasks import jobs, repository
-from postroom.tasks.models import A2ATask
+from postroom.tasks.a2a.models import A2ATask
 from postroom.tasks.repository import ACCEPTED, COMPLETED, FAILED, PENDING
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ LEASE_SECONDS = 900.0
 
 def store_added_task(tx: Transaction, task: A2ATask, job: JobRow) -> None:
     """Store a task that was added to the inbox. Refuses with `NotFound` if its source is not registered."""
-    jobs.read_card(tx, task.source_agent)
+    jobs.check_giver(tx, task.source_agent)
     pending = task.model_copy(update={"target_job_id": None, "target_agent": job.agent})
     stored = repository.store_new_task(tx, repository.row_from_task(pending))
     if task.status.value != PENDING:

@@ -7,7 +7,8 @@ from uuid import uuid4
 
 from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock
-from postroom.core.errors import InvalidInput, InvalidState, LeaseHeld
+from postroom.core.errors import InvalidInput, InvalidState
+from postroom.core.states import RESULT, TASK, TASK_PRIORITIES
 from postroom.core.verbs import (
     ANY_AGENT,
     DIRECTORY,
@@ -24,25 +25,25 @@ from postroom.core.verbs import (
     WAIT,
     WRITE,
 )
+from postroom.store.agents import note_seen
 from postroom.store.retries import retry_on_contention
-from postroom.tasks import jobs, lookups, repository
-from postroom.tasks.a2a_inbox import check_description, freeze_artifacts, freeze_context
+from postroom.tasks import jobs, listing, lookups, repository, task_threads
+from postroom.tasks.a2a.a2a_inbox import check_description, freeze_artifacts, freeze_context
+from postroom.tasks.a2a.models import A2ATask, Accepted, Card
+from postroom.tasks.a2a.rendering import DEFAULT_BUDGET_CHARS, Rendered, render_tasks
 from postroom.tasks.checkpoints import LEASE_SECONDS
 from postroom.tasks.job_verbs import MAX_INBOX_TASKS, JobVerbs
-from postroom.tasks.models import PRIORITIES, RESULT, TASK, A2ATask, Accepted, Card
 from postroom.tasks.remote_methods import remote_method, remote_methods
-from postroom.tasks.rendering import DEFAULT_BUDGET_CHARS, Rendered, render_tasks
-from postroom.tasks.repository import ACCEPTED, CANCELLED, COMPLETED, FAILED, PENDING, task_from_row
+from postroom.tasks.repository import ACCEPTED, CANCELLED, COMPLETED, FAILED
 from postroom.tasks.settling import MAX_ROWS_PER_BATCH, is_anything_due, settle_tasks
+from postroom.tasks.snapshots import task_from_row
+from postroom.work.messages import agent_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from postroom.core.records.tasks import TaskRow
     from postroom.store.interface import Transaction
-
-MAX_DELEGATION_DEPTH = 8
-_STATUSES = (PENDING, ACCEPTED, COMPLETED, FAILED)
 
 
 @remote_methods
@@ -60,7 +61,7 @@ class Conductor(JobVerbs):
         named_skills = tuple(dict.fromkeys(lookups.check_skill(skill) for skill in checks.items("skills", skills)))
         card = Card(name=name, description=checks.text("description", description), skills=named_skills)
         with self._store.write() as tx:
-            tx.execute(tx.sql.agent_seen, name=name, now=clock.format_stamp(tx.now()))
+            note_seen(tx, "name", name)
             tx.execute(tx.sql.agent_card, name=name, card_json=jsontext.dumps(card.model_dump(mode="json")))
             tx.execute(tx.sql.skills_clear, agent=name)
             for skill in dict.fromkeys(skill.casefold() for skill in card.skills):
@@ -71,7 +72,7 @@ class Conductor(JobVerbs):
     def card(self, name: str) -> Card:
         """Return an agent's card. Refuses with `NotFound` if the agent is not registered."""
         with self._store.read() as tx:
-            return jobs.read_card(tx, checks.name("name", name))
+            return Card.model_validate(jobs.find_card(tx, checks.name("name", name)))
 
     @remote_method(caller=ANY_AGENT, access=DIRECTORY, mode=READ)
     def find(self, skill: str, *, limit: int = 100) -> tuple[Card, ...]:
@@ -113,7 +114,7 @@ class Conductor(JobVerbs):
             target_agent=target_agent,
             description=check_description(description),
             context=freeze_context(context),
-            priority=checks.choice("priority", priority, PRIORITIES),
+            priority=checks.choice("priority", priority, TASK_PRIORITIES),
         )
         settle_tasks(self._store)
         return self._submit_task(task, deadline_seconds, parent)
@@ -121,14 +122,12 @@ class Conductor(JobVerbs):
     @retry_on_contention
     def _submit_task(self, task: A2ATask, deadline_seconds: float | None, parent: str | None) -> A2ATask:
         with self._store.write() as tx:
-            for name in (task.source_agent, task.target_agent):
-                jobs.read_card(tx, name)
+            jobs.check_giver(tx, task.source_agent)
+            jobs.find_card(tx, task.target_agent)
             parent_row = lookups.find_parent(tx, task, parent)
             now = tx.now()
             deadline = None if deadline_seconds is None else clock.format_stamp(now + int(deadline_seconds * clock.MICROSECONDS_PER_SECOND))
-            depth = 0 if parent_row is None else parent_row.depth + 1
-            if depth > MAX_DELEGATION_DEPTH:
-                raise InvalidInput(f"delegated too deep: {depth} agents in a row", field="parent", hint="Do it, or fail it with a reason.")
+            depth = lookups.check_depth(0 if parent_row is None else parent_row.depth + 1)
             changes = {
                 "created_at": clock.format_stamp(now),
                 "deadline": deadline,
@@ -170,14 +169,10 @@ class Conductor(JobVerbs):
         """
         checks.limit("limit", limit)
         if status is not None:
-            checks.choice("status", status, _STATUSES)
+            checks.choice("status", status, listing.STATUSES)
         settle_tasks(self._store)
         with self._store.read() as tx:
-            if visible_to is None:
-                rows = lookups.list_tasks(tx, source, agent, status, limit)
-            else:
-                rows = lookups.list_tasks_of_party(tx, checks.name("visible_to", visible_to), source, agent, status, limit)
-            return tuple(map(task_from_row, rows))
+            return tuple(map(task_from_row, listing.select_rows(tx, source, agent, status, limit, visible_to=visible_to)))
 
     # Accepting and ending tasks
 
@@ -209,8 +204,7 @@ class Conductor(JobVerbs):
         with self._store.write() as tx:
             row = lookups.find_open_task_of(tx, task_id, agent, "accept")
             if row.status == ACCEPTED:
-                until = f" until {row.lease_expires_at}" if row.lease_expires_at else ""
-                raise LeaseHeld(f"task {task_id} is accepted already{until}", hint="Wait for it, or take another.", task_id=task_id)
+                raise lookups.accepted_already_error(row)
             return _accept_row(tx, row, lease_seconds, job_id)
 
     @remote_method(caller="agent", access=TASK_RECEIVER, mode=WRITE)
@@ -349,7 +343,7 @@ class Conductor(JobVerbs):
         from postroom.tasks.waiting import DueTaskWake
 
         checks.seconds("timeout_seconds", timeout_seconds, allow_zero=True)
-        topics = (repository.agent_topic(checks.name("agent", agent)),)
+        topics = (agent_topic(checks.name("agent", agent)),)
 
         def accept_if_any() -> Accepted | None:
             with self._store.read() as tx:  # only a waiter that finds something writes
@@ -365,30 +359,18 @@ class Conductor(JobVerbs):
 
     @remote_method(caller="agent", access=TASK_RECEIVER, mode=STEPS)
     def open_thread(self, task_id: str, *, agent: str) -> str:
-        """Open a thread of work that answers a task, and return its id. When the thread ends, the task ends.
+        """Open a thread of work that answers a task, and return its id. When the thread ends, the task ends, and the other way round.
 
         Its first message comes from the source of the task, by the door by which the task came. A second call returns the same thread.
         """
         settle_tasks(self._store)
-        with self._store.read() as tx:
-            row = lookups.find_open_task_of(tx, task_id, agent, "answer")
-        return row.thread_id or self._open_thread(task_id, agent, row.door)
+        return self._open_thread(task_id, agent)
 
     @retry_on_contention
-    def _open_thread(self, task_id: str, agent: str, door: str) -> str:
-        from postroom.work.threads import open_thread
-
-        with self._store.with_door(door).write() as tx:
+    def _open_thread(self, task_id: str, agent: str) -> str:
+        with self._store.write() as tx:
             row = lookups.find_open_task_of(tx, task_id, agent, "answer")
-            if row.thread_id is not None:
-                return row.thread_id
-            subject = row.description.strip().split("\n", 1)[0][:200]
-            opened = open_thread(tx, sender=row.source_agent, to=row.target_agent, subject=subject, body=row.description)
-            event = None if row.status == ACCEPTED else "A2ATaskAccepted"
-            # The task's own lease ends here: the lease of the thread replaces it.
-            now, thread_id = opened.message.created_at, opened.thread.thread_id
-            repository.update_task(tx, row, event, status=ACCEPTED, accepted_at=now, lease_expires_at=None, thread_id=thread_id)
-        return thread_id
+            return row.thread_id or task_threads.open_task_thread(tx, row).thread_id
 
 
 def _accept_row(tx: Transaction, row: TaskRow, lease_seconds: float, job_id: str | None) -> Accepted:

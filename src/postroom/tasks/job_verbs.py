@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any
 from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock
 from postroom.core.errors import Conflict, StoreBusy, StoreUnreachable
+from postroom.core.states import RESULT
 from postroom.core.verbs import ANY_AGENT, JOB_OWNER, JOB_SEEN, OWN_NAME, OWN_VIEW, READ, STEPS, WRITE
 from postroom.store.retries import retry_on_contention
 from postroom.tasks import checkpoints, jobs, lookups, repository
-from postroom.tasks.a2a_inbox import A2AInbox
+from postroom.tasks.a2a.a2a_inbox import A2AInbox
+from postroom.tasks.a2a.models import A2ATask, AnsweredSheet, Checkpoint, Job, Sheet
+from postroom.tasks.a2a.rendering import DEFAULT_BUDGET_CHARS, MIN_TASK_CHARS, render_sheet
 from postroom.tasks.checkpoints import LEASE_SECONDS
-from postroom.tasks.models import RESULT, A2ATask, Checkpoint, Job, Sheet
 from postroom.tasks.remote_methods import remote_method, remote_methods
-from postroom.tasks.rendering import DEFAULT_BUDGET_CHARS, MIN_TASK_CHARS, render_tasks
-from postroom.tasks.repository import ACCEPTED, task_from_row
+from postroom.tasks.repository import ACCEPTED
 from postroom.tasks.settling import release_job, settle_tasks
+from postroom.tasks.snapshots import job_from_row, task_from_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -68,11 +70,11 @@ class JobVerbs:
         data = jobs.serialize_state({} if state is None else state)
         settle_tasks(self._store)
         with self._store.write() as tx:
-            jobs.read_card(tx, agent)
+            jobs.find_card(tx, agent)
             known = None if job_id is None else tx.fetch_one(tx.sql.job_find, job_id=checks.name("job_id", job_id))
             if known is None:
-                return jobs.job_from_row(jobs.start_job(tx, agent, job_id, data, lease_seconds), with_token=True)
-            return jobs.job_from_row(jobs.resume_job(tx, known, agent, lease_seconds), with_token=True, resumed=True)
+                return job_from_row(jobs.start_job(tx, agent, job_id, data, lease_seconds), with_token=True)
+            return job_from_row(jobs.resume_job(tx, known, agent, lease_seconds), with_token=True, resumed=True)
 
     @remote_method(caller=ANY_AGENT, access=JOB_OWNER, mode=WRITE)
     @retry_on_contention
@@ -86,7 +88,7 @@ class JobVerbs:
             for row in jobs.open_tasks(tx, job_id, ACCEPTED):
                 if row.thread_id is None:
                     repository.renew_lease(tx, row, job.lease_seconds)
-        return jobs.job_from_row(job)
+        return job_from_row(job)
 
     @contextmanager
     def keep_alive(self, job: Job) -> Iterator[None]:
@@ -119,10 +121,10 @@ class JobVerbs:
         settle_tasks(self._store)
         job = self._end_job(job_id, lease_token)
         if job.status == jobs.ENDED:
-            return jobs.job_from_row(job)
+            return job_from_row(job)
         settle_tasks(self._store)  # the rest, in batches
         with self._store.read() as tx:
-            return jobs.job_from_row(jobs.find_job(tx, job_id))
+            return job_from_row(jobs.find_job(tx, job_id))
 
     @retry_on_contention
     def _end_job(self, job_id: str, lease_token: str | None) -> JobRow:
@@ -139,7 +141,7 @@ class JobVerbs:
                 rows = tx.fetch_all(tx.sql.jobs_any, limit=limit)
             else:
                 rows = tx.fetch_all(tx.sql.jobs_of_agent, agent=agent, limit=limit)
-        return tuple(jobs.job_from_row(row) for row in rows)
+        return tuple(job_from_row(row) for row in rows)
 
     @remote_method(caller=ANY_AGENT, access=JOB_SEEN, mode=STEPS)
     def pending(self, job_id: str, *, limit: int = MAX_INBOX_TASKS) -> tuple[A2ATask, ...]:
@@ -172,7 +174,7 @@ class JobVerbs:
             job = jobs.find_job(tx, job_id, running=True, lease_token=lease_token)
             limit = min(budget // MIN_TASK_CHARS + 2, MAX_INBOX_TASKS)  # one more than fit, to know whether any is left out
             rows = {row.task_id: row for row in jobs.pending_tasks(tx, job, limit)}
-            rendered = render_tasks([task_from_row(row) for row in rows.values()], budget, more=len(rows) == limit)
+            rendered = render_sheet([task_from_row(row) for row in rows.values()], budget, more=len(rows) == limit)
             token = tx.new_id(SHEET_PREFIX)
             accepted = [repository.accept_task(tx, rows[task_id], token, lease_seconds, job_id) for task_id in rendered.shown]
             jobs.save_job(tx, job, sheet=job.sheet + 1, **jobs.renewed_lease(tx, job))
@@ -188,13 +190,30 @@ class JobVerbs:
         settle_tasks(self._store)
         with self._store.write() as tx:
             job = jobs.find_job(tx, job_id)
-            for row in jobs.open_tasks(tx, job_id, ACCEPTED):
-                if row.thread_id is None and (row.lease_token == token or (token is None and is_sheet_token(row.lease_token))):
-                    if row.kind == RESULT:
-                        repository.complete_result(tx, row)
-                    else:
-                        repository.return_task(tx, row, counted=False)
-        return jobs.job_from_row(job)
+            _close_sheet(tx, job, token)
+        return job_from_row(job)
+
+    @remote_method(caller=ANY_AGENT, access=JOB_OWNER, mode=WRITE)
+    @retry_on_contention
+    def answer_sheet(self, job_id: str, answers: str, token: str | None = None, *, lease_token: str | None = None) -> AnsweredSheet:
+        """End a sheet with the answers in an agent's output, in one transaction: `@complete ID: …`, `@fail ID: …`, `@delegate NAME: …`.
+
+        Lines that look like an answer and cannot be applied do nothing, and are returned with the reason.
+        """
+        from postroom.tasks.a2a.delegation import COMPLETE, DELEGATE, FAIL
+        from postroom.tasks.answering import AnswerOutcome
+
+        checks.text("answers", answers)
+        settle_tasks(self._store)
+        with self._store.write() as tx:
+            job = jobs.find_job(tx, job_id, running=True, lease_token=lease_token)
+            outcome = AnswerOutcome(tx, job, token)
+            outcome.apply(answers)
+            _close_sheet(tx, job, token)
+            job = jobs.save_job(tx, job, **jobs.renewed_lease(tx, job))
+        ended = {"completed": outcome.tasks[COMPLETE], "failed": outcome.tasks[FAIL], "delegated": outcome.tasks[DELEGATE]}
+        lists = {name: tuple(tasks) for name, tasks in ended.items()}
+        return AnsweredSheet(job=job_from_row(job), not_applied=tuple(outcome.not_applied), **lists)
 
     # Checkpoints
 
@@ -235,7 +254,7 @@ class JobVerbs:
             rows = jobs.open_tasks(tx, job_id, ACCEPTED) + pending[:MAX_INBOX_TASKS]
         tasks = tuple(task_from_row(row) for row in sorted(rows, key=lambda row: row.event_id))
         left_out = len(pending) > MAX_INBOX_TASKS
-        return Checkpoint(job=jobs.job_from_row(job), version=job.version, state_json=job.state_json, tasks=tasks, left_out=left_out)
+        return Checkpoint(job=job_from_row(job), version=job.version, state_json=job.state_json, tasks=tasks, left_out=left_out)
 
     @remote_method(caller=ANY_AGENT, access=JOB_OWNER, mode=WRITE)
     def save_checkpoint(
@@ -269,7 +288,17 @@ class JobVerbs:
                     checkpoints.store_added_task(tx, task, job)
                 elif task.status.value != rows[task_id].status:
                     checkpoints.store_changed_task(tx, rows[task_id], task, job)
-        return jobs.job_from_row(saved)
+        return job_from_row(saved)
+
+
+def _close_sheet(tx: Transaction, job: JobRow, token: str | None) -> None:
+    """Make the unfinished tasks of a sheet, or of all sheets of a job, pending again. Mark the results that it showed as read."""
+    for row in jobs.open_tasks(tx, job.job_id, ACCEPTED):
+        if row.thread_id is None and (row.lease_token == token or (token is None and is_sheet_token(row.lease_token))):
+            if row.kind == RESULT:
+                repository.complete_result(tx, row)
+            else:
+                repository.return_task(tx, row, counted=False)
 
 
 def is_sheet_token(token: str | None) -> bool:

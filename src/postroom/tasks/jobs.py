@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from postroom._fastpath import json_text as jsontext
 from postroom.core import clock
 from postroom.core.errors import Conflict, Contended, InvalidInput, InvalidState, LeaseLost, NotFound
@@ -11,9 +9,12 @@ from postroom.core.records.tasks import JobRow
 from postroom.core.text import short_repr
 from postroom.store.event_log import append_event
 from postroom.tasks import repository
-from postroom.tasks.models import Card, Job
+from postroom.work.messages import agent_topic
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from postroom.core.records.tasks import TaskRow
     from postroom.store.interface import Transaction
 
@@ -22,20 +23,26 @@ MAX_ROWS = 10_000  # more are read in pages
 MAX_STATE_BYTES = 10 << 20
 
 
-def read_card(tx: Transaction, name: str) -> Card:
-    """Return an agent's card. Refuses with `NotFound` if the agent is not registered."""
+def find_card(tx: Transaction, name: str) -> dict[str, Any]:
+    """Return the fields of an agent's card. Refuses with `NotFound` if the agent is not registered."""
     agent = tx.fetch_one(tx.sql.agent_find, name=name)
     fields = jsontext.loads(agent.card_json) if agent is not None else {}
     if not fields.get("name"):
         raise unknown_agent(tx, name)
-    return Card.model_validate(fields)
+    return dict(fields)
+
+
+def check_giver(tx: Transaction, name: str) -> None:
+    """Refuse with `NotFound` a giver of tasks that the store has never seen. Only agents that get tasks need a card."""
+    if tx.fetch_one(tx.sql.agent_find, name=name) is None:
+        raise unknown_agent(tx, name)
 
 
 def unknown_agent(tx: Transaction, name: str) -> NotFound:
     """Return the refusal for an agent that is not registered, with up to three similar names."""
     from difflib import get_close_matches
 
-    known = tx.fetch_all(tx.sql.agents_all, limit=MAX_ROWS)
+    known = tx.fetch_all(tx.sql.agents_all, limit=MAX_ROWS, after="")
     names = {agent.name.casefold(): agent.name for agent in known if jsontext.loads(agent.card_json).get("name")}
     similar = [names[match] for match in get_close_matches(name.casefold(), names, n=3, cutoff=0.5)]
     hint = f"Did you mean {' or '.join(similar)}?" if similar else "Register it first: inbox agent register NAME"
@@ -45,7 +52,7 @@ def unknown_agent(tx: Transaction, name: str) -> NotFound:
 def start_job(tx: Transaction, agent: str, job_id: str | None, data: str, lease_seconds: float) -> JobRow:
     """Store a new running job, with a lease. Without `job_id`, a new id is made. Refuses with `Conflict` if `job_id` exists."""
     now, new_id = clock.format_stamp(tx.now()), job_id or tx.new_id("job")
-    topics = (repository.agent_topic(agent),)
+    topics = (agent_topic(agent),)
     payload = {"job_id": new_id, "agent": agent}
     event_id = append_event(tx, topics, event_type="task.JobStarted", source=agent, summary=new_id, payload=payload)
     expires = repository.expiry_stamp(tx, lease_seconds)
@@ -103,12 +110,6 @@ def renewed_lease(tx: Transaction, job: JobRow, lease_seconds: float | None = No
     """Return the changes that renew a job's lease from now, for `save_job`."""
     length = lease_seconds or job.lease_seconds
     return {"status": RUNNING, "lease_seconds": length, "lease_expires_at": repository.expiry_stamp(tx, length)}
-
-
-def job_from_row(row: JobRow, *, with_token: bool = False, resumed: bool = False) -> Job:
-    """Return a row as the public record, without its state. Only the process that starts a job gets its token."""
-    hidden = ("version", "state_json", "event_id") if with_token else ("version", "state_json", "event_id", "lease_token")
-    return Job(**{name: value for name, value in row.items() if name not in hidden}, resumed=resumed)
 
 
 def serialize_state(data: dict[str, Any]) -> str:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from postroom.core import checks
-from postroom.core.errors import InvalidInput, LeaseLost
+from postroom.core.errors import InvalidInput, LeaseHeld, LeaseLost
+from postroom.core.states import RESULT, TASK
 from postroom.core.text import short_repr
 from postroom.tasks import jobs, repository
-from postroom.tasks.models import RESULT, TASK, A2ATask
 from postroom.tasks.repository import ACCEPTED
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.core.records.tasks import TaskRow
     from postroom.store.interface import Transaction
+    from postroom.tasks.a2a.models import A2ATask
+
+MAX_DELEGATION_DEPTH = 8
 
 
 def check_budget(budget: int) -> None:
@@ -35,6 +37,13 @@ def find_parent(tx: Transaction, task: A2ATask, parent: str | None) -> TaskRow |
     return max(accepted, key=lambda row: (row.accepted_at or "", row.event_id), default=None)
 
 
+def check_depth(depth: int) -> int:
+    """Return the depth of a delegation. Refuses with `InvalidInput` beyond `MAX_DELEGATION_DEPTH`, so that circles end."""
+    if depth > MAX_DELEGATION_DEPTH:
+        raise InvalidInput(f"delegated too deep: {depth} agents in a row", field="parent", hint="Do it, or fail it with a reason.")
+    return depth
+
+
 def find_open_task_of(tx: Transaction, task_id: str, agent: str, verb: str) -> TaskRow:
     """Return an open task that is addressed to `agent`. `verb` is used in the message of the refusal.
 
@@ -49,33 +58,13 @@ def find_open_task_of(tx: Transaction, task_id: str, agent: str, verb: str) -> T
     return row
 
 
+def accepted_already_error(row: TaskRow) -> LeaseHeld:
+    """Return the refusal of a task that another process has accepted."""
+    until = f" until {row.lease_expires_at}" if row.lease_expires_at else ""
+    return LeaseHeld(f"task {row.task_id} is accepted already{until}", hint="Wait for it, or take another.", task_id=row.task_id)
+
+
 def check_lease(row: TaskRow, lease_token: str | None) -> None:
     """Refuse with `LeaseLost` if a token is given, and it is not that of the task's latest lease."""
     if lease_token is not None and row.lease_token != lease_token:
         raise LeaseLost(f"task {row.task_id} has been accepted again since", hint="Leave it to its new holder.", task_id=row.task_id)
-
-
-def list_tasks(tx: Transaction, source: str | None, target: str | None, status: str | None, limit: int) -> list[TaskRow]:
-    """Return the newest tasks and results, optionally those from one agent, for one agent, or of one status."""
-    criteria = {"source_agent": source, "target_agent": target, "status": status}
-    given = {column: value for column, value in criteria.items() if value is not None}
-    statement = {
-        (): tx.sql.tasks_any,
-        ("target_agent",): tx.sql.tasks_to,
-        ("source_agent",): tx.sql.tasks_from,
-        ("status",): tx.sql.tasks_of_status,
-        ("target_agent", "status"): tx.sql.tasks_to_of_status,
-        ("source_agent", "status"): tx.sql.tasks_from_of_status,
-        ("source_agent", "target_agent"): tx.sql.tasks_from_to,
-        ("source_agent", "target_agent", "status"): tx.sql.tasks_from_to_of_status,
-    }[tuple(given)]
-    return tx.fetch_all(statement, limit=limit, **given)
-
-
-def list_tasks_of_party(
-    tx: Transaction, party: str, source: str | None, target: str | None, status: str | None, limit: int
-) -> list[TaskRow]:
-    """Return the same as `list_tasks`, of those tasks and results that `party` gave or got."""
-    rows = list_tasks(tx, party, target, status, limit) if source in (None, party) else []
-    rows += list_tasks(tx, source, party, status, limit) if target in (None, party) else []
-    return sorted({row.task_id: row for row in rows}.values(), key=lambda row: row.event_id, reverse=True)[:limit]

@@ -13,12 +13,12 @@ from pydantic import BaseModel
 
 from postroom.core.rpc import wire
 from postroom.core.verbs import VERBS, Verb
-from postroom.tasks.models import A2ATask, Accepted, Card, Checkpoint, Job, Sheet
-from postroom.tasks.rendering import Rendered
+from postroom.tasks.a2a.models import A2ATask, Accepted, AnsweredSheet, Card, Checkpoint, Job, Sheet, UnappliedAnswer
+from postroom.tasks.a2a.rendering import Rendered
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
-MODELS: tuple[type[BaseModel], ...] = (A2ATask, Accepted, Card, Checkpoint, Job, Sheet)
+MODELS: tuple[type[BaseModel], ...] = (A2ATask, Accepted, AnsweredSheet, Card, Checkpoint, Job, Sheet, UnappliedAnswer)
 UNDECLARED = ("checkpoint", "keep_alive")  # context managers: the caller's block cannot run on the server
 
 

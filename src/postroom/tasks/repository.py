@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-from uuid import uuid4
-
 from postroom._fastpath import json_text as jsontext
 from postroom.core import clock
 from postroom.core.errors import Conflict, Contended, NotFound
+from postroom.core.ids import is_generated
 from postroom.core.records.tasks import TaskRow
+from postroom.core.states import RESULT, TASK, TASK_PRIORITIES, THREAD_STATUS_OF_TASK
 from postroom.core.text import short_repr
+from postroom.store import removed
 from postroom.store.event_log import append_event
-from postroom.tasks.models import PRIORITIES, RESULT, TASK, A2ATask
+from postroom.work.messages import agent_topic, status_topic
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from postroom.core.errors import Refusal
     from postroom.store.interface import Transaction
+    from postroom.tasks.a2a.models import A2ATask
 
 MAX_ATTEMPTS = 3
 PENDING, ACCEPTED, COMPLETED, FAILED = "pending", "accepted", "completed", "failed"
 EXHAUSTED, DEADLINE, CANCELLED = "attempts_exhausted", "deadline", "cancelled"
-
-
-def task_from_row(row: TaskRow) -> A2ATask:
-    """Return a row as the public record."""
-    fields = {name: value for name, value in row.items() if name in A2ATask.model_fields}
-    artifacts = None if row.artifacts_json is None else jsontext.loads(row.artifacts_json)
-    return A2ATask(**fields, context=jsontext.loads(row.context_json), artifacts=artifacts)
 
 
 def find_task(tx: Transaction, task_id: str) -> TaskRow:
@@ -56,7 +53,7 @@ def row_from_task(task: A2ATask) -> TaskRow:
         status=PENDING,
         is_open=1,
         priority=task.priority,
-        urgency=PRIORITIES.index(task.priority),
+        urgency=TASK_PRIORITIES.index(task.priority),
         attempt=0,
         deadline=task.deadline,
         artifacts_json=None if task.artifacts is None else jsontext.dumps(task.artifacts),
@@ -80,6 +77,8 @@ def row_from_task(task: A2ATask) -> TaskRow:
 
 def store_new_task(tx: Transaction, row: TaskRow) -> TaskRow:
     """Store a new task or result in the inbox of its agent, and return it. The event is written first: its id orders the tasks."""
+    if not is_generated(row.task_id):
+        removed.check_new(tx, removed.TASK, row.task_id)
     stored = row.replace(event_id=append_task_event(tx, row, "A2ATaskSubmitted"), door=tx.door)
     tx.execute(tx.sql.task_insert, **dict(stored.items()))
     append_task_event(tx, stored, "A2ATaskRouted")
@@ -119,15 +118,25 @@ _UPDATED_FIELDS = (
 
 
 def append_task_event(tx: Transaction, row: TaskRow, event: str) -> int:
-    """Write the event of a transition, and return its id. It wakes waiters for the task and for the tasks of both agents."""
+    """Write the event of a transition, and return its id. It wakes waiters for the task, for both agents, and for the status."""
     return append_event(
         tx,
-        (task_topic(row.task_id), agent_topic(row.target_agent), agent_topic(row.source_agent)),
+        (
+            task_topic(row.task_id),
+            agent_topic(row.target_agent),
+            agent_topic(row.source_agent),
+            status_topic(THREAD_STATUS_OF_TASK.get(row.status, row.status)),
+        ),
         source=row.source_agent if event == "A2ATaskSubmitted" else row.target_agent,
         event_type=f"task.{event}",
         message_id=row.task_id,
         summary=row.description.split("\n", 1)[0][:200],
-        payload={field: getattr(row, field) for field in _EVENT_FIELDS},
+        # A waiter finds the events of threads and tasks by the same two names.
+        payload={
+            **{field: getattr(row, field) for field in _EVENT_FIELDS},
+            "assigned_to": row.target_agent,
+            "created_by": row.source_agent,
+        },
     )
 
 
@@ -165,11 +174,17 @@ def finish_task(
     )
     if row.kind == TASK:
         _send_result(tx, ended)
+        if row.thread_id is not None:
+            from postroom.tasks.task_threads import cancel_task_thread
+
+            cancel_task_thread(tx, row, reason or "its task was completed")
     return ended
 
 
 def _send_result(tx: Transaction, ended: TaskRow) -> None:
     """Store the result of an ended task in its source's inbox."""
+    from uuid import uuid4
+
     result = ended.replace(
         task_id=str(uuid4()),
         kind=RESULT,
@@ -265,8 +280,3 @@ def complete_result(tx: Transaction, row: TaskRow) -> TaskRow:
 def task_topic(task_id: str) -> str:
     """Return the topic that wakes waiters for one task."""
     return f"task:{task_id}"
-
-
-def agent_topic(name: str) -> str:
-    """Return the topic that wakes waiters for any task from or to an agent."""
-    return f"tasks:{name}"

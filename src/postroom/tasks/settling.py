@@ -6,8 +6,6 @@ at most `MAX_ROWS_PER_BATCH` rows, so that other writers do not wait long.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from postroom._fastpath import json_text as jsontext
 from postroom.core import clock
 from postroom.core.states import TERMINAL_STATUSES
@@ -15,6 +13,7 @@ from postroom.store.retries import retry_on_contention
 from postroom.tasks import jobs
 from postroom.tasks.repository import ACCEPTED, CANCELLED, COMPLETED, DEADLINE, FAILED, PENDING, finish_task, return_task, update_task
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.core.records.tasks import JobRow, TaskRow
     from postroom.store.interface import Store, Transaction

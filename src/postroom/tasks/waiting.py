@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from postroom.core import clock
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.store.interface import Store
 

@@ -42,11 +42,11 @@ def add_agent(store: Store, name: str, *, kind: str = "agent") -> Agent:
 
 
 @verb(caller=ANY_AGENT, access=DIRECTORY, mode=READ)
-def list_agents(store: Store, *, limit: int = 1000) -> tuple[Agent, ...]:
-    """List all agents, sorted by name."""
+def list_agents(store: Store, *, limit: int = 1000, after: str = "") -> tuple[Agent, ...]:
+    """List agents, sorted by name. `after` is the name of the last one of the page before."""
     checks.limit("limit", limit)
     with store.read() as tx:
-        return tuple(tx.fetch_all(tx.sql.agents_all, limit=limit))
+        return tuple(tx.fetch_all(tx.sql.agents_all, limit=limit, after=checks.text("after", after)))
 
 
 @verb(caller="name", access=OWN_VIEW, mode=READ)
@@ -58,11 +58,12 @@ def show_agent(store: Store, name: str) -> AgentPresence:
 
 
 @verb(caller=LEADERS, mode=READ)
-def list_presences(store: Store, *, limit: int = 1000) -> tuple[AgentPresence, ...]:
-    """List the presence of all agents, sorted by name, from one snapshot of the store."""
+def list_presences(store: Store, *, limit: int = 1000, after: str = "") -> tuple[AgentPresence, ...]:
+    """List the presence of agents, sorted by name, from one snapshot of the store. `after` is the last name of the page before."""
     checks.limit("limit", limit)
     with store.read() as tx:
-        return tuple(_read_presence(tx, agent) for agent in tx.fetch_all(tx.sql.agents_all, limit=limit))
+        listed = tx.fetch_all(tx.sql.agents_all, limit=limit, after=checks.text("after", after))
+        return tuple(_read_presence(tx, agent) for agent in listed)
 
 
 def _read_presence(tx: Transaction, agent: Agent) -> AgentPresence:

@@ -40,9 +40,10 @@ def send_all(store: Store, drafts: Sequence[Mapping[str, Any]], *, sender: str, 
     contents = [_call_for_line(line, _check_draft, draft) for line, draft in enumerate(drafts, 1)]
     with store.write() as tx:
         check = receivers.ReceiverCheck(tx, strict=strict)
+        ids = sorted(tx.new_id("thr") for _ in drafts)  # of threads that are equally old, `take` offers the one with the lowest id first
         return tuple(
-            _call_for_line(line, _open_thread, tx, check, sender, draft, content)
-            for line, (draft, content) in enumerate(zip(drafts, contents), 1)
+            _call_for_line(line, _open_thread, tx, check, sender, draft, content, thread_id)
+            for line, (draft, content, thread_id) in enumerate(zip(drafts, contents, ids), 1)
         )
 
 
@@ -77,9 +78,20 @@ def _check_draft(draft: Mapping[str, Any]) -> Content:
     return messages.check_content(summary, draft.get("body", ""), payload_json, tuple(Attachment(path) for path in artifacts))
 
 
-def _open_thread(tx: Transaction, check: receivers.ReceiverCheck, sender: str, draft: Mapping[str, Any], content: Content) -> PostedMessage:
+def _open_thread(
+    tx: Transaction, check: receivers.ReceiverCheck, sender: str, draft: Mapping[str, Any], content: Content, thread_id: str
+) -> PostedMessage:
     ids = {"run_id": draft.get("run"), "task_id": draft.get("task")}
     subject, kind = draft.get("subject", ""), draft.get("kind", "task")
     return threads.open_noted_thread(
-        tx, check, content, sender=sender, to=draft.get("to"), subject=subject, kind=kind, priority=draft.get("priority"), **ids
+        tx,
+        check,
+        content,
+        sender=sender,
+        to=draft.get("to"),
+        subject=subject,
+        kind=kind,
+        priority=draft.get("priority"),
+        thread_id=thread_id,
+        **ids,
     )

@@ -4,44 +4,62 @@ from __future__ import annotations
 
 from postroom.core import checks, clock
 from postroom.core.errors import StoreBusy
-from postroom.core.records.work import Candidate
+from postroom.core.records.work import Candidate, CandidatePage
 from postroom.core.states import HELD_STATUSES, PENDING, PRIORITIES, STATUSES
 from postroom.core.verbs import OWN_NAME, OWN_VIEW, READ, WRITE, verb
 from postroom.store.retries import retry_on_contention
 from postroom.work import leases, messages
+from postroom.work.listing import NEWEST, wrong_cursor_error
 from postroom.work.participation import is_takeable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from postroom.core.records.work import Claim, OfferedThread, Thread
     from postroom.store.interface import Store, Transaction
 
+    Position = tuple[int, str, str]  # of a thread in the order of urgency: its priority, age and id
+
 MAX_TAKE_ATTEMPTS = 100
 RECHECK_SECONDS = 0.01
 MAX_FARTHEST_LEASES = 8  # how many of the leases that end last are compared with their length
+MAX_COMPARED_THREADS = 1000  # how many lapsed threads of a priority, or threads of a status, `fetch` sorts by urgency
 MAX_LAPSED_PER_PRIORITY = 32  # how many lapsed threads `take` compares: those that lapsed first
+_CURSOR_SEPARATOR = "/"  # neither a priority nor a time contains one
 
 
 @verb(caller="agent", access=OWN_VIEW, mode=READ)
 def fetch(
-    store: Store, *, agent: str, statuses: Iterable[str] | None = None, limit: int = 20, unread: bool = False
-) -> tuple[Candidate, ...]:
+    store: Store,
+    *,
+    agent: str,
+    statuses: Iterable[str] | None = None,
+    limit: int = 20,
+    unread: bool = False,
+    after: str | None = None,
+) -> CandidatePage:
     """List the threads that an agent could work on: its own pending ones, and all whose lease ran out. Writes nothing.
 
     `statuses` selects the agent's threads in those statuses instead, held or not. `unread` selects the threads with
-    messages to the agent that it has not read.
+    messages to the agent that it has not read. `after` is the cursor of a page. Of lapsed threads, and of those in a status other than
+    pending, the first `MAX_COMPARED_THREADS` of each priority or status are listed, and the others after these are gone.
     """
     checks.name("agent", agent)
     checks.limit("limit", limit)
     wanted = None if statuses is None else checks.choices("status", statuses, STATUSES)
     with store.read() as tx:
         if unread:
-            return _list_unread(tx, agent, wanted, limit)
-        by_id = {candidate.thread.thread_id: candidate for candidate in _list_own(tx, agent, wanted or (PENDING,), limit)}
-        by_id |= {candidate.thread.thread_id: candidate for candidate in _list_lapsed(tx, wanted, limit)}
-    return tuple(sorted(by_id.values(), key=lambda candidate: _urgency_key(candidate.thread))[:limit])
+            return _list_unread(tx, agent, wanted, limit, 0 if after is None else _parse_unread_cursor(after))
+        start = None if after is None else _parse_cursor(after)
+        own = _list_own(tx, agent, wanted or (PENDING,), limit + 1, start)
+        by_id = {thread.thread_id: Candidate(thread, False, None) for thread in own}
+        by_id |= {candidate.thread.thread_id: candidate for candidate in _list_lapsed(tx, wanted)}
+        found = sorted((found for found in by_id.values() if start is None or _position_of(found) > start), key=_position_of)
+        more = len(found) > limit
+        return CandidatePage(
+            tuple(_read_holder(tx, candidate) for candidate in found[:limit]), more, _cursor_of(found[limit - 1]) if more else None
+        )
 
 
 @verb(caller="agent", access=OWN_NAME, mode=WRITE)
@@ -63,6 +81,9 @@ def take_next(tx: Transaction, *, agent: str, lease_seconds: float) -> Claim | N
 
     Raises `StoreBusy` if other workers took every offered thread `MAX_TAKE_ATTEMPTS` times in a row.
     """
+    pending = tx.fetch_one(tx.sql.thread_pending, agent=agent, now=clock.format_stamp(tx.now()))
+    if pending is not None:  # it is locked, and a pending thread is held by nobody
+        return leases.grant_lease(tx, pending, None, agent=agent, lease_seconds=lease_seconds)
     for _ in range(MAX_TAKE_ATTEMPTS):
         offered = _list_takeable_ids(tx, agent)
         if not offered:
@@ -74,6 +95,12 @@ def take_next(tx: Transaction, *, agent: str, lease_seconds: float) -> Claim | N
                     return leases.grant_lease(tx, thread, lease, agent=agent, lease_seconds=lease_seconds)
         tx.lock_thread(offered[0])  # all are locked by others: wait for the first one, then look again
     raise StoreBusy("others took every thread that was offered", hint="Try again.")
+
+
+def peek_next(tx: Transaction, *, agent: str) -> Thread | None:
+    """Return the most urgent thread that the agent may take, or None. Another transaction may take it meanwhile."""
+    offered = _list_takeable_ids(tx, agent)
+    return messages.get_thread(tx, offered[0])[0] if offered else None
 
 
 @verb(caller="agent", access=OWN_VIEW, mode=READ)
@@ -89,7 +116,7 @@ def check_available(store: Store, *, agent: str) -> tuple[bool, int | None]:
         if _list_takeable_ids(tx, agent):
             return True, None
         now = clock.format_stamp(tx.now())
-        expiries = [tx.fetch_one(tx.sql.lease_next_expiry, waiting=0, priority=priority, now=now) for priority in PRIORITIES]
+        expiries = [tx.fetch_one(tx.sql.lease_next_expiry, waiting=0, priority=priority, after=now) for priority in PRIORITIES]
     ends = [expires_at for expires_at in expiries if expires_at]
     return False, clock.parse_stamp(min(ends)) if ends else None
 
@@ -131,24 +158,26 @@ def _list_misdated(tx: Transaction, waiting: int) -> list[Claim]:
     return [claim for claim in farthest if claim.lease.is_misdated(now)]
 
 
-def _list_own(tx: Transaction, agent: str, wanted: Iterable[str], limit: int) -> Iterable[Candidate]:
+def _list_own(tx: Transaction, agent: str, wanted: Iterable[str], limit: int, start: Position | None) -> Iterator[Thread]:
     for status in wanted:
         if status == PENDING:
-            for priority in PRIORITIES:
-                waiting = tx.fetch_all(tx.sql.threads_waiting, agent=agent, priority=priority, limit=limit)
-                yield from (Candidate(thread, False, None) for thread in waiting)
+            for number, priority in enumerate(PRIORITIES):
+                if start is None or number >= start[0]:
+                    at, thread_id = ("", "") if start is None or number > start[0] else start[1:]
+                    place = {"after_at": at, "after_id": thread_id}
+                    yield from tx.fetch_all(tx.sql.threads_waiting, agent=agent, priority=priority, limit=limit, **place)
         else:
-            for thread in tx.fetch_all(tx.sql.threads_assigned, status=status, assigned_to=agent, limit=limit):
-                yield _read_candidate(tx, thread.thread_id)
+            key = {"status": status, "assigned_to": agent, "limit": MAX_COMPARED_THREADS}
+            yield from tx.fetch_all(tx.sql.threads_assigned, **key, **NEWEST)
 
 
-def _list_lapsed(tx: Transaction, wanted: tuple[str, ...] | None, limit: int) -> Iterable[Candidate]:
+def _list_lapsed(tx: Transaction, wanted: tuple[str, ...] | None) -> Iterator[Candidate]:
     now = clock.format_stamp(tx.now())
     for waiting in (0, 1):
         misdated = [claim for claim in _list_misdated(tx, waiting) if wanted is None or claim.thread.status in wanted]
         yield from (Candidate(claim.thread, True, claim.lease.agent_id) for claim in misdated)
         for priority in PRIORITIES:
-            key = {"waiting": waiting, "priority": priority, "now": now, "limit": limit}
+            key = {"waiting": waiting, "priority": priority, "now": now, "limit": MAX_COMPARED_THREADS}
             if wanted is None:
                 yield from tx.fetch_all(tx.sql.leases_lapsed, **key)
             else:
@@ -157,14 +186,38 @@ def _list_lapsed(tx: Transaction, wanted: tuple[str, ...] | None, limit: int) ->
                         yield from tx.fetch_all(tx.sql.leases_lapsed_of_status, status=status, **key)
 
 
-def _list_unread(tx: Transaction, agent: str, wanted: tuple[str, ...] | None, limit: int) -> tuple[Candidate, ...]:
+def _list_unread(tx: Transaction, agent: str, wanted: tuple[str, ...] | None, limit: int, after: int) -> CandidatePage:
+    key = {"agent": agent, "after": after, "limit": limit + 1}
     if wanted is None:
-        unread = tx.fetch_all(tx.sql.threads_unread, agent=agent, limit=limit)
+        found = tx.fetch_all(tx.sql.threads_unread, **key)
     else:
-        unread = [
-            thread for status in wanted for thread in tx.fetch_all(tx.sql.threads_unread_of_status, agent=agent, status=status, limit=limit)
-        ]
-    return tuple(_read_candidate(tx, thread.thread_id) for thread in unread[:limit])
+        marks = (mark for status in wanted for mark in tx.fetch_all(tx.sql.threads_unread_of_status, status=status, **key))
+        found = sorted(marks, key=lambda mark: mark.latest_event_id)
+    page = found[:limit]
+    more = len(found) > limit
+    candidates = tuple(_read_candidate(tx, mark.thread_id) for mark in page)
+    return CandidatePage(candidates, more, str(page[-1].latest_event_id) if more else None)
+
+
+def _parse_cursor(after: str) -> Position:
+    """Return the urgency of the thread behind which a page starts. Refuses a text that no listing gave."""
+    priority, _, place = after.partition(_CURSOR_SEPARATOR) if isinstance(after, str) else ("", "", "")
+    created_at, _, thread_id = place.partition(_CURSOR_SEPARATOR)
+    if priority not in PRIORITIES or not thread_id:
+        raise wrong_cursor_error(after)
+    return PRIORITIES.index(priority), checks.name("after", created_at), checks.name("after", thread_id)
+
+
+def _parse_unread_cursor(after: str) -> int:
+    if not (isinstance(after, str) and after.isascii() and after.isdigit()):
+        raise wrong_cursor_error(after)
+    return checks.event_id("after", int(after))
+
+
+def _read_holder(tx: Transaction, candidate: Candidate) -> Candidate:
+    """Return a candidate with its holder, which the lists of an agent's own threads do not have."""
+    is_complete = candidate.lapsed or candidate.thread.status not in HELD_STATUSES
+    return candidate if is_complete else _read_candidate(tx, candidate.thread.thread_id)
 
 
 def _read_candidate(tx: Transaction, thread_id: str) -> Candidate:
@@ -172,6 +225,15 @@ def _read_candidate(tx: Transaction, thread_id: str) -> Candidate:
     if lease is None or not lease.is_held:
         return Candidate(thread, False, None)
     return Candidate(thread, not lease.is_live(clock.format_stamp(tx.now())), lease.agent_id)
+
+
+def _position_of(candidate: Candidate) -> Position:
+    return _urgency_key(candidate.thread)
+
+
+def _cursor_of(candidate: Candidate) -> str:
+    thread = candidate.thread
+    return _CURSOR_SEPARATOR.join((thread.priority, thread.created_at, thread.thread_id))
 
 
 def _urgency_key(thread: Thread | OfferedThread) -> tuple[int, str, str]:

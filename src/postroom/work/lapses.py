@@ -35,8 +35,9 @@ def note_lapse(tx: Transaction, thread: Thread, lease: Lease | None) -> None:
 
 
 def is_lapse_due(tx: Transaction) -> bool:
-    """Return whether a lease ran out that is not noted yet."""
-    return any(_list_lapses(tx, _start_of_search(tx, tx.fetch_one(tx.sql.cursor_find, name=CURSOR_NAME)), limit=1))
+    """Return whether a lease ran out that is not noted yet. Reads the index alone: a server asks every second, on its event loop."""
+    first = _first_expiry_after(tx, _start_of_search(tx, tx.fetch_one(tx.sql.cursor_find, name=CURSOR_NAME)))
+    return first is not None and first <= tx.now()
 
 
 @retry_on_contention
@@ -57,12 +58,20 @@ def note_lapses(store: Store) -> int:
 
 def seconds_until_lapse(tx: Transaction) -> float | None:
     """Return the seconds until the next lease runs out, or None if no lease is live."""
-    now = clock.format_stamp(tx.now())
+    first = _first_expiry_after(tx, tx.now())
+    return None if first is None else max((first - tx.now()) / clock.MICROSECONDS_PER_SECOND, 0.001)
+
+
+def _first_expiry_after(tx: Transaction, instant: int) -> int | None:
+    """Return the first instant after the given one at which a lease ends, or None."""
+    after = clock.format_stamp(instant)
     found = [
-        tx.fetch_one(tx.sql.lease_next_expiry, waiting=waiting, priority=priority, now=now) for waiting in (0, 1) for priority in PRIORITIES
+        tx.fetch_one(tx.sql.lease_next_expiry, waiting=waiting, priority=priority, after=after)
+        for waiting in (0, 1)
+        for priority in PRIORITIES
     ]
     ends = [expires_at for expires_at in found if expires_at]
-    return max((clock.parse_stamp(min(ends)) - tx.now()) / clock.MICROSECONDS_PER_SECOND, 0.001) if ends else None
+    return clock.parse_stamp(min(ends)) if ends else None
 
 
 class LapseWatch:

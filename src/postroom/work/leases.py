@@ -11,6 +11,7 @@ from postroom.core.records.work import Claim, Lease, PostedMessage, Thread
 from postroom.core.states import CLAIMED, PENDING, TERMINAL_STATUSES
 from postroom.core.text import shell_quote
 from postroom.core.verbs import PEOPLE, READ, THREAD_PART, THREAD_TAKE, WRITE, verb
+from postroom.store.agents import note_seen
 from postroom.store.retries import retry_on_contention
 from postroom.work import messages
 
@@ -48,6 +49,7 @@ def grant_lease(tx: Transaction, thread: Thread, lease: Lease | None, *, agent: 
     Refuses with `LeaseHeld` if another worker replaced `lease` since it was read.
     """
     now = clock.format_stamp(tx.now())
+    said, more = messages.read_for_claim(tx, thread.thread_id)
     granted = Lease(thread.thread_id, agent, tx.new_id("lse"), now, _expiry_stamp(tx, lease_seconds), None, lease_seconds)
     tx.execute_exactly_one(
         LeaseHeld(f"{thread.thread_id} was claimed by another worker", hint="Take other work with `inbox take`."),
@@ -59,18 +61,18 @@ def grant_lease(tx: Transaction, thread: Thread, lease: Lease | None, *, agent: 
         expires_at=granted.expires_at,
         lease_seconds=lease_seconds,
         priority=thread.priority,
-        replaces=lease.lease_token if lease is not None and (lease.agent_id == agent or lease.is_misdated(now)) else "",
+        replaced_token=lease.lease_token if lease is not None and (lease.agent_id == agent or lease.is_misdated(now)) else "",
     )
     claimed = thread.replace(status=CLAIMED, assigned_to=agent, updated_at=now)
     messages.write_thread_state(tx, thread, claimed)
-    tx.execute(tx.sql.agent_seen, name=agent, now=now)
+    note_seen(tx, "agent", agent)
     replaced = lease.agent_id if lease is not None and lease.is_held else None
     if replaced is not None:
         from postroom.work.lapses import note_lapse
 
         note_lapse(tx, thread, lease)
     messages.append_thread_event(tx, claimed, event_type="thread.claimed", source=agent, summary=thread.subject, replaced=replaced)
-    return Claim(claimed, granted)
+    return Claim(claimed, granted, said, more)
 
 
 @verb(caller="agent", access=THREAD_PART, mode=WRITE)
@@ -81,7 +83,7 @@ def renew(store: Store, thread_id: str, *, agent: str, lease_seconds: float | No
         checks.seconds("lease-seconds", lease_seconds)
     with store.write() as tx:
         thread, lease = lock_held_thread(tx, thread_id, agent=agent, lease_token=lease_token)
-        tx.execute(tx.sql.agent_seen, name=agent, now=clock.format_stamp(tx.now()))
+        note_seen(tx, "agent", agent)
         return Claim(thread, extend_lease(tx, lease, lease_seconds or lease.lease_seconds))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from postroom.core import checks, clock, limits
-from postroom.core.errors import NotFound, StoreBusy
+from postroom.core.errors import InvalidInput, NotFound, StoreBusy
 from postroom.core.records import Record
 from postroom.core.records.work import Artifact, Attachment, Lease, Message, PostedMessage, Thread
-from postroom.core.states import BLOCKED, TERMINAL_STATUSES
-from postroom.store.agents import refuse_lookalike
-from postroom.store.event_log import append_event
+from postroom.core.states import BLOCKED, PENDING, TERMINAL_STATUSES
+from postroom.store.agents import note_seen
+from postroom.store.event_log import append_event, inbox_topic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 RELEASED_EVENT = "thread.released"
 LAPSED_EVENT = "thread.lapsed"
 MAX_PAGE_MESSAGES = 100
+MAX_CLAIM_MESSAGES = 10  # the newest ones that a claim carries, beside the first one
 MAX_PAGE_CHARS = 1024 * 1024  # of summaries, bodies, payloads and artifacts
 _AFTER_ALL_EVENTS = 2**63 - 1
 
@@ -33,14 +34,24 @@ class Content(Record):
     artifacts: tuple[Attachment, ...]
 
 
-def check_content(summary: str, body: str, payload_json: str, artifacts: Sequence[Attachment]) -> Content:
-    """Check the parts of a message. Refuses with `InvalidInput` and the name of the field."""
+def check_content(
+    summary: str, body: str, payload_json: str, artifacts: Sequence[Attachment], payload: dict[str, Any] | None = None
+) -> Content:
+    """Check the parts of a message, whose payload is a dict or the text of one. Refuses with `InvalidInput` and the name of the field."""
     return Content(
         checks.line("summary", summary),
         checks.text("body", body),
-        checks.json_object("payload-json", payload_json),
+        checks.json_object("payload-json", payload_json) if payload is None else _dump_payload(payload, payload_json),
         tuple(map(_check_attachment, checks.items("artifact", artifacts, maximum=limits.MAX_ARTIFACTS))),
     )
+
+
+def _dump_payload(payload: dict[str, Any], payload_json: str) -> str:
+    if payload_json != "{}":
+        raise InvalidInput("payload and payload-json exclude each other", field="payload", hint="Leave one of them out.")
+    if not isinstance(payload, dict):
+        raise InvalidInput(f"payload must be an object, not {type(payload).__name__}", field="payload")
+    return checks.json_value("payload", payload, max_bytes=limits.MAX_PAYLOAD_JSON_BYTES)
 
 
 def _check_attachment(artifact: Attachment) -> Attachment:
@@ -103,6 +114,24 @@ def read_page(
     return MessagePage(page, bounds.thread_first_event_id)
 
 
+def read_for_claim(tx: Transaction, thread_id: str) -> tuple[tuple[Message, ...], bool]:
+    """Return the messages that a claim carries, oldest first: the opening one and the newest. True if some between them are missing."""
+    found = tx.fetch_all(tx.sql.messages_newest, thread_id=thread_id, limit=MAX_CLAIM_MESSAGES + 1)
+    newest: list[Message] = []
+    characters = 0
+    for message, has_artifacts in found[:MAX_CLAIM_MESSAGES]:
+        characters += len(message.summary) + len(message.body) + len(message.payload_json)
+        if newest and characters > MAX_PAGE_CHARS:
+            break
+        newest.append(load_artifacts(tx, message) if has_artifacts else message)
+    left_out = found[len(newest) :]
+    if not left_out:
+        return tuple(reversed(newest)), False
+    first = tx.fetch_one(tx.sql.message_first, thread_id=thread_id)
+    assert first is not None
+    return (load_artifacts(tx, first), *reversed(newest)), left_out[0][0].message_id != first.message_id
+
+
 def read_message_at(tx: Transaction, thread_id: str, event_id: int) -> Message:
     """Read the message that was posted with an event."""
     [stored] = tx.fetch_all(tx.sql.messages_between, thread_id=thread_id, first=event_id, last=event_id)
@@ -122,11 +151,12 @@ def post(
     assigned_to: str | None = None,
     message_id: str | None = None,
     in_reply_to: str | None = None,
+    door: str | None = None,
 ) -> PostedMessage:
     """Post a message in a thread, in this transaction.
 
     Writes the message, its event, the thread's new state, and the unread mark of the receiver. Settles the question `in_reply_to`, and
-    ends all questions of a thread that ends. The caller holds the thread's lock.
+    ends all questions of a thread that ends. The caller holds the thread's lock. `door` is that of the transaction by default.
     """
     now = clock.format_stamp(tx.now())
     message_id = message_id or tx.new_id("msg")
@@ -137,15 +167,13 @@ def post(
     _close_questions(tx, after, in_reply_to)
     if BLOCKED in (thread.status, status):
         _write_lease_wait(tx, thread.thread_id, status=status, kind=kind, to=to)
-    if not (sender.isascii() and sender == sender.lower()):  # other names cost no read, and look like no usual name of a person
-        refuse_lookalike(tx, "from", sender)
-    tx.execute(tx.sql.agent_seen, name=sender, now=now)
+    note_seen(tx, "from", sender)
     # Append the event as late as possible: on PostgreSQL it locks the event log against other writers until the commit.
     facts: dict[str, Any] = {"kind": kind, "to": to, **({} if in_reply_to is None else {"in_reply_to": in_reply_to})}
     event_id = append_thread_event(tx, after, event_type=event_type, source=sender, message_id=message_id, summary=content.summary, **facts)
     is_open = int(kind == "question")
     texts = (content.summary, content.body, content.payload_json)
-    stored = Message(message_id, thread.thread_id, sender, to, kind, *texts, now, event_id, tx.door, in_reply_to, is_open)
+    stored = Message(message_id, thread.thread_id, sender, to, kind, *texts, now, event_id, door or tx.door, in_reply_to, is_open)
     tx.execute(tx.sql.message_insert, **vars(stored))  # the statement does not use `artifacts`: it is not a column
     tx.execute(tx.sql.read_owed, agent=to, thread_id=thread.thread_id, event_id=event_id, guest=int(_is_guest(after, to)))
     if _is_guest(after, sender):
@@ -215,9 +243,11 @@ def append_thread_event(
     """
     payload = {"status": thread.status, "assigned_to": thread.assigned_to, "created_by": thread.created_by, **facts}
     concerned = {thread.assigned_to, thread.created_by, facts.get("to")} - {None}
+    receivers = {facts.get("to"), thread.assigned_to if thread.status == PENDING else None} - {None, source}
+    own_topics = (*(agent_topic(str(name)) for name in concerned), *(inbox_topic(str(name)) for name in receivers))
     return append_event(
         tx,
-        (*_topics_of(thread), *(agent_topic(str(name)) for name in concerned), *topics),
+        (*_topics_of(thread), *own_topics, *topics),
         run_id=thread.run_id,
         task_id=thread.task_id,
         thread_id=thread.thread_id,

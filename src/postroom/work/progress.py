@@ -13,6 +13,7 @@ from postroom.work import leases, messages
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from postroom.core.records.work import Attachment, Claim, PostedMessage
     from postroom.store.interface import Store, Transaction
@@ -30,6 +31,7 @@ def update(
     summary: str = "",
     body: str = "",
     payload_json: str = "{}",
+    payload: dict[str, Any] | None = None,
     artifacts: Sequence[Attachment] = (),
     to: str | None = None,
     lease_token: str | None = None,
@@ -39,7 +41,7 @@ def update(
     Refuses with `InvalidInput` a question without text in its summary, its body or `payload.question`.
     """
     checks.choice("status", status, (IN_PROGRESS, BLOCKED))
-    content = messages.check_content(summary, body, payload_json, artifacts)
+    content = messages.check_content(summary, body, payload_json, artifacts, payload)
     if status == BLOCKED:
         content = _require_question(content)
     kind = "question" if status == BLOCKED else "progress"
@@ -60,11 +62,12 @@ def done(
     summary: str = "",
     body: str = "",
     payload_json: str = "{}",
+    payload: dict[str, Any] | None = None,
     artifacts: Sequence[Attachment] = (),
     lease_token: str | None = None,
 ) -> PostedMessage:
     """Finish a thread with its result."""
-    content = messages.check_content(summary, body, payload_json, artifacts)
+    content = messages.check_content(summary, body, payload_json, artifacts, payload)
     with store.write() as tx:
         return _finish_thread(tx, thread_id, content, agent=agent, status=DONE, lease_token=lease_token)
 
@@ -79,6 +82,7 @@ def done_and_take(
     summary: str = "",
     body: str = "",
     payload_json: str = "{}",
+    payload: dict[str, Any] | None = None,
     artifacts: Sequence[Attachment] = (),
     lease_token: str | None = None,
     lease_seconds: float = leases.DEFAULT_LEASE_SECONDS,
@@ -87,7 +91,7 @@ def done_and_take(
     from postroom.work.candidates import take_next
 
     checks.seconds("lease-seconds", lease_seconds)
-    content = messages.check_content(summary, body, payload_json, artifacts)
+    content = messages.check_content(summary, body, payload_json, artifacts, payload)
     with store.write() as tx:
         posted = _finish_thread(tx, thread_id, content, agent=agent, status=DONE, lease_token=lease_token)
         return posted, take_next(tx, agent=agent, lease_seconds=lease_seconds)
@@ -103,11 +107,12 @@ def fail(
     summary: str = "",
     body: str = "",
     payload_json: str = "{}",
+    payload: dict[str, Any] | None = None,
     artifacts: Sequence[Attachment] = (),
     lease_token: str | None = None,
 ) -> PostedMessage:
     """End a thread as failed, with the reason."""
-    content = messages.check_content(summary, body, payload_json, artifacts)
+    content = messages.check_content(summary, body, payload_json, artifacts, payload)
     with store.write() as tx:
         return _finish_thread(tx, thread_id, content, agent=agent, status=FAILED, lease_token=lease_token)
 
@@ -121,18 +126,24 @@ def cancel(
     agent: str,
     reason: str = "",
     payload_json: str = "{}",
+    payload: dict[str, Any] | None = None,
     artifacts: Sequence[Attachment] = (),
 ) -> PostedMessage:
     """Cancel a thread. Any agent may do this. The other side receives a `control` message."""
     checks.name("agent", agent)
-    content = messages.check_content(reason, "", payload_json, artifacts)
+    content = messages.check_content(reason, "", payload_json, artifacts, payload)
     with store.write() as tx:
-        thread, lease = messages.lock_thread(tx, checks.name("thread", thread_id))
-        if thread.status in TERMINAL_STATUSES:
-            raise leases.thread_ended_error(thread)
-        leases.end_lease(tx, lease)
-        to = thread.created_by if agent == thread.assigned_to else thread.assigned_to
-        return messages.post(tx, thread, content, kind="control", sender=agent, to=to, event_type="thread.cancelled", status=CANCELLED)
+        return cancel_thread(tx, checks.name("thread", thread_id), content, agent=agent)
+
+
+def cancel_thread(tx: Transaction, thread_id: str, content: Content, *, agent: str) -> PostedMessage:
+    """Cancel a thread in this transaction, as `cancel` does."""
+    thread, lease = messages.lock_thread(tx, thread_id)
+    if thread.status in TERMINAL_STATUSES:
+        raise leases.thread_ended_error(thread)
+    leases.end_lease(tx, lease)
+    to = thread.created_by if agent == thread.assigned_to else thread.assigned_to
+    return messages.post(tx, thread, content, kind="control", sender=agent, to=to, event_type="thread.cancelled", status=CANCELLED)
 
 
 def _finish_thread(tx: Transaction, thread_id: str, content: Content, *, agent: str, status: str, lease_token: str | None) -> PostedMessage:

@@ -40,7 +40,7 @@ class ReceiverCheck:
 
     def _find_similar(self, name: str) -> str | None:
         """Return the nearest known name, if it differs by few letters."""
-        names = [agent.name for agent in self._tx.fetch_all(self._tx.sql.agents_all, limit=MAX_COMPARED_NAMES)]
+        names = [agent.name for agent in self._tx.fetch_all(self._tx.sql.agents_all, limit=MAX_COMPARED_NAMES, after="")]
         distance, nearest = min(((_edit_distance(name, known), known) for known in names), default=(MAX_EDITS + 1, ""))
         return nearest if distance <= min(MAX_EDITS, len(name) // 3) else None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from heapq import merge
 from itertools import islice
 
-from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, NotFound
 from postroom.core.records.runs import ActivityHistogram, RunEvent, RunHistory, RunSummary, RunWaitResult, ThreadWithLease
@@ -13,11 +12,11 @@ from postroom.core.states import STATUSES, TERMINAL_STATUSES
 from postroom.core.text import short_repr
 from postroom.core.verbs import LEADERS, READ, WAIT, verb
 from postroom.work import messages
+from postroom.work.listing import CURSOR_SEPARATOR, NEWEST, wrong_cursor_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from postroom.core.records.work import Event, Thread
     from postroom.store.interface import Store, Transaction
@@ -32,20 +31,55 @@ _AFTER_ALL_EVENTS = 2**62
 
 
 @verb(caller=LEADERS, mode=READ)
-def list_runs(store: Store, *, limit: int = 50) -> tuple[RunSummary, ...]:
-    """List runs, newest activity first. Threads without a run form the run with an empty id.
+def list_runs(store: Store, *, limit: int = 50, after: str | None = None) -> tuple[RunSummary, ...]:
+    """List runs, newest activity first. Threads without a run form the run with an empty id. `after` is the cursor of a run.
 
-    Counts only the latest `MAX_THREADS_PER_STATUS` threads of each status.
+    Counts the latest `MAX_THREADS_PER_STATUS` threads of each status, so that the cost does not grow with the store. A run with older
+    ones is `partial`: `summarize_run` counts all of its threads.
     """
     checks.limit("limit", limit)
+    start = None if after is None else _parse_cursor(after)
     runs: dict[str, list[Thread]] = {}
     with store.read() as tx:
+        oldest_counted: list[Thread] = []
         for status in STATUSES:
-            for thread in tx.fetch_all(tx.sql.threads_any, status=status, limit=MAX_THREADS_PER_STATUS):
+            counted = tx.fetch_all(tx.sql.threads_any, status=status, limit=MAX_THREADS_PER_STATUS, **NEWEST)
+            oldest_counted += counted[MAX_THREADS_PER_STATUS - 1 :]
+            for thread in counted:
                 runs.setdefault(thread.run_id, []).append(thread)
-    summaries = [_summarize_run(run_id, threads) for run_id, threads in runs.items()]
-    newest = sorted(summaries, key=lambda run: (run.last_at, run.run_id), reverse=True)
-    return tuple(newest[:limit])
+        summaries = [_summarize_run(run_id, threads) for run_id, threads in runs.items()]
+        older = summaries if start is None else [run for run in summaries if (run.last_at, run.run_id) < start]
+        newest = sorted(older, key=lambda run: (run.last_at, run.run_id), reverse=True)[:limit]
+        return tuple(run.replace(partial=_has_older_threads(tx, run.run_id, oldest_counted)) for run in newest)
+
+
+def cursor_of_run(run: RunSummary) -> str:
+    """Return the cursor with which a list of runs goes on behind a run. A run with new activity moves to the front."""
+    return f"{run.last_at}{CURSOR_SEPARATOR}{run.run_id}"
+
+
+def _parse_cursor(after: str) -> tuple[str, str]:
+    last_at, separator, run_id = after.partition(CURSOR_SEPARATOR) if isinstance(after, str) else ("", "", "")
+    if not separator or not last_at[:1].isdigit():
+        raise wrong_cursor_error(after)
+    return checks.name("after", last_at), checks.line("after", run_id)
+
+
+def _has_older_threads(tx: Transaction, run_id: str, oldest_counted: list[Thread]) -> bool:
+    """Return whether a run has threads behind the oldest counted one of their status."""
+    return any(
+        tx.fetch_all(
+            tx.sql.threads_of_run_chosen,
+            run_id=run_id,
+            status=oldest.status,
+            created_by="",
+            assigned_to="",
+            after_at=oldest.updated_at,
+            after_id=oldest.thread_id,
+            limit=1,
+        )
+        for oldest in oldest_counted
+    )
 
 
 def _summarize_run(run_id: str, threads: list[Thread]) -> RunSummary:
@@ -138,18 +172,9 @@ def _iter_newest_first(tx: Transaction, thread_id: str) -> Iterator[Event]:
 
 
 def _to_run_event(event: Event) -> RunEvent:
-    facts = _parse_payload(event)
+    facts = event.payload
     status, to = (value if isinstance(value, str) else None for value in (facts.get("status"), facts.get("to")))
     return RunEvent(event.event_id, event.thread_id, event.event_type, event.source, event.created_at, event.summary, status, to)
-
-
-def _parse_payload(event: Event) -> dict[str, Any]:
-    """Return the payload of an event, or an empty dict if another program wrote an event that is not a JSON object."""
-    try:
-        payload = jsontext.loads(event.payload_json)
-    except ValueError:
-        return {}
-    return payload if isinstance(payload, dict) else {}
 
 
 @verb(caller=LEADERS, mode=READ)
@@ -169,14 +194,17 @@ def activity_histogram(store: Store, *, hours: int = 24) -> ActivityHistogram:
     total = [0] * hours
     complete = len(events) < MAX_EVENTS
     for event in events:
-        step = (clock.parse_stamp(event.created_at) // clock.MICROSECONDS_PER_SECOND - start) // HOUR_SECONDS
+        try:
+            step = (clock.parse_stamp(event.created_at) // clock.MICROSECONDS_PER_SECOND - start) // HOUR_SECONDS
+        except ValueError:
+            continue  # another program inserted the event, with an instant in a format of its own
         if step < 0:
             complete = True
             break
         step = min(step, hours - 1)  # the writer's clock may be ahead of ours
         total[step] += 1
         if event.event_type.startswith("mail."):
-            _count_event(sessions, _parse_payload(event).get("session"), step, hours)
+            _count_event(sessions, event.payload.get("session"), step, hours)
         _count_event(agents, event.source, step, hours)
     return ActivityHistogram(clock.format_stamp(start * clock.MICROSECONDS_PER_SECOND), HOUR_SECONDS, complete, agents, sessions, total)
 

@@ -8,6 +8,8 @@ from postroom.core.errors import InvalidInput, InvalidState
 from postroom.core.records.work import Conversation, Message, PostedMessage, Thread
 from postroom.core.states import KINDS, PENDING, PRIORITIES, REPLY_KINDS, TERMINAL_STATUSES
 from postroom.core.verbs import ANY_AGENT, READ, THREAD_SEEN, THREAD_SPEAK, WRITE, verb
+from postroom.store import removed
+from postroom.store.agents import note_seen
 from postroom.store.retries import retry_on_contention
 from postroom.work import leases, messages, questions, receivers
 
@@ -39,6 +41,7 @@ def send(
     kind: str = "task",
     body: str = "",
     payload_json: str = "{}",
+    payload: dict[str, Any] | None = None,
     priority: str | None = None,
     artifacts: Sequence[Attachment] = (),
     key: str | None = None,
@@ -57,10 +60,10 @@ def send(
     if priority is not None:
         checks.choice("priority", priority, PRIORITIES)
     checks.line("subject", subject)
-    content = messages.check_content(summary or subject, body, payload_json, artifacts)
+    content = messages.check_content(summary or subject, body, payload_json, artifacts, payload)
     message_id = None if key is None else _message_id_for_key("send", sender, checks.name("key", key))
     with store.write() as tx:
-        before = None if message_id is None else tx.fetch_one(tx.sql.message_find, message_id=message_id)
+        before = _find_keyed_message(tx, message_id)
         if before is not None:
             return _repeated_send(tx, before, content, thread_id=thread_id, to=to, kind=kind)
         check = receivers.ReceiverCheck(tx, strict=strict)
@@ -68,13 +71,12 @@ def send(
         if known is None:
             opened = _create_thread(tx, thread_id, sender, to, subject, content, run_id, task_id, priority)
             return _post_first(tx, opened, content, kind, message_id, check)
-        thread, lease = known.thread, known.lease
-        _check_unchanged("run", run_id, thread.run_id)
-        _check_unchanged("task", task_id, thread.task_id)
-        thread = _set_priority(tx, thread, priority)
+        _check_unchanged("run", run_id, known.thread.run_id)
+        _check_unchanged("task", task_id, known.thread.task_id)
+        thread = _set_priority(tx, known.thread, priority)
         question = _question_for(tx, thread, kind=kind, sender=sender, to=to, question_id=None)
-        place: dict[str, Any] = {"event_type": "thread.message", "message_id": message_id}
-        posted = post_in_thread(tx, thread, lease, content, sender=sender, to=to, kind=kind, question=question, **place)
+        place: dict[str, Any] = {"event_type": "thread.message", "message_id": message_id, "question": question}
+        posted = post_in_thread(tx, thread, known.lease, content, sender=sender, to=to, kind=kind, **place)
         return posted.replace(note=receivers.assignment_note(thread, to) or ("" if to is None else check.note_for(to)))
 
 
@@ -96,11 +98,12 @@ def open_noted_thread(
     subject: str,
     kind: str,
     priority: str | None,
+    thread_id: str,
     run_id: str | None,
     task_id: str | None,
 ) -> PostedMessage:
-    """Open a thread with a new id in this transaction, with a note about its receiver. The caller has checked the content."""
-    opened = _create_thread(tx, None, sender, to, subject, content, run_id, task_id, priority)
+    """Open a thread with this new id in this transaction, with a note about its receiver. The caller has checked the content."""
+    opened = _create_thread(tx, thread_id, sender, to, subject, content, run_id, task_id, priority)
     return _post_first(tx, opened, content, kind, None, check)
 
 
@@ -116,6 +119,7 @@ def reply(
     summary: str = "",
     body: str = "",
     payload_json: str = "{}",
+    payload: dict[str, Any] | None = None,
     artifacts: Sequence[Attachment] = (),
     key: str | None = None,
     question: str | None = None,
@@ -130,13 +134,13 @@ def reply(
     `InvalidInput` an empty reply, and with `InvalidState` a key of another reply, or once the thread has ended.
     """
     _check_reply(sender, to, kind, question)
-    content = messages.check_content(summary, body, payload_json, artifacts)
+    content = messages.check_content(summary, body, payload_json, artifacts, payload)
     if not (content.summary.strip() or content.body.strip() or content.payload_json != "{}" or content.artifacts):
         raise InvalidInput("the reply is empty", field="summary", hint="Say something with --summary, --body or --body-file.")
     with store.write() as tx:
         thread, lease = messages.lock_thread(tx, checks.name("thread", thread_id))
         message_id = None if key is None else _message_id_for_key(thread_id, sender, checks.name("key", key))
-        before = None if message_id is None else tx.fetch_one(tx.sql.message_find, message_id=message_id)
+        before = _find_keyed_message(tx, message_id)
         if before is not None:
             return _repeated_reply(thread, messages.load_artifacts(tx, before), content, question)
         settled = _question_for(tx, thread, kind=kind, sender=sender, to=to, question_id=question)
@@ -176,6 +180,14 @@ def _message_id_for_key(*parts: str) -> str:
     from hashlib import sha256
 
     return f"msg_{sha256(jsontext.dumps(parts).encode()).hexdigest()[:32]}"
+
+
+def _find_keyed_message(tx: Transaction, message_id: str | None) -> Message | None:
+    """Return the message that was posted with the same key, or None. Refuses with `InvalidState` if it has been removed."""
+    before = None if message_id is None else tx.fetch_one(tx.sql.message_find, message_id=message_id)
+    if before is None:
+        removed.check_new(tx, removed.MESSAGE, message_id)
+    return before
 
 
 def _repeated_send(
@@ -267,24 +279,31 @@ def mark_read(store: Store, thread_id: str, *, agent: str, event_id: int) -> Non
     checks.event_id("event", event_id)
     with store.write() as tx:
         messages.get_thread(tx, checks.name("thread", thread_id))
-        latest = tx.fetch_one(tx.sql.event_latest)
-        if event_id > (latest or 0):
+        if event_id > (tx.fetch_one(tx.sql.event_newest) or 0):
             raise InvalidInput(f"event {event_id} has not happened yet", field="event", hint="Nobody can have read it.")
-        now = clock.format_stamp(tx.now())
-        tx.execute(tx.sql.agent_seen, name=agent, now=now)
-        tx.execute(tx.sql.read_upto, agent=agent, thread_id=thread_id, event_id=event_id, now=now, door=tx.door)
+        write_read_mark(tx, thread_id, agent=agent, event_id=event_id)
+
+
+def write_read_mark(tx: Transaction, thread_id: str, *, agent: str, event_id: int) -> None:
+    """Record in this transaction that an agent has read a thread up to an event. The transaction's part of `mark_read`."""
+    now = clock.format_stamp(tx.now())
+    note_seen(tx, "agent", agent)
+    tx.execute(tx.sql.read_upto, agent=agent, thread_id=thread_id, event_id=event_id, now=now, door=tx.door)
 
 
 def _lock_if_exists(tx: Transaction, thread_id: str) -> HeldThread | None:
-    """Lock a thread id, and return its thread and lease, or None if there is no such thread."""
+    """Lock a thread id, and return its thread and lease, or None if there is no such thread. Refuses one that has been removed."""
     tx.lock_thread(checks.name("thread", thread_id))
-    return tx.fetch_one(tx.sql.thread_find, thread_id=thread_id)
+    found = tx.fetch_one(tx.sql.thread_find, thread_id=thread_id)
+    if found is None:
+        removed.check_new(tx, removed.THREAD, thread_id)
+    return found
 
 
-def open_thread(tx: Transaction, *, sender: str, to: str, subject: str, body: str) -> PostedMessage:
-    """Open a thread of work in this transaction. Its first message has the door of the transaction."""
-    content = messages.check_content(subject, body, "{}", ())
-    return _post_first(tx, _create_thread(tx, None, sender, to, subject, content, None, None, None), content, "task")
+def open_thread(tx: Transaction, content: Content, *, sender: str, to: str, task_id: str, priority: str, door: str) -> PostedMessage:
+    """Open a thread of work for a task in this transaction. `door` is that by which the task came, whoever opens the thread."""
+    thread = _create_thread(tx, None, sender, to, content.summary, content, None, task_id, priority)
+    return messages.post(tx, thread, content, kind="task", event_type="thread.created", sender=sender, to=to, door=door)
 
 
 def _post_first(
@@ -324,7 +343,7 @@ def _create_thread(
         to or "",
         PENDING,
         priority or "normal",
-        None,
+        "",  # NULL would stand for a thread that another program inserted
         now,
         now,
     )

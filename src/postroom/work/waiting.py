@@ -11,9 +11,11 @@ from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock
 from postroom.core.errors import Interrupted, InvalidInput, NotFound, StoreBusy, StoreUnreachable
 from postroom.core.records.work import ReplyWaitResult, WatchResult
-from postroom.core.states import KINDS, LAPSED, TERMINAL_STATUSES, WAITED_KINDS, WATCHED_STATUSES
+from postroom.core.states import KINDS, LAPSED, TERMINAL_STATUSES, THREAD_STATUS_OF_TASK, WAITED_KINDS, WATCHED_STATUSES
 from postroom.core.text import shell_quote
 from postroom.core.verbs import OWN_NAME, OWN_VIEW, THREAD_SEEN, WAIT, verb
+from postroom.store import event_log
+from postroom.store.agents import note_seen
 from postroom.store.wait_loop import wait_until
 from postroom.work import candidates, lapses, leases, messages, questions
 from postroom.work.threads import mark_read
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _EVENTS_PER_SCAN = 500
 RETRY_SECONDS = 1.0
+TASK_EVENT_PREFIX = "task.A2ATask"
 
 
 @verb(caller="agent", access=THREAD_SEEN, mode=WAIT)
@@ -92,11 +95,12 @@ def watch(
     after_event: int | None = None,
     timeout_seconds: float = 0,
 ) -> WatchResult:
-    """Wait until an event of a thread happens, at most `timeout_seconds` (0: without a limit). Without a cursor, start now.
+    """Wait until an event of a thread or a task happens, at most `timeout_seconds` (0: without a limit). Without a cursor, start now.
 
-    `agent` selects the events that other agents cause in the threads that it created or that are assigned to it, and the
-    messages to it. `statuses` selects the events that leave a thread in one of these statuses, and with `lapsed` those of
-    leases that ran out. `run_id` selects the events of one run.
+    `agent` selects the events that other agents cause in the threads that it created or that are assigned to it, in the tasks that it
+    gave or got, and the messages to it. `statuses` selects the events that leave a thread in one of these statuses, and with `lapsed`
+    those of leases that ran out. An accepted task counts as claimed, a completed one as done. `run_id` selects the events of one run.
+    Refuses with `CursorExpired` if events after the cursor were removed.
     """
     wanted = None if statuses is None else checks.choices("status", statuses, WATCHED_STATUSES)
     checks.seconds("timeout-seconds", timeout_seconds, allow_zero=True)
@@ -106,21 +110,23 @@ def watch(
         checks.line("run", run_id)
     with store.read() as tx:
         cursor = _latest_event_id(tx) if after_event is None else _check_cursor(tx, after_event)
+        event_log.check_not_removed(tx, cursor)
+
+    wanted_events = _EventFilter(agent, wanted, run_id)
 
     def find_events() -> tuple[Event, ...] | None:
         nonlocal cursor
         while True:
             with store.read() as tx:
-                events = tx.fetch_all(tx.sql.events_after, after=cursor, limit=_EVENTS_PER_SCAN)
-            if not events:
+                end, events = wanted_events.read_page(tx, cursor)
+            if end == cursor:
                 return None
-            cursor = events[-1].event_id
-            matching = tuple(event for event in events if _matches_filter(event, agent, wanted, run_id))
-            if matching:
-                return matching
+            cursor = end
+            if events:
+                return events
 
     try:
-        topics, lapse_watch = _watched_topics(agent, run_id, wanted), lapses.LapseWatch(store)
+        topics, lapse_watch = wanted_events.wake_topics(), lapses.LapseWatch(store)
         events = wait_until(store, find_events, timeout_seconds, topics=topics, periodic=lapse_watch, uses_cursor=True)
     except Interrupted as stop:
         stop.facts["next_event_id"] = cursor
@@ -174,7 +180,7 @@ class _LeaseKeeper:
                     return  # the next read of the waiter raises the refusal
                 self.check_not_replaced(lease)
                 leases.extend_lease(tx, self._lease)
-                tx.execute(tx.sql.agent_seen, name=self._lease.agent_id, now=clock.format_stamp(tx.now()))
+                note_seen(tx, "agent", self._lease.agent_id)
             self._renew_at = monotonic() + self._lease.lease_seconds / 3
         except (StoreBusy, StoreUnreachable):  # a lapsed lease still belongs to its holder: go on waiting
             self._renew_at = monotonic() + RETRY_SECONDS
@@ -252,10 +258,10 @@ def _check_start_cursor(tx: Transaction, thread_id: str, after_message: str | No
 def _check_cursor(tx: Transaction, event_id: int) -> int:
     """Return a cursor unchanged. Refuses with `InvalidInput` one beyond the latest event: such a wait would never end."""
     checks.event_id("after-event", event_id)
-    latest = _latest_event_id(tx)
-    if event_id > latest:
+    newest = tx.fetch_one(tx.sql.event_newest) or 0
+    if event_id > newest:
         raise InvalidInput(
-            f"event {event_id} has not happened yet: the latest is {latest}",
+            f"event {event_id} has not happened yet: the latest is {newest}",
             field="after-event",
             hint="Pass the next_event_id of an earlier answer, unchanged.",
         )
@@ -266,19 +272,85 @@ def _latest_event_id(tx: Transaction) -> int:
     return tx.fetch_one(tx.sql.event_latest) or 0
 
 
-def _watched_topics(agent: str | None, run_id: str | None, statuses: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Return the narrowest topics that cover every event that matches a filter."""
-    if agent is not None:
-        return (messages.agent_topic(agent),)
-    return (messages.run_topic(run_id),) if run_id else tuple(map(messages.status_topic, statuses or ()))
+class _EventFilter:
+    """The events that a `watch` returns: of threads and tasks, in the run and the statuses, and by another agent but about this one."""
+
+    def __init__(self, agent: str | None, statuses: tuple[str, ...] | None, run_id: str | None) -> None:
+        self._agent = agent
+        self._statuses = statuses
+        self._run_id = run_id
+
+    def wake_topics(self) -> tuple[str, ...]:
+        """Return the narrowest topics of notifications that cover every matching event."""
+        if self._agent is not None:
+            return (messages.agent_topic(self._agent),)
+        return (messages.run_topic(self._run_id),) if self._run_id else tuple(map(messages.status_topic, self._statuses or ()))
+
+    def read_page(self, tx: Transaction, after: int) -> tuple[int, tuple[Event, ...]]:
+        """Return the matching events of the next page, and the id up to which the log was searched. At the end, that is `after`.
+
+        Old events are found by the summaries of their blocks, so that the cost does not depend on the number of events in between.
+        """
+        summarised = event_log.last_summarised_event(tx)
+        if after >= summarised:
+            events = tx.fetch_all(tx.sql.events_after, after=after, limit=_EVENTS_PER_SCAN)
+            if any(event.event_id != after + 1 for event in events[:1]):  # a gap
+                event_log.check_not_removed(tx, after)
+            return (events[-1].event_id if events else after), self._select(tx, events)
+        event_log.check_not_removed(tx, after)
+        block = self._find_block(tx, first=(after + 1) // event_log.BLOCK_EVENTS)
+        if block is None:
+            return summarised, ()
+        first = block * event_log.BLOCK_EVENTS
+        end = first + event_log.BLOCK_EVENTS - 1
+        return end, self._select(tx, tx.fetch_all(tx.sql.events_in_block, after=max(after, first - 1), until=end))
+
+    def _find_block(self, tx: Transaction, *, first: int) -> int | None:
+        """Return the first block that has events of the agent and of the run, or None."""
+        subjects = [f"agent:{self._agent}"] * (self._agent is not None) + [f"run:{self._run_id}"] * (self._run_id is not None)
+        topic_sets = [self._with_statuses(subject) for subject in subjects] or [self._with_statuses("")]
+        while True:
+            blocks = [event_log.find_block(tx, topics, first=first) for topics in topic_sets]
+            found = [block for block in blocks if block is not None]
+            if len(found) < len(blocks):
+                return None
+            first = max(found)
+            if first == min(found):
+                return first
+
+    def _with_statuses(self, subject: str) -> list[str]:
+        if self._statuses is None:
+            return [subject or "any"]
+        return [f"status:{status} {subject}".rstrip() for status in self._statuses]
+
+    def _select(self, tx: Transaction, events: Iterable[Event]) -> tuple[Event, ...]:
+        return tuple(event for event in events if self._matches(tx, event))
+
+    def _matches(self, tx: Transaction, event: Event) -> bool:
+        is_of_task = event.event_type.startswith(TASK_EVENT_PREFIX)
+        if not (event.thread_id or is_of_task) or self._run_id not in (None, event.run_id):
+            return False
+        facts = _load_facts(tx, event)
+        if facts is None:
+            return False
+        is_lapse = event.event_type == messages.LAPSED_EVENT and self._statuses is not None and LAPSED in self._statuses
+        status = str(facts.get("status"))
+        if self._statuses is not None and THREAD_STATUS_OF_TASK.get(status, status) not in self._statuses and not is_lapse:
+            return False
+        concerned = (facts.get("assigned_to"), facts.get("created_by"), facts.get("to"))
+        return self._agent is None or (event.source != self._agent and self._agent in concerned)
 
 
-def _matches_filter(event: Event, agent: str | None, statuses: tuple[str, ...] | None, run_id: str | None) -> bool:
-    """Return whether `watch` returns an event: of a thread, in the run and the statuses, and by another agent but about this one."""
-    if not event.event_type.startswith("thread.") or run_id not in (None, event.run_id):
-        return False
-    facts = jsontext.loads(event.payload_json)
-    is_lapse = event.event_type == messages.LAPSED_EVENT and statuses is not None and LAPSED in statuses
-    if statuses is not None and facts.get("status") not in statuses and not is_lapse:
-        return False
-    return agent is None or (event.source != agent and agent in (facts.get("assigned_to"), facts.get("created_by"), facts.get("to")))
+def _load_facts(tx: Transaction, event: Event) -> dict[str, object] | None:
+    """Return the fields by which `watch` selects an event.
+
+    An event that another program inserted lacks some of them. Then they are those of its thread now. Returns None for such an event if it
+    belongs to a message, which has an event of its own.
+    """
+    facts = event.payload
+    if "status" in facts:
+        return facts
+    if event.message_id is not None and tx.fetch_one(tx.sql.event_message, message_id=event.message_id) not in (None, event.event_id):
+        return None
+    found = tx.fetch_one(tx.sql.thread_find, thread_id=event.thread_id)
+    return facts if found is None else {**dict(found.thread.items()), **facts}

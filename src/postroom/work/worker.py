@@ -1,4 +1,4 @@
-"""The worker of `inbox worker`: takes threads and runs a command for each.
+"""The worker of `inbox work` and `inbox agent run`: takes threads and runs a command, or a turn of a program, for each.
 
 Each thread gets a process of its own. The worker renews the lease while the process runs, and ends the thread by the exit
 status. A command that fails can be run again after a pause. If a command asked a question and exited, it is run again when
@@ -18,19 +18,47 @@ from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound,
 from postroom.core.records import Record
 from postroom.core.records.work import Claim
 from postroom.core.states import BLOCKED, TERMINAL_STATUSES
-from postroom.processes.child_process import CANNOT_RUN_STATUSES, GRACE_SECONDS, ChildProcess, WakePipe, last_line
+from postroom.processes.child_process import CANNOT_RUN_STATUSES, GRACE_SECONDS, ChildProcess, last_line
+from postroom.processes.wake_pipe import WakePipe
 from postroom.store.wait_loop import RETRY_WHEN_UNREACHABLE_SECONDS
 from postroom.work import candidates, leases, messages, progress, threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Protocol
 
     from postroom.core.records.work import Conversation, Thread
     from postroom.store.interface import Store
 
     ReportStep = Callable[[str, Thread, str], None]
+
+    class Run(Protocol):
+        """One run for a thread: a `ChildProcess`, or something that behaves like one."""
+
+        status: int
+        has_ended: bool
+        kill_at: float | None
+
+        @property
+        def exit_description(self) -> str: ...
+
+        def wait(self, seconds: float | None) -> bool: ...
+
+        def send_signal(self, signal: int) -> None: ...
+
+        def read_output(self) -> str: ...
+
+        def read_errors(self) -> str: ...
+
+        def close(self) -> None: ...
+
+    class WorkSource(Protocol):
+        """Where a worker gets its threads: the module `work.candidates`, or one with the same verbs for more kinds of work."""
+
+        def next_available(self, store: Store, *, agent: str) -> tuple[bool, float | None]: ...
+
+        def take(self, store: Store, *, agent: str, lease_seconds: float = ...) -> Claim | None: ...
 
 
 MAX_RETRIES = 100
@@ -51,7 +79,7 @@ class Worker:
 
     `retries` is how often a failed command is run again, after `backoff_seconds`, then twice that, and so on.
     `timeout_seconds` is how long a command may run (0: without a limit). `report_step` is called with each step: its name,
-    the thread, and a detail.
+    the thread, and a detail. `source` has the verbs `next_available` and `take`: by default those of threads.
     """
 
     def __init__(
@@ -66,8 +94,10 @@ class Worker:
         backoff_seconds: float = 5.0,
         timeout_seconds: float = 0,
         report_step: ReportStep | None = None,
+        source: WorkSource = candidates,
     ) -> None:
         self._store = store
+        self._source = source
         self._agent = checks.name("agent", agent)
         self._command = checks.text("command", command)
         if not command.strip():
@@ -102,7 +132,7 @@ class Worker:
         If the store is unreachable or busy, try again after a pause. With `until_empty`, raise the error instead. Refuses
         with `InvalidInput` if the command cannot be run at all, after its threads were given back.
         """
-        with self._store.watch(messages.agent_topic(self._agent)) as watch:
+        with self._store.watch(*self.topics) as watch:
             while not self._stopping:
                 try:
                     due = self._run_once()
@@ -110,7 +140,7 @@ class Worker:
                     if until_empty:
                         raise
                     due = RETRY_WHEN_UNREACHABLE_SECONDS
-                if until_empty and not self._running and not self._pausing:
+                if until_empty and self.is_idle:
                     break
                 watch.wait(due, self._wake.read_fd)
                 self._wake.drain()
@@ -120,6 +150,16 @@ class Worker:
             raise InvalidInput(f"the command cannot be run: {self._cannot_run}", field="command", hint=hint)
         counts = self._counts
         return WorkTotals(counts["done"], counts["failed"], counts["released"], len(self._parked), counts["retried"])
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no command runs, or is to run again after a pause."""
+        return not self._running and not self._pausing
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics whose events wake the worker."""
+        return (messages.agent_topic(self._agent),)
 
     def _run_once(self) -> float | None:
         """Do all work that is due. Return the seconds until the next work is due without a notification, or None."""
@@ -133,10 +173,10 @@ class Worker:
     def _take_threads(self) -> float | None:
         """Take threads until `jobs` commands run. If there are too few, return the seconds until the next lease runs out."""
         while len(self._running) < self._jobs:
-            is_available, seconds_until_lapse = candidates.next_available(self._store, agent=self._agent)
+            is_available, seconds_until_lapse = self._source.next_available(self._store, agent=self._agent)
             if not is_available:
                 return seconds_until_lapse
-            claim = candidates.take(self._store, agent=self._agent, lease_seconds=self._lease_seconds)
+            claim = self._source.take(self._store, agent=self._agent, lease_seconds=self._lease_seconds)
             if claim is not None:
                 self._start_command(claim)
         return None
@@ -156,9 +196,25 @@ class Worker:
             "INBOX_THREAD": claim.thread.thread_id,
             "INBOX_LEASE_TOKEN": claim.lease.lease_token,
         }
-        child = ChildProcess(self._command, environment, jsontext.dumps(task), self._wake)
+        child = self.start_run(claim, conversation, environment, jsontext.dumps(task))
         ends_at = monotonic() + self._timeout_seconds if self._timeout_seconds else None
-        self._running.append(_ThreadCommand(claim, child, conversation.next_event_id, attempt, ends_at))
+        started_after = max(conversation.next_event_id, *(message.event_id for message in conversation.messages[-1:]))
+        self._running.append(_ThreadCommand(claim, child, started_after, attempt, ends_at))
+
+    def start_run(self, claim: Claim, conversation: Conversation, environment: dict[str, str], task: str) -> Run:
+        """Start the command for a thread. `task` is the thread as JSON. A resident agent starts a turn of its program instead."""
+        return ChildProcess(self._command, environment, task, self._wake)
+
+    def adopt_thread(self, conversation: Conversation) -> None:
+        """Go on with a thread that this agent holds since before: wait for the answer to its question, or run its command again."""
+        assert conversation.lease is not None
+        claim = Claim(conversation.thread, conversation.lease)
+        question = self._latest_question(conversation, 0) if conversation.thread.status == BLOCKED else None
+        if question is None:
+            self._pausing.append(_PausedThread(claim, 1, monotonic()))
+        else:
+            self._parked.append(_ParkedThread(claim, question))
+        self._report_step("adopted", conversation.thread, "from a worker that is gone")
 
     def _reap_finished(self) -> None:
         for run in [run for run in self._running if run.child.has_ended]:
@@ -364,7 +420,7 @@ class _ThreadCommand(_HeldClaim):
     `attempt` counts from 1. `ends_at` is the time (monotonic seconds) at which the command is stopped, or None.
     """
 
-    def __init__(self, claim: Claim, child: ChildProcess, started_after_event: int, attempt: int, ends_at: float | None) -> None:
+    def __init__(self, claim: Claim, child: Run, started_after_event: int, attempt: int, ends_at: float | None) -> None:
         super().__init__(claim)
         self.child = child
         self.started_after_event = started_after_event

@@ -14,16 +14,41 @@ _LEFT_COLUMN_CHARS = 28
 def help_page(program: CommandTable, name: str, words: list[str], *, verbose: bool = False) -> str:
     """Return the help page of one command, or the overview. A program that has `--verbose` shows examples only with it."""
     command_name = " ".join(words) if name == "help" else name
+    command_name = program.aliases.get(command_name, command_name)
     brief = VERBOSE in program.flags and not verbose
     if command_name in program.commands and command_name != "help":
         return command_page(program, program.commands[command_name], brief=brief)
+    if command_name in program.groups:
+        return group_page(program, command_name)
     examples = "".join(f"  {command.example}\n" for command in program.commands.values()) if verbose else ""
     return overview_page(program) + (f"\nExamples:\n{examples}" if examples else "")
 
 
+def start_page(program: CommandTable) -> str:
+    """Return the page of the bare program: the commands that people use first, the groups, and where to read on."""
+    rows = "".join(_two_columns(f"  {program.name} {name}", program.commands[name].summary) for name in program.first_commands)
+    return (
+        f"{program.name}: {program.about}\n\nStart here:\n{rows}\n{_group_rows(program)}\n"
+        f"`{program.name} help` lists every command, `{program.name} COMMAND --help` shows one.\n{program.more_help}"
+    )
+
+
+def _group_rows(program: CommandTable) -> str:
+    """Return a line for each group of commands."""
+    members: dict[str, list[str]] = {}
+    for name in program.commands:
+        group, _, member = name.partition(" ")
+        if member:
+            members.setdefault(group, []).append(member)
+    rows = "".join(_two_columns(f"  {group}", ", ".join(names)) for group, names in sorted(members.items()))
+    return f"Groups (`{program.name} GROUP` shows the commands of one):\n{rows}" if rows else ""
+
+
 def overview_page(program: CommandTable) -> str:
     """Return the page that lists every command, the global flags and the exit codes."""
-    rows = "".join(_two_columns(f"  {command.name}", command.summary) for command in program.commands.values())
+    rows = "".join(_two_columns(f"  {command.name}", command.summary) for command in program.commands.values() if " " not in command.name)
+    groups = _group_rows(program)
+    rows += f"\n{groups}" if groups else ""
     flags = "".join(_flag_row(flag) for flag in program.flags)
     return (
         f"{program.name}: {program.about}\n\n"
@@ -31,6 +56,15 @@ def overview_page(program: CommandTable) -> str:
         f"{program.exit_codes_text}\n"
         f"`{program.name} COMMAND --help` shows more.\n"
     )
+
+
+def group_page(program: CommandTable, group: str) -> str:
+    """Return the page that lists the commands of one group, such as `inbox task`."""
+    rows = "".join(
+        _two_columns(f"  {command.name}", command.summary) for command in program.commands.values() if command.name.split()[0] == group
+    )
+    full_name = f"{program.name} {group}"
+    return f"Usage: {full_name} COMMAND [FLAGS]\n\nCommands:\n{rows}\n`{full_name} COMMAND --help` shows more.\n"
 
 
 def command_page(program: CommandTable, command: Command, *, brief: bool = False) -> str:

@@ -114,6 +114,11 @@ def exit_code(refusal: errors.Refusal) -> int:
     return next((code for kind, code in EXIT_CODES if isinstance(refusal, kind)), TROUBLE)
 
 
+def trouble_code(program: CommandTable) -> int:
+    """Return the exit code of an answer that is lost."""
+    return TROUBLE
+
+
 def print_answer(text: str, recovery: str = "", *, only_reads: bool | None = None) -> bool:
     """Print the answer of a command. If that fails, say so on standard error, and return False.
 

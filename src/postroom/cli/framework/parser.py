@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from postroom.cli.framework.spec import CommandTable
 
 
-SUBJECT_FLAGS = ("--msg-id", "--thread", "--session")  # what a word without a flag probably names
-
-
 class Arguments:
     """A parsed command line. A flag that was not given is None, an empty tuple (repeatable flags) or False (switches)."""
 
@@ -59,20 +56,36 @@ class _CommandLineReader:
         self._flags = {flag.name: flag for flag in program.flags}
         self._values: dict[str, Any] = {}
         self._words: list[str] = []
+        self._plain_words: list[str] = []
         self._rest = list(reversed(argv))
 
     def read_all(self) -> Arguments:
         while self._rest:
             self._read_word(self._rest.pop())
-        if self.command is None and not self._values.get("help"):
+        if self.command is None and self._values and not self._values.get("help"):
             raise InvalidInput("no command was given", hint=self._hint)
         command = self.command or self._program.commands["help"]
+        words = self._words + self._plain_words
         if not self._values.get("help"):
-            self._check_words(command, self._words)
-        return Arguments(self._program, command, self._values, self._words)
+            self._check_words(command, words)
+            for word in self._words:
+                if word.startswith("-") and len(word) == 2:
+                    raise self._unknown_flag(word)
+            if command.subject is not None:
+                words = self._store_subject(command.subject, words)
+        return Arguments(self._program, command, self._values, words)
+
+    def _store_subject(self, flag: Flag, words: list[str]) -> list[str]:
+        """Store the word that names the subject as the value of its flag. Return the words that are left: none."""
+        for word in words:
+            self._store_value(flag, _convert_value(flag, word))
+        return []
 
     def _read_word(self, word: str) -> None:
-        if word in ("-h", "--help"):
+        if word == "--" and self.command is not None:  # everything behind it is a word, also if it looks like a flag
+            self._plain_words = list(reversed(self._rest))
+            self._rest.clear()
+        elif word in ("-h", "--help"):
             self._values["help"] = True
         elif word == "--version" and self.command is None:
             self._rest.append("version")
@@ -85,17 +98,21 @@ class _CommandLineReader:
             self._words.append(word)
 
     def _find_command(self, word: str) -> Command:
-        if word in self._program.groups:
-            if self._rest and self._rest[-1] in ("-h", "--help"):
+        word = self._program.aliases.get(word, word)
+        if self._program.is_group(word):
+            if not self._rest or self._rest[-1].startswith("-"):  # the group alone: its help
+                self._words.append(word)
                 return self._program.commands["help"]
-            word = f"{word} {self._rest.pop()}" if self._rest and not self._rest[-1].startswith("-") else word
+            word = f"{word} {self._rest.pop()}"
+            word = self._program.aliases.get(word, word)
         return self._command_named(word)
 
     def _command_named(self, name: str) -> Command:
-        known = self._program.commands
-        if name not in known:
-            raise InvalidInput(f"{short_repr(name)} is not a command", hint=_suggest_nearest(name, known) or self._hint)
-        return known[name]
+        found = self._program.find_command(name)
+        if found is None:
+            hint = _suggest_nearest(name, self._program.commands) or self._hint
+            raise InvalidInput(f"{short_repr(name)} is not a command", hint=hint)
+        return found
 
     def _read_flag(self, word: str) -> None:
         name, equals, value = word.partition("=")
@@ -136,15 +153,13 @@ class _CommandLineReader:
         required = [word for word in command.words if not word.startswith("[")]
         if len(words) < len(required):
             raise InvalidInput(f"`{full_name}` needs {' '.join(required)}", hint=f"For example: {command.example}")
-        if len(words) > len(command.words) and command.name != "help":
-            subject = next((name for name in SUBJECT_FLAGS if name in self._flags), None)
-            hint = f"Name it with {subject}." if subject is not None else f"See `{full_name} --help`."
+        repeats = command.subject is not None and command.subject.repeat
+        if len(words) > len(command.words) and command.name != "help" and not repeats:
+            hint = f"See `{full_name} --help`."
             raise InvalidInput(f"{short_repr(words[len(command.words)])} is not expected here", hint=hint)
-        if command.name == "help" and words:
-            self._command_named(" ".join(words))
-        for word in words:
-            if word.startswith("-") and len(word) == 2:
-                raise self._unknown_flag(word)
+        if command.name == "help" and words and " ".join(words) not in self._program.groups:
+            name = " ".join(words)
+            self._command_named(self._program.aliases.get(name, name))
 
 
 def _empty_value(flag: Flag) -> object:

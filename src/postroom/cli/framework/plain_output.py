@@ -47,7 +47,7 @@ def print_outcome(args: Arguments, outcome: PlainOutcome) -> bool:
     text = json_line(outcome.data) if args.json and outcome.data is not None else outcome.text
     shown = not text or print_answer(text, only_reads=outcome.only_reads)
     if not shown and outcome.only_reads:
-        outcome.exit_code = _trouble_code(args.program)
+        outcome.exit_code = trouble_code(args.program)
     if outcome.note and not args.json:
         write_all(2, f"{outcome.note}\n")
     if outcome.trouble is not None:
@@ -70,10 +70,10 @@ def exit_code(program: CommandTable, refusal: Refusal) -> int:
         return 128 + int(refusal.facts["signal"])  # type: ignore[call-overload, no-any-return]
     if isinstance(refusal, InvalidInput):
         return USAGE
-    return _trouble_code(program) if isinstance(refusal, StoreTrouble) else LOGIC
+    return trouble_code(program) if isinstance(refusal, StoreTrouble) else LOGIC
 
 
-def _trouble_code(program: CommandTable) -> int:
+def trouble_code(program: CommandTable) -> int:
     """Return the exit code of storage trouble, and of an answer that is lost.
 
     Callers of the notifier rely on exit 1 to mean only "already queued" or "not there". Its trouble is therefore 50.

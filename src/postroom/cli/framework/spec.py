@@ -5,6 +5,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 TEXT, INTEGER, NUMBER, LIST, SWITCH = "text", "integer", "number", "list", "switch"
 
@@ -24,9 +25,12 @@ class Flag:
 
 
 class Command:
-    """One command. `handler` names the function that serves it as `module:function`. It is imported when the command runs."""
+    """One command. `handler` names the function that serves it as `module:function`. It is imported when the command runs.
 
-    __slots__ = ("details", "example", "flags", "handler", "name", "summary", "words")
+    `subject` is the flag that a word without a flag stands for: see `name_subjects`.
+    """
+
+    __slots__ = ("details", "example", "flags", "handler", "name", "subject", "summary", "words")
 
     def __init__(
         self,
@@ -45,19 +49,34 @@ class Command:
         self.words = words
         self.details = details
         self.example = example
+        self.subject: Flag | None = None
+
+
+def name_subjects(commands: tuple[Command, ...], *names: str) -> tuple[Command, ...]:
+    """Let the first of these flags that a command has also be written as a plain word: `task show ID`. Return the commands."""
+    for command in commands:
+        flag = next((flag for name in names for flag in command.flags if flag.name == name), None)
+        if flag is not None and not command.words:
+            command.subject = flag
+            command.words = (f"[{flag.metavar}]",)
+    return commands
 
 
 EXITS = "Exit codes: 0 success, 10 no matching work, 20 conflict, 30 invalid input or state, 40 not found, 50 storage trouble."
 DB = Flag("--db", "PATH", "the store; default: $INBOX_DB, else the nearest .agents/coord.db in this folder or above")
 ENV = Flag("--env", "NAME", "give it this variable, with the value that it has now; may be repeated", repeat=True)
 SHARED = Flag("--shared", "GROUP", "let the members of a group use the files; default: only you")
+AFTER = Flag("--after", "CURSOR", "go on behind the page whose `after` this is")
 JSON = Flag("--json", "", "print one JSON object")
 HELP = Flag("--help", "", "show this help")
 VERBOSE = Flag("--verbose", "", "with --help: show examples too")
 
 
 class CommandTable:
-    """A program and its commands. Its `flags` may stand before or after any command."""
+    """A program and its commands. Its `flags` may stand before or after any command.
+
+    `list_more_commands` returns the commands behind `commands`. It is called when one of them, or the whole table, is needed.
+    """
 
     def __init__(
         self,
@@ -66,21 +85,53 @@ class CommandTable:
         flags: tuple[Flag, ...],
         commands: tuple[Command, ...],
         *,
+        list_more_commands: Callable[[], tuple[Command, ...]] | None = None,
         snake_case_fields: bool = False,
         output_module: str = "framework.output",
         exits: str = EXITS,
+        value_lister: str = "",
+        id_expander: str = "",
+        aliases: dict[str, str] | None = None,
+        first_commands: tuple[str, ...] = (),
+        more_help: str = "",
     ) -> None:
         self.name = name
         self.snake_case_fields = snake_case_fields  # whether refusals name fields in snake_case, as the document of the program does
         self.output_module = output_module  # prints the outcomes and refusals of this program
         self.exit_codes_text = exits
+        self.value_lister = value_lister  # names the function that lists values of the store for shell completion, as `module:function`
+        self.id_expander = id_expander  # names the function that completes shortened ids, as `module:function`
+        self.aliases = aliases or {}  # names that people guess, and the commands that they mean
+        self.first_commands = first_commands  # the commands that the page of the bare program shows
+        self.more_help = more_help  # the end of that page
         self.about = about
         self.flags = flags
-        self.commands = {command.name: command for command in commands}
-        self.groups = frozenset(command.split()[0] for command in self.commands if " " in command)
+        self._first = {command.name: command for command in commands}
+        self._list_more_commands = list_more_commands
+        self._all: dict[str, Command] = {}
+
+    @property
+    def commands(self) -> dict[str, Command]:
+        """All commands by name."""
+        if not self._all:
+            more = () if self._list_more_commands is None else self._list_more_commands()
+            self._all = {**self._first, **{command.name: command for command in more}}
+        return self._all
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """The first words of commands with two."""
+        return frozenset(name.split()[0] for name in self.commands if " " in name)
+
+    def find_command(self, name: str) -> Command | None:
+        return self._first.get(name) or self.commands.get(name)
+
+    def is_group(self, word: str) -> bool:
+        """Return whether a word begins commands with two words. No command has the name of a group."""
+        return word not in self._first and word in self.groups
 
 
-def load_handler(command: Command) -> Callable[..., object]:
-    """Import and return the function that serves a command."""
-    module, _, function = command.handler.partition(":")
+def load_function(name: str) -> Callable[..., Any]:
+    """Import and return the function that a table names as `module:function`."""
+    module, _, function = name.partition(":")
     return getattr(__import__(f"postroom.cli.{module}", fromlist=(function,)), function)  # type: ignore[no-any-return]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from postroom.core import clock
+from postroom.core.text import shell_quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     Data = dict[str, Any]
 
+SHORT_ID_CHARACTERS = 8
 _COLOURS = {
     "pending": "33",
     "claimed": "36",
@@ -54,6 +56,19 @@ def colour_text(style: str, text: str, descriptor: int = 1) -> str:
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not os.isatty(descriptor):
         return text
     return f"\x1b[{_COLOURS[style]}m{text}\x1b[0m"
+
+
+def render_more(data: Data) -> str:
+    """Return the last line of a page that is cut: how to go on. Empty if there are no more."""
+    if not data["more"]:
+        return ""
+    total = f" of {data['total']}" if "total" in data else ""
+    return colour_text("dim", f"there are more{total}: --after {shell_quote(data['after'])}") + "\n"
+
+
+def short_id(identity: str) -> str:
+    """Return the first characters of a UUID, which commands accept instead of the whole one. Other ids are returned as they are."""
+    return identity[:SHORT_ID_CHARACTERS] if len(identity) == 36 and identity.count("-") == 4 else identity
 
 
 def relative_time(stamp: str | None) -> str:

@@ -1,13 +1,12 @@
 """The program `inbox`: work threads, tasks, people, the server and the store itself.
 
-`spec.py` and `people_spec.py` list its commands. The other modules hold their handlers, `handle_<command>`.
+`spec.py` lists its commands, with those of `people/` and `tasks/`. The other modules hold their handlers, `handle_<command>`.
 A handler reads flags and calls one verb. It must not know SQL or the rules of a room.
 """
 
 from __future__ import annotations
 
-from postroom.cli.framework import runner
-from postroom.cli.inbox.spec import INBOX
+from postroom._fastpath.imports import import_quickly
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,9 +15,16 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Run the command line of this process and exit."""
-    runner.run_and_exit(INBOX)
+    import_quickly()
+    from postroom.cli.framework.runner import run_and_exit
+    from postroom.cli.inbox.spec import INBOX
+
+    run_and_exit(INBOX)
 
 
 def run(argv: list[str]) -> int:
     """Run one command line in this process and return its exit code."""
-    return runner.run_command(INBOX, argv)
+    from postroom.cli.framework.runner import run_command
+    from postroom.cli.inbox.spec import INBOX
+
+    return run_command(INBOX, argv)

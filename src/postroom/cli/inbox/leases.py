@@ -15,11 +15,10 @@ def handle_fetch(args: Arguments) -> Outcome:
     from postroom.work.candidates import fetch
 
     agent = inputs.require_agent(args)
-    candidates = fetch(
-        inputs.open_store_for(args), agent=agent, statuses=args.status, unread=args.unread, **inputs.given_options(args, "limit")
+    page = fetch(
+        inputs.open_store_for(args), agent=agent, statuses=args.status, unread=args.unread, **inputs.given_options(args, "limit", "after")
     )
-    data = {"threads": [candidate.to_json() for candidate in candidates]}
-    return Outcome(data, view="unread" if args.unread else "candidates", exit_code=OK if candidates else NOTHING)
+    return Outcome(page.to_json(), view="unread" if args.unread else "candidates", exit_code=OK if page.candidates else NOTHING)
 
 
 def handle_take(args: Arguments) -> Outcome:
@@ -27,14 +26,14 @@ def handle_take(args: Arguments) -> Outcome:
     lease = inputs.given_options(args, "lease_seconds")
     if args.wait or args.timeout_seconds is not None:
         from postroom.cli.inbox.waiting import interruptible
-        from postroom.work.waiting import wait_take
+        from postroom.tasks.taking import wait_take
 
         with interruptible():
             taken = wait_take(
                 inputs.open_store_for(args, owns_process=True), agent=agent, **lease, **inputs.given_options(args, "timeout_seconds")
             )
     else:
-        from postroom.work.candidates import take
+        from postroom.tasks.taking import take
 
         taken = take(inputs.open_store_for(args), agent=agent, **lease)
     if taken is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from postroom.cli.framework.output import NOTHING, OK, Outcome, write_all
-from postroom.cli.framework.terminal import colour_text, one_line, relative_time, render_table
+from postroom.cli.framework.terminal import colour_text, one_line, relative_time, render_more, render_table
 from postroom.cli.inbox import inputs
 
 TYPE_CHECKING = False
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
     Data = dict[str, Any]
 
 MAX_LISTED = 50
-MAX_LIMIT = 10_000
 
 
 def handle_run_list(args: Arguments) -> Outcome:
-    from postroom.work.runs import list_runs
+    from postroom.core.pages import cut_page, rows_to_read
+    from postroom.work.runs import cursor_of_run, list_runs
 
     limit = args.limit if args.limit is not None else MAX_LISTED
-    runs = list_runs(inputs.open_store_for(args), limit=limit + (1 <= limit < MAX_LIMIT))
-    return Outcome({"runs": [run.to_json() for run in runs[:limit]], "more": len(runs) > limit}, view="run list")
+    runs = list_runs(inputs.open_store_for(args), limit=rows_to_read(limit), after=args.after)
+    shown, page = cut_page(runs, limit, cursor_of_run)
+    return Outcome({"runs": [run.to_json() for run in shown], **page}, view="run list")
 
 
 def handle_run_show(args: Arguments) -> Outcome:
@@ -37,7 +38,7 @@ def handle_run_show(args: Arguments) -> Outcome:
 
     store = inputs.open_store_for(args)
     run = summarize_run(store, args.words[0])
-    page = list_threads(store, run_id=run.run_id, **inputs.given_options(args, "limit"))
+    page = list_threads(store, run_id=run.run_id, **inputs.given_options(args, "limit", "after"))
     return Outcome({"run": run.to_json(), **page.to_json()}, view="run show")
 
 
@@ -81,9 +82,11 @@ def _count_threads(number: int) -> str:
 def _render_list(data: Data) -> str:
     if not data["runs"]:
         return "No runs.\n"
-    rows = [(run["run_id"] or "(none)", str(run["threads"]), relative_time(run["last_at"]), _statuses_text(run)) for run in data["runs"]]
-    more = colour_text("dim", "There are more: raise --limit.") + "\n" if data["more"] else ""
-    return render_table(("RUN", "THREADS", "UPDATED", "STATUSES"), rows) + more
+    rows = [
+        (run["run_id"] or "(none)", f"{run['threads']}{'+' * run['partial']}", relative_time(run["last_at"]), _statuses_text(run))
+        for run in data["runs"]
+    ]
+    return render_table(("RUN", "THREADS", "UPDATED", "STATUSES"), rows) + render_more(data)
 
 
 def _render_run(data: Data) -> str:

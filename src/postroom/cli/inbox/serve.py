@@ -6,8 +6,8 @@ import os
 
 from postroom.cli.framework.output import Outcome, success_json, write_all
 from postroom.cli.inbox import inputs
-from postroom.cli.inbox.people import server_url
-from postroom.core.errors import InvalidInput, StorageFailure
+from postroom.cli.inbox.people.commands import known_server, server_url
+from postroom.core.errors import InvalidInput, Missing
 from postroom.core.text import shell_quote
 from postroom.store import is_server_url, open_store
 from postroom.store.location import find_location, shown_location
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from postroom.cli.inbox.demo.team import Team
     from postroom.server.config import Settings
     from postroom.server.main import Ready
+    from postroom.store.interface import Store
 
 
 def handle_serve(args: Arguments) -> Outcome:
@@ -111,23 +112,40 @@ def _create_team() -> Team:
 
 
 def handle_sign_in(args: Arguments) -> Outcome:
-    from postroom.people.passes import issue_link
+    from postroom.people.access.passes import issue_link
 
     store = inputs.open_store_for(args)
     server = server_url(store, args.url)
     token = issue_link(store, person="user" if args.person is None else args.person)
     url = f"{server}/sign-in?token={token}"
-    return Outcome({"sign_in_url": url, "text": f"Open this, within the hour; it works once:\n  {url}\n"}, view="text")
+    warnings = _sign_in_warnings(store, args.url, server)
+    notes = "".join(f"note: {warning}\n" for warning in warnings)
+    data = {"sign_in_url": url, "text": f"Open this, within the hour; it works once:\n  {url}\n{notes}"}
+    return Outcome({**data, "warnings": warnings} if warnings else data, view="text")
+
+
+def _sign_in_warnings(store: Store, given: str | None, server: str) -> list[str]:
+    """Return what to tell a person whose link leads to no server. A given address may be out of reach from here, and is not tried."""
+    from postroom.store.remote.health import find_trouble
+
+    if given is not None:
+        return []
+    if not known_server(store):
+        return ["No server is known to run for this store. Start one with `inbox serve` before you open the link, or name it with --url."]
+    trouble = find_trouble(server)
+    return [f"No server answers there now: {trouble}."] if trouble else []
 
 
 def handle_mcp(args: Arguments) -> Outcome:
-    _require_server_libraries()
     from postroom.server.mcp.stdio import serve_stdio
 
-    workspace = args.workspace or os.environ.get("INBOX_WORKSPACE")
-    if not workspace:
-        raise InvalidInput("'workspace' is missing", field="workspace", hint="Name it with --workspace; `inbox workspace list` shows them.")
-    location = find_location(args.db)
+    workspace = args.workspace or os.environ.get("INBOX_WORKSPACE") or None
+    try:
+        location = find_location(args.db)
+    except Missing:
+        if workspace is not None:
+            raise
+        location = ""  # a program serves all folders of its user, also those without a store
     if is_server_url(location):
         raise InvalidInput("that store is behind a server that offers MCP itself", field="db", hint=f"Connect to /mcp/{workspace} there.")
     serve_stdio(location, workspace)
@@ -137,5 +155,7 @@ def handle_mcp(args: Arguments) -> Outcome:
 def _require_server_libraries() -> None:
     from importlib.util import find_spec
 
+    from postroom.store.installation import missing_extra
+
     if any(find_spec(name) is None for name in ("mcp", "uvicorn", "starlette", "nh3", "orjson")):
-        raise StorageFailure("the server needs more libraries", hint="Install them: pip install 'postroom[server]'")
+        raise missing_extra("the server needs more libraries", "server")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.cli.framework.spec import DB, HELP, INTEGER, JSON, LIST, NUMBER, SHARED, Command, CommandTable, Flag
-from postroom.cli.inbox.people_spec import PEOPLE
-from postroom.cli.inbox.tasks.spec import AGENTS_AND_TASKS
+from postroom.cli.framework.spec import AFTER, DB, HELP, INTEGER, JSON, LIST, NUMBER, SHARED, Command, CommandTable, Flag
 
 GLOBAL = (DB, Flag("--agent", "NAME", "your name; default: $INBOX_AGENT"), JSON, HELP)
 
@@ -15,6 +13,7 @@ _TIMEOUT = Flag("--timeout-seconds", "N", "give up after N seconds, with exit 10
 _KEY = Flag("--key", "TEXT", "makes a retry safe: a second message of yours with the same key is not posted again")
 _FROM = Flag("--from", "AGENT", "the sender; default: --agent")
 _LIMIT = Flag("--limit", "N", "at most this many", INTEGER)
+_LIVE = Flag("--watch", "", "keep showing it live in the terminal, as `inbox top` does")
 _TEXTS = (
     Flag("--summary", "TEXT", "one line"),
     Flag("--body", "TEXT", "the whole text"),
@@ -27,7 +26,7 @@ _ARTIFACTS = (
     Flag("--artifact-metadata-json", "STRING", "a JSON object kept with each artifact"),
 )
 
-_COMMANDS = (
+_WORK_COMMANDS = (
     Command(
         "init",
         "Create a store, or upgrade one. Safe to repeat.",
@@ -69,6 +68,7 @@ _COMMANDS = (
         (
             Flag("--status", "pending,blocked", "the agent's threads with these statuses; default: threads that can be claimed now", LIST),
             _LIMIT,
+            AFTER,
             Flag("--unread", "", "threads with messages to the agent that it has not read"),
         ),
         details="Lists the agent's pending threads, and every agent's threads with a lapsed lease. Exit 10 when there are none.",
@@ -79,7 +79,7 @@ _COMMANDS = (
         "Claim the best candidate in one step: by priority, then age.",
         "inbox.leases:handle_take",
         (_LEASE, Flag("--wait", "", "sleep until there is one; --timeout-seconds implies this"), _TIMEOUT),
-        details="Exit 10 when there is nothing to take.",
+        details="Takes threads and tasks, by priority, then age. A task gets a thread of its own. Exit 10 when there is nothing to take.",
         example="inbox take --agent builder --wait --timeout-seconds 600 --json",
     ),
     Command(
@@ -192,6 +192,7 @@ _COMMANDS = (
             Flag("--run", "RUN_ID", "only threads of this run"),
             Flag("--task", "TASK_ID", "only threads of this task"),
             _LIMIT,
+            AFTER,
         ),
         details="With --agent: only threads that this agent created or that are assigned to it. A lapsed lease is marked.",
         example="inbox list --status blocked",
@@ -244,13 +245,13 @@ _COMMANDS = (
     ),
     Command(
         "work",
-        "Run a shell command as a worker, once for each thread.",
+        "Run a shell command as a worker, once for each thread or task.",
         "inbox.worker:handle_work",
         (
             Flag("--command", "CMD", "the shell command; it receives the thread as JSON on standard input"),
             Flag("--jobs", "N", "how many threads at the same time; default 1", INTEGER),
             _LEASE,
-            Flag("--until-empty", "", "exit when no thread is left, instead of waiting for more"),
+            Flag("--until-empty", "", "exit when nothing is left, instead of waiting for more"),
             Flag("--retries", "N", "run a failed command again, up to N times; default 0", INTEGER),
             Flag("--backoff", "SECONDS", "the pause before the first retry, doubled for each further one; default 5", NUMBER),
             Flag("--timeout-seconds", "N", "stop a command after N seconds; that counts as a failure; default: no limit", NUMBER),
@@ -259,14 +260,14 @@ _COMMANDS = (
         " others need no flags there. Exit 0 finishes the thread with the output of the command. Any other exit code fails"
         " it, after the retries. If the command cannot be run at all (126, 127), the thread is given back and the worker"
         " ends with 30. A command that ends after `inbox update --status blocked` is run again when the answer comes."
-        " The worker exits with 1 if a thread failed.",
+        " The worker exits with 1 if a thread failed. A task comes as a thread, and ends with it. Both come by priority.",
         example="inbox work --agent builder --command './build.sh'",
     ),
     Command(
         "run list",
         "List runs, latest activity first.",
         "inbox.runs:handle_run_list",
-        (Flag("--limit", "N", "at most this many; default 50", INTEGER),),
+        (_LIMIT, AFTER),
         details="Counts the latest 500 threads of each status. `inbox run show` counts all threads of a run.",
         example="inbox run list",
     ),
@@ -274,7 +275,7 @@ _COMMANDS = (
         "run show",
         "Show the numbers of a run, and its threads.",
         "inbox.runs:handle_run_show",
-        (_LIMIT,),
+        (_LIMIT, AFTER),
         words=("RUN_ID",),
         example="inbox run show nightly-7",
     ),
@@ -287,8 +288,9 @@ _COMMANDS = (
         details="On a terminal, a line shows how many threads have ended. Exit 0 does not mean that none failed: see the numbers.",
         example="inbox run wait nightly-7 --timeout-seconds 3600 --json",
     ),
-    *AGENTS_AND_TASKS,
-    *PEOPLE,
+)
+
+_OTHER_COMMANDS = (
     Command(
         "skill",
         "Print the skill that teaches an agent this command, or install it.",
@@ -312,10 +314,26 @@ _COMMANDS = (
     ),
     Command(
         "doctor",
-        "Check the store and this machine.",
+        "Check the store, the rooms in it, its server and this machine.",
         "inbox.doctor:handle_doctor",
         (Flag("--fix", "", "first mend the journal mode and the permissions of a SQLite file"),),
+        details="What is not ok is followed by why it matters and the command that mends it. Exit 0 only if all is well, else 50.",
         example="inbox doctor",
+    ),
+    Command(
+        "status",
+        "Show on one screen what waits for whom, who holds what, open questions and what needs care.",
+        "inbox.status.gathering:handle_status",
+        (_LIVE,),
+        example="inbox status",
+    ),
+    Command(
+        "top",
+        "Show the same live in the terminal, and answer questions there.",
+        "inbox.status.gathering:handle_top",
+        (),
+        details="Needs the extra [terminal]. Keys: arrows choose a question, 1 to 9 give its answer, a writes one, q leaves.",
+        example="inbox top",
     ),
     Command(
         "demo", "Watch a leader and two workers at work, on a store of their own.", "inbox.demo.story:handle_demo", (), example="inbox demo"
@@ -334,4 +352,32 @@ _COMMANDS = (
     ),
 )
 
-INBOX = CommandTable("inbox", "the durable inbox for AI agents and the people they work for", GLOBAL, _COMMANDS)
+
+def _list_more_commands() -> tuple[Command, ...]:
+    """Return the commands behind those of work threads. Their tables are imported only if they are needed: the hot path is short."""
+    from postroom.cli.inbox.channels.spec import CHANNELS
+    from postroom.cli.inbox.harness.spec import HARNESS
+    from postroom.cli.inbox.maintenance.spec import STORE_COMMANDS
+    from postroom.cli.inbox.people.spec import PEOPLE
+    from postroom.cli.inbox.residents.spec import RESIDENTS
+    from postroom.cli.inbox.tasks.spec import AGENTS_AND_TASKS
+
+    return (*AGENTS_AND_TASKS, *PEOPLE, *CHANNELS, *RESIDENTS, *HARNESS, *STORE_COMMANDS, *_OTHER_COMMANDS)
+
+
+INBOX = CommandTable(
+    "inbox",
+    "the durable inbox for AI agents and the people they work for",
+    GLOBAL,
+    _WORK_COMMANDS,
+    list_more_commands=_list_more_commands,
+    value_lister="inbox.live_values:list_values",
+    id_expander="inbox.short_ids:expand_ids",
+    aliases={"ls": "list", "add": "send", "new": "send", "get": "show", "answer": "reply", "questions": "entries"},
+    first_commands=("init", "send", "take", "update", "reply", "done", "work", "ask", "status", "serve"),
+    more_help=(
+        "\nWhich one? Work for one agent, with questions on the way: `inbox send`, `take`, `done`. A person asked or shown something:"
+        "\n`inbox ask`, `push`. A task for an agent by name or skill: `inbox task`. A message that must arrive: `mailbox`. A program that"
+        "\nstarts when something happens: `thread`. docs/choose.md says more.\n"
+    ),
+)

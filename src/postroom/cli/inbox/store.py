@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.cli.framework.parser import Arguments
 
+MAX_LISTED_AGENTS = 1000
 SKILL_PATH = os.path.join(os.path.dirname(postroom.__file__), "skill", "SKILL.md")
 
 
@@ -23,7 +24,10 @@ def handle_init(args: Arguments) -> Outcome:
 
     location = location_for_init(args.db)
     version = stored_version(location)
+    had_tables = not version and os.path.isfile(location) and os.path.getsize(location) > 0  # the document's, or the call refuses
     data = {"db": shown_location(location), "created": init_store(location, shared=args.shared)}
+    if had_tables:
+        data |= {"created": False, "adopted": True}
     if 0 < version < SCHEMA_VERSION:
         data |= {"upgraded_from": version, "upgraded_to": SCHEMA_VERSION}
     return Outcome(data, view="initialised", only_reads=False)
@@ -35,14 +39,14 @@ def handle_agent_add(args: Arguments) -> Outcome:
     store = inputs.open_store_for(args)
     added = add_agent(store, args.words[0], **inputs.given_options(args, "kind"))
     if added.is_person:
-        from postroom.people.question_sync import backfill_person
+        from postroom.people.questions.question_sync import backfill_person
 
         backfill_person(store, added.name)  # add the questions that were asked before this person was known
     return Outcome({"agent": added.to_json()}, view="agent")
 
 
 def handle_agent_token(args: Arguments) -> Outcome:
-    from postroom.people.passes import issue_agent_token, revoke_agent_token
+    from postroom.people.access.passes import issue_agent_token, revoke_agent_token
 
     store, name = inputs.open_store_for(args), args.words[0]
     if args.revoke:
@@ -51,7 +55,7 @@ def handle_agent_token(args: Arguments) -> Outcome:
 
 
 def handle_pass_list(args: Arguments) -> Outcome:
-    from postroom.people.passes import list_passes
+    from postroom.people.access.passes import list_passes
 
     page = list_passes(inputs.open_store_for(args), **inputs.given_options(args, "person", "after", "limit"))
     by_name = sorted(page.passes, key=lambda listed: (listed.name, listed.created_at))
@@ -59,7 +63,7 @@ def handle_pass_list(args: Arguments) -> Outcome:
 
 
 def handle_pass_revoke(args: Arguments) -> Outcome:
-    from postroom.people.passes import revoke_passes
+    from postroom.people.access.passes import revoke_passes
 
     chosen = {"pass_id": args.words[0] if args.words else None, "person": args.person, "everyone": args.all}
     revoked = revoke_passes(inputs.open_store_for(args), **chosen)
@@ -67,15 +71,22 @@ def handle_pass_revoke(args: Arguments) -> Outcome:
 
 
 def handle_agent_list(args: Arguments) -> Outcome:
+    from postroom.core.pages import cut_page, rows_to_read
     from postroom.work.agents import list_agents
 
-    return Outcome({"agents": [agent.to_json() for agent in list_agents(inputs.open_store_for(args))]}, view="agents")
+    limit = args.limit if args.limit is not None else MAX_LISTED_AGENTS
+    agents = list_agents(inputs.open_store_for(args), limit=rows_to_read(limit), after=args.after or "")
+    shown, page = cut_page(agents, limit, lambda agent: agent.name)
+    return Outcome({"agents": [agent.to_json() for agent in shown], **page}, view="agents")
 
 
 def handle_agent_show(args: Arguments) -> Outcome:
+    from postroom.cli.inbox.harness.probing import probe_routes
     from postroom.work.agents import show_agent
 
-    return Outcome(show_agent(inputs.open_store_for(args), args.words[0]).to_json(), view="agent")
+    store = inputs.open_store_for(args)
+    shown = show_agent(store, args.words[0]).to_json()
+    return Outcome({**shown, "routes": probe_routes(store, args.words[0])}, view="agent")
 
 
 def handle_copy(args: Arguments) -> Outcome:
@@ -120,7 +131,7 @@ def _skill_path(folder: str) -> str:
 
 def _write_skill(path: str, text: str, *, force: bool) -> None:
     """Write the skill by renaming a finished file. Refuses to replace a different one without `force`."""
-    from postroom.store.private_files import write_private_file
+    from postroom.store.files.private_files import write_private_file
 
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -82,7 +82,7 @@ def handle_list(args: Arguments) -> Outcome:
         agent=args.values["agent"],
         run_id=args.run,
         task_id=args.task,
-        **inputs.given_options(args, "created_by", "assigned_to", "limit"),
+        **inputs.given_options(args, "created_by", "assigned_to", "limit", "after"),
     )
     return Outcome(page.to_json(), view="threads")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.cli.framework.terminal import colour_text, indented_lines, one_line, relative_time, render_table
+from postroom.cli.framework.terminal import colour_text, indented_lines, one_line, relative_time, render_more, render_table
 from postroom.core import clock
 from postroom.core.text import shell_quote
 
@@ -13,13 +13,21 @@ if TYPE_CHECKING:
 
     Data = dict[str, Any]
 
+_MODULES = {
+    "task": "inbox.tasks.views",
+    "people": "inbox.people.views",
+    "run": "inbox.runs",
+    "harness": "inbox.harness.views",
+    "store": "inbox.maintenance.views",
+    "channel": "inbox.channels.views",
+    "status": "inbox.status.views",
+}
+
 
 def render_view(name: str, data: Data) -> str:
-    """Return the text of an answer. The first word of a name selects the module: `task`, `people`, `run`, otherwise mail."""
+    """Return the text of an answer. The first word of a name selects the module, by default that of mail."""
     if name not in VIEWS:
-        module = {"task": "inbox.tasks.views", "people": "inbox.people_views", "run": "inbox.runs"}.get(
-            name.split(maxsplit=1)[0], "mailbox.views"
-        )
+        module = _MODULES.get(name.split(maxsplit=1)[0], "mailbox.views")
         views: dict[str, Callable[[Data], str]] = __import__(f"postroom.cli.{module}", fromlist=("VIEWS",)).VIEWS
         return views[name](data)
     return VIEWS[name](data)
@@ -102,7 +110,7 @@ def _candidates_table(data: Data) -> str:
         )
         for thread in data["threads"]
     ]
-    return render_table(("THREAD", "STATUS", "PRIORITY", "FROM", "SENT", "SUBJECT"), rows)
+    return render_table(("THREAD", "STATUS", "PRIORITY", "FROM", "SENT", "SUBJECT"), rows) + render_more(data)
 
 
 def _candidate_subject(thread: Data) -> str:
@@ -126,8 +134,7 @@ def _render_threads(data: Data) -> str:
         )
         for thread in data["threads"]
     ]
-    more = colour_text("dim", "There are more: raise --limit.") + "\n" if data["more"] else ""
-    return render_table(("THREAD", "STATUS", "PRIORITY", "FROM", "TO", "UPDATED", "LEASE", "SUBJECT"), rows) + more
+    return render_table(("THREAD", "STATUS", "PRIORITY", "FROM", "TO", "UPDATED", "LEASE", "SUBJECT"), rows) + render_more(data)
 
 
 def _lease_text(thread: Data) -> str:
@@ -208,6 +215,8 @@ def _render_nothing(data: Data) -> str:
 def _render_initialised(data: Data) -> str:
     if "upgraded_from" in data:
         return f"Upgraded from schema {data['upgraded_from']} to {data['upgraded_to']}: {data['db']}\n"
+    if "adopted" in data:
+        return f"Adopted the tables and rows of another program: {data['db']}\n"
     return f"{'Created' if data['created'] else 'Already there:'} {data['db']}\n"
 
 
@@ -219,17 +228,24 @@ def _render_agent(data: Data) -> str:
     for held in data.get("holds", ()):
         thread, expiry = held["thread"], relative_time(held["lease"]["expires_at"])
         text += f"holds {thread['thread_id']}  {thread['status']}, lease runs out {expiry}\n"
+    for route in data.get("routes", ()):
+        facts = f"{one_line(route['program'])} by {route['route']}, {route['probe']}"
+        text += f"woken in {facts}" + (f": {one_line(route['reason'])}" if route["reason"] else "") + "\n"
     return text
 
 
 def _render_agents(data: Data) -> str:
     rows = [(agent["name"], agent["kind"], relative_time(agent["last_seen_at"])) for agent in data["agents"]]
-    return render_table(("NAME", "KIND", "LAST SEEN"), rows)
+    return render_table(("NAME", "KIND", "LAST SEEN"), rows) + render_more(data)
 
 
 def _render_checks(data: Data) -> str:
     marks = {"ok": colour_text("done", "ok  "), "warn": colour_text("pending", "warn"), "fail": colour_text("failed", "fail")}
-    return "".join(f"{marks[check['state']]}  {check['what']}: {one_line(check['says'])}\n" for check in data["checks"])
+    text = ""
+    for check in data["checks"]:
+        text += f"{marks[check['state']]}  {check['what']}: {one_line(check['says'])}\n"
+        text += "".join(f"      {one_line(line)}\n" for line in (check["why"], check["mend"] and f"-> {check['mend']}") if line)
+    return text
 
 
 def _render_worked(data: Data) -> str:

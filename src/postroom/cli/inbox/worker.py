@@ -18,6 +18,7 @@ def handle_work(args: Arguments) -> Outcome:
     import signal
 
     from postroom.core.errors import InvalidInput
+    from postroom.tasks import taking
     from postroom.work.worker import Worker
 
     if args.values["command"] is None:
@@ -25,17 +26,16 @@ def handle_work(args: Arguments) -> Outcome:
     options = inputs.given_options(args, "jobs", "lease_seconds", "retries", "timeout_seconds")
     if args.backoff is not None:
         options["backoff_seconds"] = args.backoff
-    tell = None if args.json else _print_progress
-    worker = Worker(
-        inputs.open_store_for(args), agent=inputs.require_agent(args), command=args.values["command"], report_step=tell, **options
-    )
+    tell = None if args.json else print_progress
+    store, agent = inputs.open_store_for(args), inputs.require_agent(args)
+    worker = Worker(store, agent=agent, command=args.values["command"], report_step=tell, source=taking, **options)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: worker.stop())
     totals = worker.run(until_empty=args.until_empty)
     return Outcome(totals.to_json(), view="worked", exit_code=FAILED if totals.failed else OK)
 
 
-def _print_progress(step: str, thread: Thread, text: str) -> None:
+def print_progress(step: str, thread: Thread, text: str) -> None:
     from postroom.cli.framework.terminal import colour_text, one_line
 
     write_all(1, f"{colour_text('bold', f'{step:8}')} {thread.thread_id}  {one_line(text)}\n")

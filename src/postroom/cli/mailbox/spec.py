@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.cli.framework.spec import DB, HELP, INTEGER, JSON, NUMBER, SHARED, Command, CommandTable, Flag
+from postroom.cli.framework.spec import AFTER, DB, HELP, INTEGER, JSON, NUMBER, SHARED, Command, CommandTable, Flag, name_subjects
 
 GLOBAL = (DB, JSON, HELP)
 
@@ -14,7 +14,6 @@ _TOKEN = Flag(
 _RECEIVER = Flag("--receiver", "NAME", "the receiver named in the receipt; default: this host and process, or, on a server, the caller")
 _FROM = Flag("--from", "SESSION", "the sender of the message; needed only if several senders used its id")
 _LIMIT = Flag("--limit", "N", "at most this many", INTEGER)
-_AFTER = Flag("--after", "CURSOR", "go on behind the page whose `after` this is")
 _LETTERS = Flag("--msg-id", "ID", "only this one; may be repeated", repeat=True)
 
 _COMMANDS = (
@@ -83,7 +82,7 @@ _COMMANDS = (
         "peek",
         "List the waiting messages of a mailbox, without taking one.",
         "mailbox.commands:handle_peek",
-        (_SESSION, _LIMIT, _AFTER),
+        (_SESSION, _LIMIT, AFTER),
         example="mailbox peek --session analyst",
     ),
     Command(
@@ -97,7 +96,7 @@ _COMMANDS = (
         "peek-dead-letter",
         "List the messages that exhausted their retries.",
         "mailbox.commands:handle_peek_dead_letter",
-        (_SESSION, _LIMIT, _AFTER),
+        (_SESSION, _LIMIT, AFTER),
         example="mailbox peek-dead-letter --session analyst --json",
     ),
     Command(
@@ -119,14 +118,14 @@ _COMMANDS = (
         "show",
         "Show one message and everything that happened to it.",
         "mailbox.commands:handle_show",
-        (_MSG, _FROM, _LIMIT, _AFTER),
+        (_MSG, _FROM, _LIMIT, AFTER),
         example="mailbox show --msg-id lead:1743999600123456789",
     ),
     Command(
         "sessions",
         "List the mailboxes, with how many messages are in each state.",
         "mailbox.commands:handle_sessions",
-        (_LIMIT, _AFTER),
+        (_LIMIT, AFTER),
         example="mailbox sessions",
     ),
     Command(
@@ -146,7 +145,7 @@ _COMMANDS = (
         "alias",
         "Give a mailbox another name, for senders and receivers. Without NAME, list the aliases.",
         "mailbox.commands:handle_alias",
-        (Flag("--remove", "", "remove the alias"), _LIMIT, _AFTER),
+        (Flag("--remove", "", "remove the alias"), _LIMIT, AFTER),
         words=("[NAME]", "[SESSION]"),
         details="Stored messages stay in their mailbox if the alias changes. A mailbox that holds messages cannot become an alias.",
         example="mailbox alias reviewer aigentry-analyst-claude",
@@ -204,4 +203,15 @@ _COMMANDS = (
     ),
 )
 
-MAILBOX = CommandTable("mailbox", "ordered, acknowledged delivery between sessions", GLOBAL, _COMMANDS, snake_case_fields=True)
+name_subjects(tuple(command for command in _COMMANDS if command.name != "enqueue"), "--msg-id", "--session")
+
+MAILBOX = CommandTable(
+    "mailbox",
+    "ordered, acknowledged delivery between sessions",
+    GLOBAL,
+    _COMMANDS,
+    snake_case_fields=True,
+    value_lister="inbox.live_values:list_values",
+    aliases={"send": "enqueue", "receive": "dequeue", "read": "peek", "ls": "sessions", "list": "sessions"},
+    first_commands=("init", "enqueue", "dequeue", "ack", "nack", "wait", "deliver", "show", "sessions", "peek-dead-letter"),
+)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from postroom.cli.framework.terminal import colour_text, indented_lines, one_line, relative_time, render_table
+from postroom.cli.framework.terminal import colour_text, indented_lines, one_line, relative_time, render_more, render_table
 from postroom.core import clock
-from postroom.core.text import shell_quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,15 +69,7 @@ def _render_waiting_messages(data: Data) -> str:
     if not data["messages"]:
         return "Nothing waits here.\n"
     rows = [(m["msg_id"], m["state"], str(m["attempt"]), _time_since(m["created_at"]), _due_time(m), m["from"]) for m in data["messages"]]
-    return render_table(("MESSAGE", "STATE", "ATTEMPT", "SENT", "DUE", "FROM"), rows) + _render_more(data)
-
-
-def _render_more(data: Data) -> str:
-    """Return the last line of a page that is cut: how to go on."""
-    if not data["more"]:
-        return ""
-    total = f" of {data['total']}" if "total" in data else ""
-    return colour_text("dim", f"there are more{total}: --after {shell_quote(data['after'])}") + "\n"
+    return render_table(("MESSAGE", "STATE", "ATTEMPT", "SENT", "DUE", "FROM"), rows) + render_more(data)
 
 
 def _due_time(message: Data) -> str:
@@ -92,7 +83,7 @@ def _render_dead_letters(data: Data) -> str:
         (entry["msg_id"], entry["from"], str(entry["attempts"]), _time_since(entry["failed_at"]), entry["reason"])
         for entry in data["entries"]
     ]
-    return render_table(("MESSAGE", "FROM", "ATTEMPTS", "FAILED", "REASON"), rows) + _render_more(data)
+    return render_table(("MESSAGE", "FROM", "ATTEMPTS", "FAILED", "REASON"), rows) + render_more(data)
 
 
 def _render_receipt(data: Data) -> str:
@@ -100,7 +91,7 @@ def _render_receipt(data: Data) -> str:
     if data["message"]:
         text = _render_message(data["message"]) + f"state: {data['state']}\n"
     rows = [(step["at"], step["step"], _step_facts(step)) for step in data["steps"]]
-    return text + "\n" + render_table(("WHEN", "WHAT", "ABOUT"), rows) + _render_more(data)
+    return text + "\n" + render_table(("WHEN", "WHAT", "ABOUT"), rows) + render_more(data)
 
 
 def _step_facts(step: Data) -> str:
@@ -115,7 +106,7 @@ def _render_mailboxes(data: Data) -> str:
         return "No mailboxes yet.\n"
     states = ("pending", "in_flight", "nacked", "acked", "dead_letter", "expired")
     rows = [(*(str(mailbox[state]) for state in states), mailbox["session"]) for mailbox in data["sessions"]]
-    return render_table(("PENDING", "IN FLIGHT", "NACKED", "ACKED", "DEAD", "EXPIRED", "SESSION"), rows) + _render_more(data)
+    return render_table(("PENDING", "IN FLIGHT", "NACKED", "ACKED", "DEAD", "EXPIRED", "SESSION"), rows) + render_more(data)
 
 
 def _render_policy(data: Data) -> str:
@@ -139,7 +130,7 @@ def _render_alias(data: Data) -> str:
 
 def _render_aliases(data: Data) -> str:
     rows = [(alias["name"], alias["session"]) for alias in data["aliases"]]
-    return render_table(("ALIAS", "SESSION"), rows) + _render_more(data) if rows else "No aliases.\n"
+    return render_table(("ALIAS", "SESSION"), rows) + render_more(data) if rows else "No aliases.\n"
 
 
 def _render_swept(data: Data) -> str:

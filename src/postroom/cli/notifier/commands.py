@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from postroom.cli.framework.parser import Arguments
-    from postroom.core.records.notifier import NotifierRun, NotifierStatus
-    from postroom.store.sqlite.queue_databases import NotifierDatabase
+    from postroom.core.records.notifier import NotifierRun, NotifierStatus, NotifierTimer
+    from postroom.store.sqlite.queues.queue_databases import NotifierDatabase
 
 
 def handle_task_add(args: Arguments) -> PlainOutcome:
@@ -46,13 +46,19 @@ def handle_timer_add(args: Arguments) -> PlainOutcome:
     _require_flags(args, "author", "timer_id", "cron", "command")
     options = {**_given_options(args, "retries", "timeout_seconds", "timezone"), "environment": take_from_environment(args.env)}
     timer = verbs.add_timer(_open_notifier(), args.timer_id, author=args.author, cron=args.cron, command=args.values["command"], **options)
-    return PlainOutcome(f"{timer.timer_id} fires next at {timer.next_at}\n", timer.to_json())
+    return PlainOutcome(f"{timer.timer_id} fires {_describe_next(timer)}\n", timer.to_json())
 
 
 def handle_timer_list(args: Arguments) -> PlainOutcome:
     timers = verbs.list_timers(_open_and_revive())
-    rows = [f"{one_line(timer.timer_id)}  {timer.cron}, next at {timer.next_at}: {one_line(timer.command)}\n" for timer in timers]
+    rows = [f"{one_line(timer.timer_id)}  {timer.cron}, {_describe_next(timer)}: {one_line(timer.command)}\n" for timer in timers]
     return PlainOutcome("".join(rows) or "there are no timers\n", {"timers": [timer.to_json() for timer in timers]}, only_reads=True)
+
+
+def _describe_next(timer: NotifierTimer) -> str:
+    if timer.trouble:
+        return f"stopped, because {one_line(timer.trouble)}"
+    return "next at the start of the machine" if timer.cron == "@reboot" else f"next at {timer.next_at}"
 
 
 def handle_timer_remove(args: Arguments) -> PlainOutcome:
@@ -63,6 +69,22 @@ def handle_timer_remove(args: Arguments) -> PlainOutcome:
 
 def handle_start(args: Arguments) -> PlainOutcome:
     return _status_outcome(verbs.start(_open_notifier()))
+
+
+def handle_run(args: Arguments) -> PlainOutcome:
+    verbs.run_here(_open_notifier())
+    return PlainOutcome("")
+
+
+def handle_install(args: Arguments) -> PlainOutcome:
+    from postroom.queues.running import boot_start
+
+    if args.undo:
+        removed = boot_start.uninstall()
+        return PlainOutcome("".join(f"removed {what}\n" for what in removed), {"removed": list(removed)})
+    method, written = boot_start.install(args.values["with"])
+    note = "A user's units start at login. To start this one with the machine: loginctl enable-linger"
+    return PlainOutcome(f"{written}\n", {"method": method, "written": written}, note=note if method == boot_start.SYSTEMD else "")
 
 
 def handle_stop(args: Arguments) -> PlainOutcome:
@@ -79,7 +101,9 @@ def handle_status(args: Arguments) -> PlainOutcome:
 
 def _status_outcome(status: NotifierStatus, *, only_reads: bool = False) -> PlainOutcome:
     runner = "no runner is up: one starts on demand"
-    if status.running:
+    if status.running and status.pid is None:
+        runner = "a runner is starting"
+    elif status.running:
         runner = f"a runner is up, process {status.pid}{', to stay' if status.resident else ''}"
     timers = "1 timer" if status.timers == 1 else f"{status.timers} timers"
     text = f"{runner}\n{status.queued} waiting, {status.running_tasks} running, {timers}\n{status.home}\n"
@@ -93,7 +117,7 @@ def _open_notifier() -> NotifierDatabase:
 def _open_and_revive() -> NotifierDatabase:
     """Open the notifier for reading, and start a runner if a killed one left tasks behind."""
     notifier = _open_notifier()
-    verbs.revive_runner(notifier)
+    verbs.revive_runner(notifier, looks_at_queues=True)
     return notifier
 
 

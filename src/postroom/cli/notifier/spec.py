@@ -46,7 +46,11 @@ _COMMANDS = (
         (
             _AUTHOR,
             _TIMER,
-            Flag("--cron", "EXPR", "minute hour day month weekday; with six fields, seconds first"),
+            Flag(
+                "--cron",
+                "EXPR",
+                "minute hour day month weekday; with six fields, seconds first; or @hourly, @daily, @weekly, @monthly, @yearly, @reboot",
+            ),
             _COMMAND,
             ENV,
             Flag("--timezone", "NAME", "for example Europe/Berlin; default: the time zone of this machine"),
@@ -68,8 +72,27 @@ _COMMANDS = (
         "start", "Keep the runner running, even when it has nothing to do.", "notifier.commands:handle_start", (), example="notifier start"
     ),
     Command(
+        "run",
+        "Be the runner, in the foreground, until SIGTERM. For service managers.",
+        "notifier.commands:handle_run",
+        (),
+        details="If another runner is up, it waits until that one has ended.",
+        example="notifier run",
+    ),
+    Command(
+        "install",
+        "Start the runner with the machine, so that timers and unread events survive a reboot.",
+        "notifier.commands:handle_install",
+        (
+            Flag("--with", "systemd|cron", "write a unit of the user or a line of the crontab; default: what this machine has"),
+            Flag("--undo", "", "remove what was installed"),
+        ),
+        details="Prints the path of the unit, or the line. The unit has the NOTIFIER_HOME and the PATH of this moment.",
+        example="notifier install",
+    ),
+    Command(
         "stop",
-        "Stop the runner when its running commands have ended. Waiting tasks stay until the next is added.",
+        "Stop the runner when its running commands and handlers have ended. Waiting tasks stay until the next is added.",
         "notifier.commands:handle_stop",
         (),
         example="notifier stop",
@@ -106,5 +129,7 @@ NOTIFIER = CommandTable(
     GLOBAL,
     _COMMANDS,
     output_module="framework.plain_output",
+    aliases={"ls": "task list", "list": "task list", "add": "task add"},
+    first_commands=("task add", "task list", "timer add", "status", "install"),
     exits="Exit codes: 0 success, 1 only for already queued or not there, 2 the command line is wrong, 50 storage trouble.",
 )

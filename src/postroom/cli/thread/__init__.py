@@ -5,8 +5,7 @@ A handler reads flags and calls one verb of the queues room. It must not know SQ
 
 from __future__ import annotations
 
-from postroom.cli.framework import runner
-from postroom.cli.thread.spec import THREAD
+from postroom._fastpath.imports import import_quickly
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,9 +14,16 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Run the command line of this process and exit."""
-    runner.run_and_exit(THREAD)
+    import_quickly()
+    from postroom.cli.framework.runner import run_and_exit
+    from postroom.cli.thread.spec import THREAD
+
+    run_and_exit(THREAD)
 
 
 def run(argv: list[str]) -> int:
     """Run one command line in this process and return its exit code."""
-    return runner.run_command(THREAD, argv)
+    from postroom.cli.framework.runner import run_command
+    from postroom.cli.thread.spec import THREAD
+
+    return run_command(THREAD, argv)

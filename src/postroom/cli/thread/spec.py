@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.cli.framework.spec import ENV, HELP, INTEGER, JSON, NUMBER, SHARED, VERBOSE, Command, CommandTable, Flag
+from postroom.cli.framework.spec import ENV, HELP, INTEGER, JSON, NUMBER, SHARED, VERBOSE, Command, CommandTable, Flag, name_subjects
 
 GLOBAL = (JSON, HELP, VERBOSE)
 
@@ -10,6 +10,8 @@ _THREAD = Flag("--thread", "PATH", "the folder of the queue; in a handler, by de
 _CONSUMER = Flag("--consumer", "ID", "the name of the consumer; in a handler, by default its own")
 _FILTER = Flag("--filter", "SQL", "a condition on id, created_at, source, type, subtype, content; default: all events")
 _LIMIT = Flag("--limit", "N", "at most this many; default 100", INTEGER)
+
+_DEAD_EVENT = Flag("--event-id", "N", "the event; default: all that were set aside for the consumer", INTEGER)
 
 _COMMANDS = (
     Command(
@@ -102,21 +104,46 @@ _COMMANDS = (
                 "begin after this event; default: where this consumer stopped before, or at the first event",
                 INTEGER,
             ),
+            Flag("--timeout-seconds", "N", "stop the handler, with all that it started, after N seconds; default: never", NUMBER),
+            Flag("--max-tries", "N", "set an event aside that N runs did not ack; default 20, about an hour; 0: never", INTEGER),
+            Flag("--replace", "", "replace the subscription of this consumer, and stop its handler; its progress is kept"),
         ),
         details=(
-            "The handler runs in the queue's folder, one at a time, with its output in logs/. It should pop, work and ack, and needs no"
-            " --thread and --consumer for that. Its environment has HOME, PATH, LANG, LC_*, TZ, TMPDIR, USER, LOGNAME, SHELL, NOTIFIER_*,"
-            " THREAD_* and the variables of --env. When it ends and there is more, it is started again: at once if it acked something,"
-            " otherwise after a delay."
+            "The handler runs in a folder of its own, handlers/ID in the queue, one at a time, with its output in logs/ID.out. It should"
+            " pop, work and ack, and needs no --thread and --consumer for that. Its environment has HOME, PATH, LANG, LC_*, TZ, TMPDIR,"
+            " USER, LOGNAME, SHELL, NOTIFIER_*, THREAD_* and the variables of --env. When it ends and there is more, it is started again:"
+            " at once if it acked something, otherwise after a delay. Events that are set aside: thread dead list."
         ),
         example='thread subscribe --thread ./events --consumer worker-1 --handler "./work.sh" --filter "type = \'message\'"',
     ),
     Command(
         "unsubscribe",
-        "Stop starting the handler of a consumer. Its progress is kept.",
+        "Stop the handler of a consumer, and start it no more. Its progress is kept.",
         "thread.commands:handle_unsubscribe",
         (_THREAD, _CONSUMER),
         example="thread unsubscribe --thread ./events --consumer worker-1",
+    ),
+    Command(
+        "dead list",
+        "Show the events that were set aside, because a handler did not ack them in many tries.",
+        "thread.dead_commands:handle_list",
+        (_THREAD, Flag("--consumer", "ID", "only those of this consumer")),
+        details="The events stay in the queue: `thread peek` prints them.",
+        example="thread dead list --thread ./events",
+    ),
+    Command(
+        "dead retry",
+        "Give events that were set aside to their handler once more, each alone.",
+        "thread.dead_commands:handle_retry",
+        (_THREAD, _CONSUMER, _DEAD_EVENT),
+        example="thread dead retry --thread ./events --consumer worker-1 --event-id 7",
+    ),
+    Command(
+        "dead drop",
+        "Forget that events were set aside. They stay in the queue.",
+        "thread.dead_commands:handle_drop",
+        (_THREAD, _CONSUMER, _DEAD_EVENT),
+        example="thread dead drop --thread ./events --consumer worker-1",
     ),
     Command(
         "dispatch",
@@ -131,6 +158,14 @@ _COMMANDS = (
         "thread.commands:handle_info",
         (_THREAD,),
         example="thread info --thread ./events --json",
+    ),
+    Command(
+        "list",
+        "List the queues that you have used, and what waits in them.",
+        "thread.commands:handle_list",
+        (),
+        details="A queue is in this list since your first push or subscription, until its folder is deleted.",
+        example="thread list",
     ),
     Command(
         "completion",
@@ -151,11 +186,15 @@ _COMMANDS = (
     ),
 )
 
+name_subjects(_COMMANDS, "--thread")
+
 THREAD = CommandTable(
     "thread",
     "event queues: record what happens, and start the consumers that it concerns",
     GLOBAL,
     _COMMANDS,
-    output_module="framework.plain_output",
+    output_module="thread.output",
+    aliases={"ls": "list", "send": "push", "add": "push", "show": "info", "status": "info"},
+    first_commands=("init", "push", "subscribe", "pop", "ack", "peek", "follow", "list", "info", "dead list"),
     exits="Exit codes: 0 success, 1 the request cannot be carried out, 2 the command line is wrong.",
 )

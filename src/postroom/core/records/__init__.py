@@ -32,19 +32,19 @@ class Record:
     if not TYPE_CHECKING:  # type checkers read the fields instead
 
         def __init__(self, *values: object, **named: object) -> None:
+            fields = self.__fields__
             given = self.__dict__
-            given.update(zip(self.__fields__, values))
-            given.update(named)
-            if len(given) != len(self.__fields__):
-                self._fill_defaults()
-            if len(given) != len(self.__fields__) or len(values) > len(given):
-                raise TypeError(f"{type(self).__name__} takes {', '.join(self.__fields__)}")
+            given.update(zip(fields, values), **named)
+            if len(given) != len(fields) or len(values) > len(fields):
+                self._fill_defaults(len(values))
 
-        def _fill_defaults(self) -> None:
+        def _fill_defaults(self, values: int) -> None:
             defaults = vars(type(self))
             for field in self.__fields__:
                 if field in defaults:
                     self.__dict__.setdefault(field, defaults[field])
+            if len(self.__dict__) != len(self.__fields__) or values > len(self.__fields__):
+                raise TypeError(f"{type(self).__name__} takes {', '.join(self.__fields__)}")
 
         def __setattr__(self, name: str, value: object) -> None:
             raise AttributeError(f"{type(self).__name__} is immutable")
@@ -64,7 +64,11 @@ class Record:
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some fields changed."""
-        return type(self)(**{**self.__dict__, **changes})
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__, **changes)
+        if len(copy.__dict__) != len(self.__fields__):
+            raise TypeError(f"{type(self).__name__} takes {', '.join(self.__fields__)}")
+        return copy
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as a dictionary that JSON can express."""

@@ -138,10 +138,10 @@ class DeadLetterEntry(Record):
 
 
 class DeadLetterSize(Record):
-    """The number of characters in the payload of a dead letter."""
+    """The number of bytes in the payload of a dead letter."""
 
     delivery_id: int
-    chars: int
+    bytes: int
 
 
 class DeadLetterPage(Record):

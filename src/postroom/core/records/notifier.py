@@ -62,9 +62,17 @@ class NotifierTimer(Record):
     created_at: str
     next_at: str
     environment_json: str = "{}"  # may hold secrets: not shown
+    trouble: str | None = None  # why the next time cannot be computed
 
     def to_json(self) -> dict[str, Any]:
         return {name: value for name, value in self.items() if name != "environment_json"}
+
+
+class KnownQueue(Record):
+    """A queue that this user has used. The runner looks after it when it starts."""
+
+    path: str
+    added_at: str
 
 
 class TaskCounts(Record):

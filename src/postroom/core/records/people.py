@@ -14,9 +14,16 @@ if TYPE_CHECKING:
 PUSH, QUESTION, NOTICE = "push", "question", "notice"
 INBOX, NOTICES = "inbox", "notices"
 SECTIONS = (INBOX, NOTICES)
+PART = "part"  # the section of a row that was added to another entry: it is listed with that one
+DONE, SNOOZED = "done", "snoozed"
+TRIAGE_STATES = (INBOX, SNOOZED, DONE)
+UNTIL_ACTIVITY = 2**53 - 1  # a time in milliseconds that never comes: snoozed until something new arrives
+APPROVE, EDIT, REJECT = "approve", "edit", "reject"
+DECISIONS = (APPROVE, EDIT, REJECT)
 OPEN, ANSWERED, DEFAULT, REFUSED, ENDED = "open", "answered", "default", "refused", "ended"
 WAIT, REFUSE, ESCALATE = "wait", "refuse", "escalate"
 ON_SILENCE = (WAIT, DEFAULT, REFUSE, ESCALATE)
+REFUSING_WORDS = ("no", "refuse", "reject", "deny", "decline", "cancel", "abort")
 
 
 class Workspace(Record):
@@ -28,6 +35,7 @@ class Workspace(Record):
     agent: str
     created_at: str
     focus: str | None = None
+    muted_at: str | None = None
 
 
 class WorkspaceRegistration(Record):
@@ -40,7 +48,8 @@ class WorkspaceRegistration(Record):
 class Ask(Record):
     """The question of an entry: addressee, choices, and the effect of no answer. `thread_id` is set if it was asked in a thread.
 
-    `answer_id` is the id of the message in the thread, or of the reply, that settled it.
+    `answer_id` is the id of the message in the thread, or of the reply, that settled it. `matter_id` is the entry in whose row it is shown.
+    `terms_json` holds the dangerous choices and the proposal, `decision_json` what was decided about the proposal.
     """
 
     entry_id: str
@@ -63,6 +72,19 @@ class Ask(Record):
     collected_at: str | None
     collected_door: str | None
     answer_id: str | None = None
+    matter_id: str = ""
+    terms_json: str = "{}"
+    decision_json: str | None = None
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """The agent's additions to the choices: `dangerous`, a list of choices, and `proposal`."""
+        return jsontext.loads(self.terms_json)  # type: ignore[no-any-return] # as it was stored
+
+    @property
+    def decision(self) -> dict[str, Any] | None:
+        """The decision about the proposal."""
+        return None if self.decision_json is None else jsontext.loads(self.decision_json)
 
     @property
     def choices(self) -> list[str]:
@@ -74,6 +96,18 @@ class Ask(Record):
     def choice(self) -> str | None:
         """The answer, if it is one of the choices."""
         return self.answer if self.answer in self.choices else None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the answer lets the agent go on: an offered choice (any text where none was offered) that is no refusal.
+
+        A proposal is accepted only by a decision to approve it, with or without changes.
+        """
+        if self.state not in (ANSWERED, DEFAULT) or self.answer is None or (self.choices and self.choice is None):
+            return False
+        if self.terms.get("proposal") is not None:
+            return self.decision is not None and self.decision["type"] != REJECT
+        return not is_refusing(self.answer)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -90,11 +124,19 @@ class Ask(Record):
             "answeredBy": self.answered_by,
             "answeredAt": self.answered_at,
             "answerId": self.answer_id,
+            "dangerous": self.terms.get("dangerous", []),
+            "proposal": self.terms.get("proposal"),
+            "decision": self.decision,
         }
 
 
 class Entry(Record):
-    """One item in the inbox of a person. `seq` is the id of the event that announced it."""
+    """One item in the inbox of a person. `seq` is the id of the event that announced it.
+
+    `root_id` is set on a row that was added to another entry. `active_ts` is when its agent last wrote to it or to its parts, which are
+    counted by `parts`. `triage` is `inbox`, `snoozed` until `snoozed_until`, or `done`. `changed_seq` is the event of the last change of
+    its line in `entries.jsonl`.
+    """
 
     seq: int
     id: str
@@ -119,6 +161,14 @@ class Entry(Record):
     read_door: str | None
     extra_json: str
     words: str
+    title: str = ""
+    root_id: str | None = None
+    active_ts: int = 0
+    parts: int = 0
+    triage: str = INBOX
+    snoozed_until: int | None = None
+    pinned_at: str | None = None
+    changed_seq: int = 0
     ask: Ask | None = None
 
     @property
@@ -129,8 +179,21 @@ class Entry(Record):
 
     @property
     def question_id(self) -> str:
-        """The id of the entry's question: of the message that asked it in a thread, or else of the entry."""
-        return self.message_id or self.id
+        """The id of the entry's question: of the message that asked it in a thread, or else of the entry or part that asks it."""
+        return self.message_id or (self.id if self.ask is None else self.ask.entry_id)
+
+    @property
+    def matter_id(self) -> str:
+        """The id of the entry in whose row this one is shown."""
+        return self.root_id or self.id
+
+    @property
+    def shown_title(self) -> str:
+        """The title that people see: the given one, else the first line of the comments, else the name of the first document."""
+        from postroom.core.titles import first_line
+
+        paths = (str(doc.get("path", "")) for doc in self.docs)
+        return self.title or first_line(self.comments) or next(paths, "").rpartition("/")[2] or self.workspace_label
 
     def to_document(self) -> dict[str, Any]:
         """Return the entry with the fields of document 002. Empty fields are left out."""
@@ -151,23 +214,35 @@ class Entry(Record):
         fields = self.to_document()
         if self.kind == QUESTION:
             fields["kind"] = QUESTION
+        fields.update(self._line_fields())
         if self.extra_json != "{}":
             fields = {**jsontext.loads(self.extra_json), **fields}
         return jsontext.dumps(fields)
+
+    def _line_fields(self) -> dict[str, Any]:
+        """Return the fields of a line that document 002 does not have, if they are set. Its other readers ignore them."""
+        state = None if self.triage == INBOX else self.triage
+        fields = {"title": self.title or None, "entryId": self.root_id, "state": state, "snoozedUntil": self.snoozed_until}
+        fields["pinned"] = None if self.pinned_at is None else True
+        return {name: value for name, value in fields.items() if value is not None}
 
     def to_json(self) -> dict[str, Any]:
         fields = self.to_document()
         fields.update(kind=self.kind, door=self.door, readAt=self.read_at, readBy=self.read_by, replies=self.replies)
         fields["from"] = self.agent
+        fields.update(title=self.shown_title, activeTs=self.active_ts, parts=self.parts, state=self.triage)
+        fields.update(snoozedUntil=self.snoozed_until, pinned=self.pinned_at is not None)
+        if self.root_id is not None:
+            fields["entryId"] = self.root_id
         if self.ask is not None:
-            fields["question"] = {**self.ask.to_json(), "questionId": self.question_id}
+            fields["question"] = {**self.ask.to_json(), "questionId": self.question_id, "entryId": self.ask.entry_id}
             if self.ask.thread_id is not None:
                 fields["threadId"] = self.ask.thread_id
         return fields
 
 
 class EntryPlace(Record):
-    """The position of an entry in the order of pages."""
+    """The position of an entry in the order of pages: when it was last active, in milliseconds, and its sequence number."""
 
     ts: int
     seq: int
@@ -180,6 +255,13 @@ class DeletedEntry(Record):
     seq: int
     ts: int
     entry_seq: int
+
+
+class ChangedEntry(Record):
+    """An entry whose line in `entries.jsonl` changed with the event `changed_seq`."""
+
+    id: str
+    changed_seq: int
 
 
 class EntryPage(Record):
@@ -250,11 +332,12 @@ class EntryReceiptStep(Record):
 
 
 class EntryDetail(Record):
-    """An entry, the replies to it, and the receipts of both."""
+    """An entry, the replies to it, the receipts of both, and the parts that its agent added to it, oldest first."""
 
     entry: Entry
     replies: tuple[PersonReply, ...]
     receipts: tuple[EntryReceiptStep, ...]
+    parts: tuple[Entry, ...] = ()
 
 
 class Answer(Record):
@@ -271,6 +354,8 @@ class Answer(Record):
     to: str
     question_id: str = ""
     answer_id: str | None = None
+    decision: dict[str, Any] | None = None
+    accepted: bool = False
 
     @property
     def verified(self) -> bool:
@@ -301,81 +386,17 @@ class Answer(Record):
             to=ask.addressee,
             question_id=entry.question_id,
             answer_id=ask.answer_id,
+            decision=ask.decision,
+            accepted=ask.accepted,
         )
 
 
-class ReceivedMessage(Record):
-    """A message that an agent received: a reply, an answer, or mail."""
-
-    kind: str
-    id: str
-    from_: str
-    body: str
-    entry_id: str | None
-    at: str
-    verified: bool
-
-    def to_json(self) -> dict[str, Any]:
-        fields = {"kind": self.kind, "from": self.from_, "body": self.body, "at": self.at, "verified": self.verified}
-        return fields if self.entry_id is None else {**fields, "entryId": self.entry_id}
-
-
-class Pass(Record):
-    """A stored pass: a link, a session or a token. Only the hash of its secret is kept. `person` is the name that it identifies.
-
-    `scope` is `own`, or `all` on the token of a leader.
-    """
-
-    token_hash: str
-    kind: str
-    person: str
-    created_at: str
-    expires_at: str | None
-    last_used_at: str | None = None
-    scope: str = "own"
-
-    @property
-    def pass_id(self) -> str:
-        """The public name of the pass. It opens nothing."""
-        return f"pass_{self.token_hash[:PASS_ID_DIGITS]}"
-
-    def listed(self) -> ListedPass:
-        """Return the pass as people see it, without the hash."""
-        return ListedPass(self.pass_id, self.kind, self.person, self.created_at, self.expires_at, self.last_used_at, self.scope)
-
-
-PASS_ID_DIGITS = 12  # of the hash, in hexadecimal
-
-
-class ListedPass(Record):
-    """A pass as people see it. `name` is the person or the agent. `last_used_at` is exact to a day, and None if it was never used.
-
-    `scope` is `all` on the token of a leader, else `own`.
-    """
-
-    pass_id: str
-    kind: str
-    name: str
-    created_at: str
-    expires_at: str | None
-    last_used_at: str | None
-    scope: str
-
-
-class PassPage(Record):
-    """A page of passes. If `more` is true, pass `next_after` as `after` to read on."""
-
-    passes: tuple[ListedPass, ...]
-    more: bool
-    next_after: str | None
-
-
-class PersonSession(Record):
-    """The session of a person who signed in with a link, and the token that the browser keeps."""
-
-    person: str
-    token: str
-    expires_at: str
+def is_refusing(answer: str) -> bool:
+    """Whether an answer is one of `REFUSING_WORDS`, alone or before a comma or another mark: `No, wait`, but not `No objections`."""
+    first = answer.strip().casefold()
+    for mark in ",.;:!\n":
+        first = first.partition(mark)[0]
+    return first.strip() in REFUSING_WORDS
 
 
 def to_milliseconds(instant: int) -> int:

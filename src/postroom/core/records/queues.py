@@ -51,14 +51,51 @@ class ConsumerProgress(Record):
     updated_at: str
 
 
+class HandlerLimits(Record):
+    """How long a handler may run, and how often an event is tried. None means the default."""
+
+    timeout_seconds: float | None = None
+    max_tries: int | None = None
+
+
+class DeadEvent(Record):
+    """An event that was set aside for one consumer, because its handler did not acknowledge it in so many tries.
+
+    `reason` is how the last run ended. `retrying` is whether it waits to be handled once more.
+    """
+
+    consumer_id: str
+    event_id: int
+    tries: int
+    reason: str
+    set_aside_at: str
+    retrying: bool
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.__dict__, "retrying": bool(self.retrying)}
+
+
 class Consumer(Record):
-    """A subscription, the newest event that it has acknowledged, and its state. `trouble` describes a problem with it, if there is one."""
+    """A subscription, the newest event that it has acknowledged, and its state. `trouble` describes a problem with it, if there is one.
+
+    `waiting_since` is when its oldest unread event was stored, and `waiting_because` why no process handles it. `running_since` is set
+    while its handler runs. `last_run` describes how the last run ended, and `output` is the file with the output of the runs.
+    """
 
     subscription: Subscription
     last_acked_id: int
     updated_at: str | None
     running: bool
     trouble: str | None
+    waiting_since: str | None = None
+    waiting_because: str | None = None
+    running_since: str | None = None
+    pid: int | None = None
+    last_run: str | None = None
+    output: str | None = None
+    dead_events: int = 0
+    timeout_seconds: float | None = None
+    max_tries: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         rest = {name: value for name, value in self.items() if name != "subscription"}

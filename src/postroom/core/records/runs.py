@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 class RunSummary(Record):
-    """The numbers of a run: its threads by status, its agents, and the times of its first and last event."""
+    """The numbers of a run: its threads by status, its agents, and the times of its first and last event.
+
+    `partial` is true if the run has further threads, which were not counted.
+    """
 
     run_id: str
     threads: int
@@ -20,6 +23,7 @@ class RunSummary(Record):
     agents: tuple[str, ...]
     first_at: str
     last_at: str
+    partial: bool = False
 
 
 class RunWaitResult(Record):

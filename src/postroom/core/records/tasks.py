@@ -1,8 +1,18 @@
-"""The rows of the room `tasks`: a task or a result, and a job. Their fields are the columns, in order."""
+"""The records of the room `tasks`: the rows of tasks and jobs, whose fields are the columns, and what lists and histories return.
+
+The Python API of document 003 has pydantic models of its own. Commands that only list tasks cannot afford to import pydantic.
+"""
 
 from __future__ import annotations
 
+from postroom._fastpath import json_text as jsontext
 from postroom.core.records import Record
+from postroom.core.records.work import Event
+from postroom.core.states import UNVERIFIED_DOORS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class TaskRow(Record):
@@ -55,3 +65,64 @@ class JobRow(Record):
     lease_token: str
     lease_seconds: float
     lease_expires_at: str
+
+
+class ListedTask(Record):
+    """A task or a result as every door shows it: without the lease, which concerns only its holder."""
+
+    task_id: str
+    kind: str
+    source_job_id: str
+    source_agent: str
+    target_job_id: str | None
+    target_agent: str
+    description: str
+    context_json: str
+    status: str
+    priority: str
+    attempt: int
+    deadline: str | None
+    artifacts_json: str | None
+    reason: str | None
+    reason_code: str | None
+    outcome: str | None
+    answers: str | None
+    parent: str | None
+    depth: int
+    thread_id: str | None
+    created_at: str
+    accepted_at: str | None
+    ended_at: str | None
+    door: str
+
+    @property
+    def verified(self) -> bool:
+        """Whether a server checked the agent that gave it."""
+        return self.door not in UNVERIFIED_DOORS
+
+    def to_json(self) -> dict[str, Any]:
+        return {**dict(map(_parse_json_field, self.items())), "verified": self.verified}
+
+
+def _parse_json_field(field: tuple[str, Any]) -> tuple[str, Any]:
+    name, value = field
+    if not name.endswith("_json"):
+        return field
+    return name.removesuffix("_json"), None if value is None else jsontext.loads(value)
+
+
+class TaskPage(Record):
+    """Tasks and results, newest first. `next_before_event` is the cursor of the next page, or None if this is the last one."""
+
+    tasks: tuple[ListedTask, ...]
+    next_before_event: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**super().to_json(), "more": self.next_before_event is not None}
+
+
+class TaskHistory(Record):
+    """A task and the events of its life, oldest first."""
+
+    task: ListedTask
+    events: tuple[Event, ...]

@@ -11,6 +11,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def parse_payload(payload_json: str) -> dict[str, Any]:
+    """Return a payload as a dict. Another program may have stored a text that is not a JSON object: its dict is empty."""
+    if payload_json == "{}":
+        return {}
+    from postroom._fastpath import json_text as jsontext
+
+    try:
+        payload = jsontext.loads(payload_json)
+    except ValueError:
+        return {}
+    return payload if isinstance(payload, dict) else {}
+
+
 class Thread(Record):
     """A unit of work that one agent at a time may hold. `latest_message_id` is its newest message."""
 
@@ -97,12 +110,17 @@ class Message(Record):
     artifacts: tuple[Artifact, ...] = ()
 
     @property
+    def payload(self) -> dict[str, Any]:
+        """The JSON object for programs that came with the message, as a dict."""
+        return parse_payload(self.payload_json)
+
+    @property
     def verified(self) -> bool:
         """Whether a server checked the sender. A process that can write the store file can use any name."""
         return self.door not in UNVERIFIED_DOORS
 
     def to_json(self) -> dict[str, Any]:
-        return {**super().to_json(), "is_open": bool(self.is_open), "verified": self.verified}
+        return {**super().to_json(), "payload": self.payload, "is_open": bool(self.is_open), "verified": self.verified}
 
 
 class Event(Record):
@@ -118,6 +136,14 @@ class Event(Record):
     summary: str
     payload_json: str
     created_at: str
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """The facts of the event, as a dict."""
+        return parse_payload(self.payload_json)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**super().to_json(), "payload": self.payload}
 
 
 class Agent(Record):
@@ -143,6 +169,17 @@ class Candidate(Record):
 
     def to_json(self) -> dict[str, Any]:
         return {**self.thread.to_json(), "lapsed": self.lapsed, "held_by": self.held_by}
+
+
+class CandidatePage(Record):
+    """One page of candidates. If there are `more`, pass `after` to get the next page."""
+
+    candidates: tuple[Candidate, ...]
+    more: bool = False
+    after: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"threads": [candidate.to_json() for candidate in self.candidates], "more": self.more, "after": self.after}
 
 
 class HeldThread(Record):
@@ -176,13 +213,20 @@ class ReadMark(Record):
 
 
 class Claim(Record):
-    """A thread and the lease that the caller holds on it."""
+    """A thread, the lease that the caller holds on it, and what was said in it, oldest first.
+
+    `messages` begins with the message that opened the thread. If there are `more`, those between it and the newest ones are missing:
+    `work.show` reads them. A renewed lease carries no messages.
+    """
 
     thread: Thread
     lease: Lease
+    messages: tuple[Message, ...] = ()
+    more: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return {**super().to_json(), "lease_token": self.lease.lease_token}
+        said = {"messages": [message.to_json() for message in self.messages], "more": self.more} if self.messages else {}
+        return {"thread": self.thread.to_json(), "lease": self.lease.to_json(), **said, "lease_token": self.lease.lease_token}
 
 
 class PostedMessage(Record):
@@ -228,20 +272,23 @@ class ThreadHold(Record):
     held_by: str
     lease_expires_at: str
     lapsed: bool
+    claimed_at: str | None = None
 
 
 class ThreadPage(Record):
-    """One page of threads, and the holders of those that are held. `more` is true if there are further threads."""
+    """One page of threads, and the holders of those that are held. If there are `more`, pass `after` to get the next page."""
 
     threads: tuple[Thread, ...]
     more: bool
     holds: tuple[ThreadHold, ...] = ()
+    after: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return each thread with `held_by` and `lease_expires_at`, which are null if nobody holds it, and `lapsed`."""
         holds = {hold.thread_id: hold.to_json() for hold in self.holds}
-        nobody = {"held_by": None, "lease_expires_at": None, "lapsed": False}
-        return {"threads": [{**thread.to_json(), **holds.get(thread.thread_id, nobody)} for thread in self.threads], "more": self.more}
+        nobody = {"held_by": None, "lease_expires_at": None, "lapsed": False, "claimed_at": None}
+        threads = [{**thread.to_json(), **holds.get(thread.thread_id, nobody)} for thread in self.threads]
+        return {"threads": threads, "more": self.more, "after": self.after}
 
 
 class ReplyWaitResult(Record):

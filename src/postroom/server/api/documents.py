@@ -14,16 +14,35 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from postroom.core.errors import InvalidInput, NotFound
+from postroom.core.records import Record
 from postroom.core.records.people import Entry, Workspace
-from postroom.people import documents, focusing, repository, workspaces
+from postroom.people import documents, focusing, repository, triage
+from postroom.people.access import workspaces
 from postroom.people.documents import Document
-from postroom.server.api.rendering import IMAGE_TYPES, MAX_SHOWN_BYTES
+from postroom.server.api.rendering import DOWNLOAD_TYPES, MAX_SHOWN_BYTES
 from postroom.server.http.auth import Caller
-from postroom.server.http.endpoint import json_body, query_flag
+from postroom.server.http.endpoint import json_body, query_flag, refuse_unknown_parameters
 from postroom.server.http.responses import JsonResponse
 from postroom.server.http.state import AppState
 from postroom.server.rpc.calls import make_call
 from postroom.store.interface import Store
+
+
+class ReadDocument(Record):
+    """A document as it is now: its first bytes, its hash, its size in bytes, and what changes with every write."""
+
+    data: bytes
+    sha256: str | None
+    size: int
+    version: str
+
+
+class PushedDocument(Record):
+    """A document as it was when its entry was made. `text` is None if it was not kept."""
+
+    sha256: str | None
+    size: int | None
+    text: str | None
 
 
 async def list_workspaces(request: Request, state: AppState, caller: Caller) -> Response:
@@ -38,40 +57,78 @@ async def focus_workspace(request: Request, state: AppState, caller: Caller) -> 
     return JsonResponse((await asyncio.to_thread(focusing.run_focus_command, workspace)).to_json())
 
 
+async def mute_workspace(request: Request, state: AppState, caller: Caller) -> Response:
+    """Let what a workspace pushes arrive as done, or stop that."""
+    muted = request.method == "PUT"
+    call = make_call(caller, triage.mute_workspace, workspace_id=request.path_params["id"], muted=muted)
+    return JsonResponse({"workspace": (await state.store_access.write(call, call.door)).to_json()})
+
+
 async def show_file(request: Request, state: AppState, caller: Caller) -> Response:
-    workspace = await state.store_access.read(lambda tx: workspaces.get_workspace(tx, request.path_params["id"]))
+    """Return a document rendered, or as a download. With the `If-None-Match` of an earlier answer: 304 if nothing changed."""
+    refuse_unknown_parameters(request, "path", "entry", "download")
     path = documents.check_path(request.query_params.get("path", ""))
-    if query_flag(request, "download"):
-        return await asyncio.to_thread(_make_download, workspace, path)
     pushed = await _find_pushed(request, state, path)
-    link = f"/api/workspaces/{quote(workspace.workspace_id)}/file?path={quote(path, safe='')}&download=1"
     try:
-        data, sha256, size = await state.store_access.read_files(partial(_read_document, workspace, path))
-    except NotFound:
-        if pushed is None:
+        workspace = await state.store_access.read(lambda tx: workspaces.get_workspace(tx, request.path_params["id"]))
+        if query_flag(request, "download"):
+            return await asyncio.to_thread(_make_download, workspace, path)
+        known_version = request.headers.get("if-none-match", "").strip('"')
+        read = await state.store_access.run_off_loop(partial(_read_document, workspace, path, known_version))
+    except NotFound as missing:
+        if pushed is None or query_flag(request, "download"):
             raise
-        gone = {"kind": None, "html": None, "size": None, "sha256": None, "truncated": False, "download": None}
-        return JsonResponse({"path": path, **gone, "pushedSha256": pushed["sha256"], "changed": True, "gone": True, "diff": None})
-    truncated = size > len(data)
-    rendered = await state.renderer.render_document(path, data, whole=not truncated)
-    facts: dict[str, Any] = {"size": size, "sha256": sha256, "truncated": truncated, "download": link, "gone": False}
-    facts |= {"pushedSha256": pushed and pushed["sha256"], "changed": _is_changed(pushed, sha256, size)}
+        return await _show_pushed(state, path, pushed, missing)
+    tag = {"ETag": f'"{read.version}"'}
+    if read.version == known_version:
+        return Response(status_code=304, headers=tag)
+    answer = await _describe_document(state, workspace, path, read, pushed)
+    # A document that could not be rendered in time gets no tag, so that the page asks for it again.
+    is_final = not answer.pop("fallback", False)
+    return JsonResponse(await asyncio.to_thread(orjson.dumps, answer), headers=tag if is_final else None)
+
+
+async def _describe_document(
+    state: AppState, workspace: Workspace, path: str, read: ReadDocument, pushed: PushedDocument | None
+) -> dict[str, Any]:
+    link = f"/api/workspaces/{quote(workspace.workspace_id)}/file?path={quote(path, safe='')}&download=1"
+    truncated = read.size > len(read.data)
+    rendered = await state.renderer.render_document(path, read.data, whole=not truncated)
+    facts: dict[str, Any] = {"size": read.size, "sha256": read.sha256, "truncated": truncated, "download": link, "gone": False}
+    facts |= {"pushedSha256": pushed and pushed.sha256, "changed": _is_changed(pushed, read), "pushedText": False}
+    text = rendered.get("text")
     answer: dict[str, Any] = {"path": path, "text": None, **rendered, **facts, "diff": None}
-    if pushed is not None and answer["changed"] and answer["text"] is not None and pushed["text"] is not None and not truncated:
-        answer["diff"] = await state.renderer.render_diff(pushed["text"], answer["text"])
-    return JsonResponse(await asyncio.to_thread(orjson.dumps, answer))
+    if pushed is not None and answer["changed"] and text is not None and pushed.text is not None and not truncated:
+        answer["diff"] = await state.renderer.render_diff(pushed.text, text)
+    if rendered["kind"] == "markdown" and read.size > documents.MAX_COMPARED_BYTES:
+        answer["text"] = None  # the page shows the HTML. It needs the text only to find the line of a comment
+    return answer
 
 
-async def _find_pushed(request: Request, state: AppState, path: str) -> dict[str, Any] | None:
-    """Return the document as it was when the entry in the query was pushed, or None if the query names no entry."""
+async def _show_pushed(state: AppState, path: str, pushed: PushedDocument, missing: NotFound) -> Response:
+    """Return a document that is gone: why, and its text as it was pushed, if that was kept."""
+    gone: dict[str, Any] = {"kind": None, "html": None, "text": None, "size": pushed.size, "sha256": None, "truncated": False}
+    if pushed.text is not None:
+        gone |= await state.renderer.render_document(path, pushed.text.encode(), whole=True)
+        gone.pop("fallback", None)
+    facts = {"download": None, "pushedSha256": pushed.sha256, "changed": True, "gone": True, "diff": None}
+    reason = "The workspace was removed." if "workspace_id" in missing.facts else f"{str(missing)[:1].upper()}{str(missing)[1:]}."
+    return JsonResponse({"path": path, **gone, **facts, "pushedText": pushed.text is not None, "reason": reason})
+
+
+async def _find_pushed(request: Request, state: AppState, path: str) -> PushedDocument | None:
+    """Return the document as it was when the entry in the query was pushed, or None if the query names no entry.
+
+    An entry may show other documents of its workspace, to which its texts link: those were not pushed.
+    """
     entry_id = request.query_params.get("entry")
     if entry_id is None:
         return None
     entry, text = await state.store_access.read_in_thread(partial(_read_entry, entry_id=entry_id, path=path))
-    matching = [doc for doc in entry.docs if doc.get("path") == path]
-    if not matching or entry.workspace_id != request.path_params["id"]:
+    if entry.workspace_id != request.path_params["id"]:
         raise InvalidInput("that entry does not point to this document", field="entry", hint="Leave it out, or name another.")
-    return {"sha256": matching[0].get("sha256"), "size": matching[0].get("size"), "text": text}
+    matching = [doc for doc in entry.docs if doc.get("path") == path]
+    return PushedDocument(matching[0].get("sha256"), matching[0].get("size"), text) if matching else None
 
 
 def _read_entry(store: Store, *, entry_id: str, path: str) -> tuple[Entry, str | None]:
@@ -80,18 +137,21 @@ def _read_entry(store: Store, *, entry_id: str, path: str) -> tuple[Entry, str |
         return repository.get_entry(tx, entry_id), repository.pushed_text(tx, entry_id, path)
 
 
-def _read_document(workspace: Workspace, path: str) -> tuple[bytes, str | None, int]:
+def _read_document(workspace: Workspace, path: str, known_version: str) -> ReadDocument:
+    """Read a document, unless its version is known."""
     with Document(workspace.path, path) as document:
-        return document.read_start(MAX_SHOWN_BYTES), document.compute_sha256(), document.size
+        if document.version == known_version:
+            return ReadDocument(b"", None, document.size, document.version)
+        return ReadDocument(document.read_start(MAX_SHOWN_BYTES), document.compute_sha256(), document.size, document.version)
 
 
-def _is_changed(pushed: dict[str, Any] | None, sha256: str | None, size: int) -> bool | None:
+def _is_changed(pushed: PushedDocument | None, read: ReadDocument) -> bool | None:
     """Return whether a document changed since it was pushed, or None if that is not known."""
     if pushed is None:
         return None
-    if pushed["sha256"] is not None and sha256 is not None:
-        return bool(pushed["sha256"] != sha256)
-    return True if pushed["size"] not in (None, size) else None
+    if pushed.sha256 is not None and read.sha256 is not None:
+        return bool(pushed.sha256 != read.sha256)
+    return True if pushed.size not in (None, read.size) else None
 
 
 def _make_download(workspace: Workspace, path: str) -> Response:
@@ -104,7 +164,7 @@ def _make_download(workspace: Workspace, path: str) -> Response:
         "Content-Security-Policy": "default-src 'none'; sandbox",
         "Content-Length": str(document.size),
     }
-    return _Download(document, headers, IMAGE_TYPES.get(suffix, "application/octet-stream"))
+    return _Download(document, headers, DOWNLOAD_TYPES.get(suffix, "application/octet-stream"))
 
 
 class _Download(StreamingResponse):

@@ -5,45 +5,59 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
 from postroom import __version__
-from postroom.core.errors import Forbidden, InvalidInput, NotFound
+from postroom.core.errors import InvalidInput, NotFound
 from postroom.core.records.people import EntryPage
-from postroom.people import entries, receipts, replying
+from postroom.people import entries, receipts, replying, searching, triage
+from postroom.server.api.pushing import push_entry
 from postroom.server.http.auth import Caller
-from postroom.server.http.endpoint import json_body, query_flag, query_integer
-from postroom.server.http.responses import JsonResponse
+from postroom.server.http.endpoint import json_body, query_flag, query_integer, refuse_unknown_parameters
+from postroom.server.http.responses import JsonResponse, tagged_response
 from postroom.server.http.state import AppState
 from postroom.server.rpc.calls import make_call
-from postroom.server.runtime.pushing import push_entry
 from postroom.store.interface import Transaction
 
 DOCS_TYPE = (list,)
 
 
 async def list_entries(request: Request, state: AppState, caller: Caller) -> Response:
+    """Return a page of entries, newest first. With `If-None-Match`: 304 if the page is as it was."""
+    refuse_unknown_parameters(request, "limit", "before", "workspaceId", "section", "unread", "open", "state", "pinned")
     query = request.query_params
-    limit, unread, is_open = query_integer(request, "limit", 100), query_flag(request, "unread"), query_flag(request, "open")
-    entries.check_page(limit, section := query.get("section", "inbox"))
-    read_page = partial(
-        entries.read_page,
-        limit=limit,
-        before=query.get("before"),
-        workspace_id=query.get("workspaceId"),
-        section=section,
-        unread=unread,
-        open_only=is_open,
-    )
+    limit, section, triage = query_integer(request, "limit", 100), query.get("section", "inbox"), query.get("state", "")
+    entries.check_page(limit, section, triage)
+    flags: dict[str, Any] = {
+        "unread": query_flag(request, "unread"),
+        "open_only": query_flag(request, "open"),
+        "pinned": query_flag(request, "pinned"),
+    }
+    place: dict[str, Any] = {
+        "limit": limit,
+        "before": query.get("before"),
+        "workspace_id": query.get("workspaceId"),
+        "section": section,
+        "state": triage,
+    }
+    read_page = partial(entries.read_page, **place, **flags)
 
     async def encode_page() -> bytes:
         return await _encode_entries(read_page, state, caller)
 
-    key = (limit, query.get("before"), query.get("workspaceId"), section, unread, is_open)
-    return JsonResponse(await state.store_access.cached_page(key, encode_page))
+    return tagged_response(request, await state.store_access.cached_page((*place.values(), *flags.values()), encode_page))
+
+
+async def list_open_questions(request: Request, state: AppState, caller: Caller) -> Response:
+    """Return the entries with an open question, the most urgent first."""
+    refuse_unknown_parameters(request, "limit")
+    limit = query_integer(request, "limit", 100)
+    entries.check_page(limit)
+    return tagged_response(request, await _encode_entries(partial(entries.read_open_questions, limit=limit), state, caller))
 
 
 async def show_summary(request: Request, state: AppState, caller: Caller) -> Response:
@@ -54,7 +68,16 @@ async def show_summary(request: Request, state: AppState, caller: Caller) -> Res
 
 
 async def search_entries(request: Request, state: AppState, caller: Caller) -> Response:
-    search_page = partial(entries.search_page, q=request.query_params.get("q", ""), limit=query_integer(request, "limit", 50))
+    refuse_unknown_parameters(request, "q", "limit", "before", "section", "workspaceId", "state", "unread", "open")
+    query = request.query_params
+    flags: dict[str, Any] = {"unread": int(query_flag(request, "unread")), "open": int(query_flag(request, "open"))}
+    names: dict[str, Any] = {
+        "section": query.get("section", ""),
+        "workspace_id": query.get("workspaceId", ""),
+        "triage": query.get("state", ""),
+    }
+    place: dict[str, Any] = {"limit": query_integer(request, "limit", 50), "before": query.get("before")}
+    search_page = partial(searching.search_page, q=query.get("q", ""), **place, **names, **flags)
     return JsonResponse(await _encode_entries(search_page, state, caller))
 
 
@@ -78,8 +101,10 @@ async def show_entry(request: Request, state: AppState, caller: Caller) -> Respo
         await state.store_access.write(partial(entries.note_offered, entry_ids=[detail.entry.id], person=caller.name), caller.door)
     more = {}
     if html:
-        comments = detail.entry.comments
-        more["html"] = {"comments": (await state.renderer.render_texts([comments]))[0] if comments else None}
+        texts = [detail.entry.comments, *(part.comments for part in detail.parts), *(reply.body for reply in detail.replies)]
+        rendered = await state.renderer.render_texts(texts)
+        ids = [detail.entry.id, *(part.id for part in detail.parts), *(reply.reply_id for reply in detail.replies)]
+        more["html"] = {"comments": rendered[0] if texts[0] else None, "texts": dict(zip(ids, rendered, strict=True))}
     return JsonResponse(await asyncio.to_thread(lambda: orjson.dumps({**detail.to_json(), **more})))
 
 
@@ -90,6 +115,28 @@ async def set_read_state(request: Request, state: AppState, caller: Caller) -> R
     return JsonResponse({"entry": entry.to_json()})
 
 
+async def set_triage_state(request: Request, state: AppState, caller: Caller) -> Response:
+    """Move an entry to the inbox, to the done ones, or to the snoozed ones."""
+    fields = await json_body(request, state=str, until=int)
+    wanted = {"state": fields.get("state", ""), "until": fields.get("until")}
+    call = make_call(caller, triage.set_state, entry_id=request.path_params["id"], person=caller.name, **wanted)
+    return JsonResponse({"entry": (await state.store_access.write(call, call.door)).to_json()})
+
+
+async def set_pin(request: Request, state: AppState, caller: Caller) -> Response:
+    pinned = request.method == "PUT"
+    call = make_call(caller, triage.pin_entry, entry_id=request.path_params["id"], person=caller.name, pinned=pinned)
+    return JsonResponse({"entry": (await state.store_access.write(call, call.door)).to_json()})
+
+
+async def mark_all_read(request: Request, state: AppState, caller: Caller) -> Response:
+    fields = await json_body(request, section=str, workspaceId=str)
+    scope = {"section": fields.get("section", "inbox"), "workspace_id": fields.get("workspaceId")}
+    entries.check_page(1, scope["section"] or "")
+    call = make_call(caller, triage.mark_all_read, person=caller.name, **scope)
+    return JsonResponse({"count": await state.store_access.run_in_thread(call)})
+
+
 async def delete_entry(request: Request, state: AppState, caller: Caller) -> Response:
     call = make_call(caller, entries.delete_entry, entry_id=request.path_params["id"], person=caller.name)
     await state.store_access.write(call, call.door)
@@ -98,10 +145,11 @@ async def delete_entry(request: Request, state: AppState, caller: Caller) -> Res
 
 
 async def reply_to_entry(request: Request, state: AppState, caller: Caller) -> Response:
-    fields = await json_body(request, body=str)
-    if "body" not in fields:
+    fields = await json_body(request, body=str, decision=dict, comment=bool)
+    if not fields:
         raise InvalidInput("'body' is missing", field="body", hint="Write some text.")
-    content = {"person": caller.name, "body": fields["body"], "key": request.headers.get("idempotency-key")}
+    content = {"person": caller.name, "body": fields.get("body", ""), "key": request.headers.get("idempotency-key")}
+    content |= {"decision": fields.get("decision"), "comment": fields.get("comment", False)}
     call = make_call(caller, replying.reply, entry_id=request.path_params["id"], **content)
     replied = await state.store_access.write(call, call.door)
     return JsonResponse({"entry": replied.entry.to_json(), "reply": replied.reply.to_json()}, 201)
@@ -110,16 +158,14 @@ async def reply_to_entry(request: Request, state: AppState, caller: Caller) -> R
 async def seed_entry(request: Request, state: AppState, caller: Caller) -> Response:
     if not state.dev:
         raise NotFound("seeding is for development", hint="Start the server with --dev.")
-    fields = await json_body(request, workspaceId=str, workspaceLabel=str, docs=DOCS_TYPE, comments=str)
+    fields = await json_body(request, workspaceId=str, workspaceLabel=str, docs=DOCS_TYPE, comments=str, ts=int)
     workspace = {"workspace_id": fields.get("workspaceId", "ws-dev"), "workspace_label": fields.get("workspaceLabel", "Seeded")}
-    content = {"docs": fields.get("docs", ()), "comments": fields.get("comments")}
+    content = {"docs": fields.get("docs", ()), "comments": fields.get("comments"), "ts": fields.get("ts")}
     entry = await state.store_access.write(lambda store: entries.seed(store, **workspace, **content), caller.door)
     return JsonResponse({"entry": entry.to_json()}, 201)
 
 
 async def push_documents(request: Request, state: AppState, caller: Caller) -> Response:
-    fields = await json_body(request, docs=DOCS_TYPE, comments=str)
-    if caller.workspace is None:
-        raise Forbidden("only a workspace can push", hint="Use a workspace's token.")
-    entry = await push_entry(state.store_access, caller.workspace, caller.door, **fields)
+    fields = await json_body(request, docs=DOCS_TYPE, comments=str, title=str, entryId=str)
+    entry = await push_entry(state.store_access, caller, **fields)
     return JsonResponse({"ok": True, "entryId": entry.id, "ts": entry.ts}, 201)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -10,12 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from postroom.core import clock
+from postroom.core.pages import cut_page, rows_to_read
 from postroom.core.records.work import AgentPresence
 from postroom.server.http.auth import Caller
 from postroom.server.http.endpoint import query_integer
 from postroom.server.http.responses import JsonResponse
 from postroom.server.http.state import AppState
 from postroom.server.rpc.calls import make_call
+from postroom.store.interface import Store
 from postroom.work import agents, runs
 
 UNNAMED_RUN = "~"  # the run with an empty id, which cannot be a path segment
@@ -23,10 +25,14 @@ ALIVE_SECONDS = 300
 
 
 async def list_runs(request: Request, state: AppState, caller: Caller) -> Response:
-    list_latest = make_call(caller, runs.list_runs, limit=query_integer(request, "limit", 50))
-    return JsonResponse(
-        await state.store_access.read_in_thread(lambda store: orjson.dumps({"runs": [run.to_json() for run in list_latest(store)]}))
-    )
+    limit = query_integer(request, "limit", 50)
+    list_latest = make_call(caller, runs.list_runs, limit=rows_to_read(limit), after=request.query_params.get("after"))
+
+    def encode_runs(store: Store) -> bytes:
+        shown, page = cut_page(list_latest(store), limit, runs.cursor_of_run)
+        return orjson.dumps({"runs": [run.to_json() for run in shown], **page})
+
+    return JsonResponse(await state.store_access.read_in_thread(encode_runs))
 
 
 async def show_run(request: Request, state: AppState, caller: Caller) -> Response:
@@ -54,14 +60,16 @@ async def show_activity(request: Request, state: AppState, caller: Caller) -> Re
 
 
 async def list_agents(request: Request, state: AppState, caller: Caller) -> Response:
-    list_presences = make_call(caller, agents.list_presences)
-    return JsonResponse(await state.store_access.read_in_thread(lambda store: _encode_agents(list_presences(store))))
+    limit = query_integer(request, "limit", 1000)
+    list_presences = make_call(caller, agents.list_presences, limit=rows_to_read(limit), after=request.query_params.get("after", ""))
+    return JsonResponse(await state.store_access.read_in_thread(lambda store: _encode_agents(list_presences(store), limit)))
 
 
-def _encode_agents(presences: Iterable[AgentPresence]) -> bytes:
+def _encode_agents(presences: Sequence[AgentPresence], limit: int) -> bytes:
     now = clock.now()
     since = clock.format_stamp(now - ALIVE_SECONDS * clock.MICROSECONDS_PER_SECOND)
-    return orjson.dumps({"agents": [_agent_json(presence, clock.format_stamp(now), since) for presence in presences]})
+    shown, page = cut_page(presences, limit, lambda presence: presence.agent.name)
+    return orjson.dumps({"agents": [_agent_json(presence, clock.format_stamp(now), since) for presence in shown], **page})
 
 
 def _agent_json(presence: AgentPresence, now: str, since: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""HTTP routes of threads, for people: list, show, reply, release, cancel. `server.app` mounts them."""
+"""HTTP routes of threads, for people: list, send, show, reply, release, cancel. `server.app` mounts them."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ async def list_threads(request: Request, state: AppState, caller: Caller) -> Res
         run_id=request.query_params.get("run"),
         task_id=request.query_params.get("task"),
         limit=query_integer(request, "limit", 50),
+        after=request.query_params.get("after"),
     )
     return JsonResponse(await state.store_access.read_in_thread(lambda store: orjson.dumps(list_page(store).to_json())))
 
@@ -54,6 +55,16 @@ async def show_thread(request: Request, state: AppState, caller: Caller) -> Resp
 
 def _encode_page(page: Conversation, html: dict[str, str]) -> bytes:
     return orjson.dumps({**page.to_json(), "html": html})
+
+
+async def send_thread(request: Request, state: AppState, caller: Caller) -> Response:
+    """Begin a thread: work that a person gives to an agent."""
+    fields = await json_body(request, to=str, subject=str, body=str, priority=str, run=str)
+    content = {"to": fields.get("to", ""), "subject": fields.get("subject", ""), "body": fields.get("body", "")}
+    content |= {"priority": fields.get("priority"), "run_id": fields.get("run"), "key": request.headers.get("idempotency-key")}
+    call = make_call(caller, threads.send, sender=caller.name, **content)
+    posted = await state.store_access.write(call, call.door)
+    return JsonResponse({"thread": posted.thread.to_json(), "message": posted.message.to_json()}, 201)
 
 
 async def reply_to_thread(request: Request, state: AppState, caller: Caller) -> Response:

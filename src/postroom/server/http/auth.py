@@ -10,9 +10,10 @@ from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 
 from postroom.core.errors import Forbidden, TooMany, Unauthenticated
-from postroom.core.records.people import Pass, Workspace
-from postroom.people import passes, tokens
-from postroom.server.http.unix_socket import DOOR as UNIX_DOOR
+from postroom.core.records.passes import Pass
+from postroom.core.records.people import Workspace
+from postroom.people.access import passes, tokens
+from postroom.server.http.connections.unix_socket import DOOR as UNIX_DOOR
 from postroom.store.interface import Transaction
 
 COOKIE_PREFIX = "postroom_session_"  # a cookie goes to every port of its host, so the port is a part of its name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from postroom.core.errors import InvalidInput, Refusal
 from postroom.core.text import short_repr
 from postroom.server.http.auth import Caller
+from postroom.server.http.large_json import LARGE_BYTES, parse_in_steps
 from postroom.server.http.responses import refusal_response
 from postroom.server.http.state import AppState
 
@@ -71,11 +73,15 @@ async def json_object(request: Request, loads: Callable[[str], Any] = orjson.loa
     """Return the JSON object in the body of a request, with any fields."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise InvalidInput("the body must be JSON", field="body", hint="Send `Content-Type: application/json`.")
-    return parse_object(await request.body(), loads)
+    content = await request.body()
+    if len(content) <= LARGE_BYTES:
+        return parse_object(content, loads)
+    state: AppState = request.app.state.app_state
+    return await state.store_access.run_off_loop(partial(parse_object, content))
 
 
-def parse_object(content: bytes, loads: Callable[[str], Any] = orjson.loads) -> dict[str, Any]:
-    """Parse a body as a JSON object. Refuses with `InvalidInput`."""
+def parse_object(content: bytes, loads: Callable[[str], Any] = parse_in_steps) -> dict[str, Any]:
+    """Parse a body as a JSON object. Refuses with `InvalidInput`. A large one has to be parsed in a thread, by `parse_in_steps`."""
     try:
         parsed = loads(content.decode())
     except ValueError as error:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from typing import Any
 
 import orjson
+from starlette.requests import Request
 from starlette.responses import Response
 
 from postroom.core import errors
@@ -18,6 +20,7 @@ STATUS_CODES: tuple[tuple[type[errors.Refusal], int], ...] = (
     (errors.TooMany, 429),
     (errors.Conflict, 409),
     (errors.InvalidState, 409),
+    (errors.CursorExpired, 410),
     (errors.Invalid, 400),
     (errors.NoStore, 503),
     (errors.Missing, 404),
@@ -26,6 +29,7 @@ STATUS_CODES: tuple[tuple[type[errors.Refusal], int], ...] = (
     (errors.Interrupted, 503),
 )
 RETRY_SECONDS = 1
+TAG_DIGITS = 32
 
 
 class JsonResponse(Response):
@@ -35,6 +39,14 @@ class JsonResponse(Response):
 
     def render(self, content: Any) -> bytes:
         return content if isinstance(content, bytes) else orjson.dumps(content)
+
+
+def tagged_response(request: Request, body: bytes) -> Response:
+    """Return a JSON body with its ETag, or 304 if the client has it already."""
+    tag = f'"{sha256(body).hexdigest()[:TAG_DIGITS]}"'
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers={"ETag": tag})
+    return JsonResponse(body, headers={"ETag": tag})
 
 
 def status_of(refusal: errors.Refusal) -> int:

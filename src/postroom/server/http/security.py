@@ -12,8 +12,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from postroom.core import limits
 from postroom.core.errors import InvalidInput, TooLarge, TooMany
+from postroom.server.http.connections.unix_socket import is_unix_socket
 from postroom.server.http.responses import JsonResponse, error_response
-from postroom.server.http.unix_socket import is_unix_socket
 
 MESSAGE_PATHS = ("/api/verbs/", "/api/mailbox")
 MAX_LENGTH_DIGITS = 10  # of a Content-Length
@@ -38,6 +38,7 @@ SECURITY_HEADERS = (
 STRICT_TRANSPORT_SECURITY = (b"strict-transport-security", b"max-age=31536000")
 CONTENT_SECURITY_POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self';"
+    b" frame-src 'self' blob:; manifest-src 'self'; worker-src 'self';"
     b" base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 
@@ -156,12 +157,13 @@ class BodyLimiter:
         self._buffered = buffered
         self._caller = ""
         self._has_more = True
+        self._next_message: asyncio.Future[Message] | None = None
         self._deadline = monotonic() + BODY_TOTAL_SECONDS
         self.bytes = 0
 
     async def __call__(self) -> Message:
         if not self._has_more:
-            return await self._receive()
+            return await (self._next_message or self._receive())
         try:
             async with asyncio.timeout(min(BODY_STALL_SECONDS, self._deadline - monotonic())):
                 message = await self._receive()
@@ -184,10 +186,15 @@ class BodyLimiter:
                 raise TooMany("too much is being sent at once", hint="Come back in a few seconds.", retry_after=5)
             if not self._has_more and self.bytes and CHARGE_KEY in self._scope:
                 self._scope[CHARGE_KEY](self.bytes)
+            if not self._has_more and self.bytes > ALWAYS_ACCEPTED_BYTES:
+                # uvicorn stops reading from the connection at a large body. Asking for more lets it notice a disconnect.
+                self._next_message = asyncio.ensure_future(self._receive())
         return message
 
     def release_bytes(self) -> None:
         """Stop counting this body: the request is answered."""
+        if self._next_message is not None:
+            self._next_message.cancel()
         if self.bytes:
             self._buffered[self._caller] -= self.bytes
             self._buffered += Counter()  # drops the callers with a count of 0

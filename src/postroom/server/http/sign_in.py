@@ -9,16 +9,14 @@ from __future__ import annotations
 from functools import partial
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from postroom.core.errors import NotFound, Refusal
-from postroom.people import passes
+from postroom.people.access import passes
 from postroom.server.http.auth import Caller, cookie_name, read_token, split_session_token
 from postroom.server.http.responses import JsonResponse, refusal_response
 from postroom.server.http.state import AppState
-
-_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Postroom</title></head>
-<body><h1>{title}</h1><p>{text}</p></body></html>"""
+from postroom.server.http.static import message_page
 
 
 async def sign_in(request: Request) -> Response:
@@ -33,8 +31,8 @@ async def sign_in(request: Request) -> Response:
             state.anonymous_limiter.check_rate(f"sign-in {state.client_network(request)}")
         session = await state.store_access.write(partial(passes.redeem, token=token), "web")
     except NotFound as refusal:
-        text = f"{refusal}. Make a new one with <code>inbox sign-in</code>."
-        return HTMLResponse(_PAGE.format(title="This link does not work any more", text=text), 404)
+        text = f"{str(refusal).capitalize()}. Make a new one with <code>inbox sign-in</code>."
+        return message_page("This link does not work any more", text, 404)
     except Refusal as refusal:
         return refusal_response(refusal)
     cookie, page_key = split_session_token(session.token)

@@ -20,7 +20,8 @@ from postroom.server.http.endpoint import refuse_unknown_parameters
 from postroom.server.http.state import AppState
 from postroom.server.runtime.broadcaster import PAGE_EVENTS, BroadcastEvent, EventFilter, EventSubscription
 from postroom.server.runtime.store_access import StoreAccess, work_filter
-from postroom.store.interface import Store
+from postroom.store import event_log
+from postroom.store.interface import Store, Transaction
 
 PING_SECONDS = 15.0
 TOKEN_CHECK_SECONDS = 1.0  # after which a token is checked again, before the next event is sent
@@ -143,7 +144,7 @@ def _events_after(store: Store, *, after: int) -> list[Event]:
 
 
 async def _read_last_event_id(request: Request, store_access: StoreAccess) -> int | None:
-    """Return the id of the last event that the client has, or None. Refuses an id that the store has not reached."""
+    """Return the id of the last event that the client has, or None. Refuses an id that the store has not reached or has removed."""
     given = request.headers.get("last-event-id") or request.query_params.get("after")
     if given is None:
         return None
@@ -151,10 +152,14 @@ async def _read_last_event_id(request: Request, store_access: StoreAccess) -> in
         raise InvalidInput(
             f"an event id is a whole number, not {short_repr(given)}", field="after", hint="Send back the id of the last event."
         )
-    latest = await store_access.read(lambda tx: tx.fetch_one(tx.sql.event_latest))
-    if int(given) > (latest or 0):
-        raise InvalidInput(f"event {given} has not happened yet", field="after", hint="It belongs to another store: leave it out.")
-    return int(given)
+    return await store_access.read(partial(_check_last_event_id, event_id=int(given)))
+
+
+def _check_last_event_id(tx: Transaction, *, event_id: int) -> int:
+    if event_id > (tx.fetch_one(tx.sql.event_latest) or 0):
+        raise InvalidInput(f"event {event_id} has not happened yet", field="after", hint="It belongs to another store: leave it out.")
+    event_log.check_not_removed(tx, event_id)
+    return event_id
 
 
 def _query_filter(request: Request) -> EventFilter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -12,13 +12,13 @@ from typing import Any
 from starlette.requests import HTTPConnection
 
 from postroom.core import clock, limits
-from postroom.core.errors import Interrupted, Unauthenticated
-from postroom.people import passes
+from postroom.core.errors import Unauthenticated
+from postroom.people.access import passes
 from postroom.server.http.auth import MAX_TRACKED_CALLERS, Caller, RateLimiter, Token, identify_caller, network_of, read_token
+from postroom.server.http.connections.unix_socket import DOOR, is_unix_socket
+from postroom.server.http.connections.websocket_protocol import CONNECTION_KEY
 from postroom.server.http.security import CALLER_KEY, CHARGE_KEY
-from postroom.server.http.unix_socket import DOOR, is_unix_socket
-from postroom.server.http.websocket_protocol import CONNECTION_KEY
-from postroom.server.runtime.fair_share import set_current_request
+from postroom.server.runtime.fair_share import CurrentRequest, set_current_request, start_own_task
 from postroom.server.runtime.idempotency import IdempotencyCache
 from postroom.server.runtime.queue_reports import QueueReports
 from postroom.server.runtime.render_process import RenderPool
@@ -60,7 +60,7 @@ class AppState:
 
     def run_in_background(self, work: Coroutine[Any, Any, Any]) -> None:
         """Run a coroutine as a task. Its result and its errors are ignored."""
-        task = asyncio.create_task(work)
+        task = start_own_task(work)
         self._background_tasks.add(task)
         task.add_done_callback(self._discard_task)
 
@@ -112,14 +112,9 @@ class AppState:
         """Count what this request uses as the share of its caller."""
         request.scope[CALLER_KEY] = caller.name
         request.scope[CHARGE_KEY] = partial(self.byte_limiter.check_rate, caller.name)
-        set_current_request(caller.name, partial(self._check_wanted, request))
-
-    async def _check_wanted(self, request: HTTPConnection) -> None:
-        """Refuse a request whose client has disconnected, or whose token was revoked since."""
         connection = request.scope.get(CONNECTION_KEY)
-        if connection is not None and connection.is_lost:
-            raise Interrupted("the client has disconnected", hint="Send it again. Nothing was done.")
-        await self._find_caller(request, read_token(request.headers))
+        verify = partial(self._find_caller, request, read_token(request.headers))
+        set_current_request(CurrentRequest(caller.name, lambda: connection is not None and connection.is_lost, verify))
 
     def forget(self, request: HTTPConnection) -> None:
         """Note that the token of a request is not valid any more. The failed attempt counts as one of a stranger."""
@@ -127,12 +122,12 @@ class AppState:
         if token is not None and self._last_callers.pop(token, None) is not None:
             self.anonymous_limiter.check_rate(self.client_network(request))
 
-    async def wait_for_rate(self, caller: Caller, frames: int = 1, size: int = 0) -> None:
-        """Wait until a socket may execute a number of frames, of a size in characters.
+    async def wait_for_rate(self, caller: Caller, has_left: Callable[[], bool], frames: int = 1, size: int = 0) -> None:
+        """Wait until a socket may execute a number of frames, of a size in characters. `has_left` returns whether its client is gone.
 
         A caller over its rate limit, or over its quota of bytes, is delayed, not refused.
         """
-        set_current_request(caller.name, None)  # a `VerbCall` verifies the token again
+        set_current_request(CurrentRequest(caller.name, has_left))  # a `VerbCall` verifies the token again
         if caller.token is None:
             return
         for _ in range(frames):

@@ -1,17 +1,19 @@
-"""Calls of verbs: the one way from every door to a verb. A call checks its caller inside the first transaction of the verb."""
+"""Calls of verbs: the one way from every door to a verb. A call checks its caller inside the transactions of the verb."""
 
 from __future__ import annotations
 
 import inspect
 import sys
 from collections.abc import Callable
-from functools import cache
-from typing import Any, NamedTuple
+from functools import cache, partial
+from typing import Any, NamedTuple, TypeVar, cast
 
 from postroom.core.verbs import Verb
 from postroom.server.http.auth import Caller, verify_token
 from postroom.server.rpc import permissions
 from postroom.store.interface import Store, Transaction
+
+T = TypeVar("T")
 
 
 class Signature(NamedTuple):
@@ -41,7 +43,7 @@ class VerbCall:
     """One call of a verb by one caller. Called with a store, it runs the verb there and returns what the caller may see of the result.
 
     A call that is not for this kind of caller is refused with `Forbidden` when it is made. The rest of the permission check, and that of
-    the caller's token, run in the verb's own transaction, so that nothing changes between the check and the write.
+    the caller's token, run in the verb's own transactions, so that nothing changes between the check and the write.
     """
 
     __slots__ = ("arguments", "caller", "door", "verb")
@@ -54,9 +56,10 @@ class VerbCall:
         self.arguments = arguments
         self.door = permissions.door_of(caller, verb, arguments)
 
-    def __call__(self, store: Store) -> Any:
+    def __call__(self, store: Store, arguments: dict[str, Any] | None = None) -> Any:
+        """Run the verb. `arguments` replace those of the call, for the turns of a wait."""
         guarded = GuardedStore(store, self.check)
-        result = self.verb.function(guarded, **self.arguments)
+        result = self.verb.function(guarded, **(self.arguments if arguments is None else arguments))
         if not guarded.passed:  # the verb needed no transaction
             self.check_store(store)
         return permissions.restrict_result(self.caller, self.verb, self.arguments, result)
@@ -77,8 +80,16 @@ def make_call(caller: Caller, verb: Callable[..., Any], **arguments: Any) -> Ver
     return VerbCall(caller, verb.verb, arguments)  # type: ignore[attr-defined] # set by `core.verbs.verb`
 
 
+def verify_in_write(caller: Caller, write: Callable[[Store], T]) -> Callable[[Store], T]:
+    """Return a write that verifies the caller's token in its own transactions, for handlers that call no verb."""
+    return lambda store: write(cast(Store, GuardedStore(store, partial(verify_token, caller=caller))))
+
+
 class GuardedStore:
-    """A store for one call, whose first transaction runs `check` before the verb does anything."""
+    """A store for one call. Its first transaction, and each that writes, runs `check` before the verb does anything.
+
+    The transactions of a batch are one, in which nothing changes between them. There the first check is enough.
+    """
 
     def __init__(self, store: Store, check: Callable[[Transaction], None]) -> None:
         self._store = store
@@ -92,10 +103,13 @@ class GuardedStore:
         return self._store.read() if self.passed else _GuardedTransaction(self, self._store.read())
 
     def write(self) -> Any:
-        return self._store.write() if self.passed else _GuardedTransaction(self, self._store.write())
+        is_checked = self.passed and self._store.is_one_transaction
+        return self._store.write() if is_checked else _GuardedTransaction(self, self._store.write())
 
     def with_door(self, door: str) -> GuardedStore:
-        return GuardedStore(self._store.with_door(door), self.check)
+        other = GuardedStore(self._store.with_door(door), self.check)
+        other.passed = self.passed
+        return other
 
 
 class _GuardedTransaction:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import cache, partial
 from hashlib import sha256
 from secrets import token_hex
-from time import monotonic
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
@@ -19,21 +18,22 @@ from postroom._fastpath import json_text as jsontext
 from postroom.core.errors import InvalidInput, NotFound, Refusal, TooLarge, Unauthenticated, WrongVersion
 from postroom.core.limits import MAX_BATCH_ITEMS, MAX_RESULT_BYTES
 from postroom.core.rpc import wire
-from postroom.core.rpc.waits import is_timeout, is_wait_time, next_cursor_args
+from postroom.core.rpc.waits import is_wait_time
 from postroom.core.text import short_repr
 from postroom.core.verbs import READ, VERBS, WAIT, WRITE, Verb
 from postroom.server.http.auth import Caller, verify_token
 from postroom.server.http.endpoint import check_fields, parse_object
+from postroom.server.http.large_json import LARGE_BYTES, parse_in_steps
 from postroom.server.http.responses import refusal_response
 from postroom.server.http.state import AppState
 from postroom.server.rpc.calls import Signature, VerbCall, signature_of
-from postroom.server.runtime.idempotency import Listeners
-from postroom.server.runtime.wait_pool import CancellableStore, wait_for_disconnect
+from postroom.server.runtime.fair_share import CurrentRequest, current_request, set_current_request
+from postroom.server.runtime.idempotency import Key, Listeners, run_stored
+from postroom.server.runtime.wait_pool import CancellableStore
 
 _log = logging.getLogger("postroom.server")
 POLL_SECONDS = 0.01  # a wait up to this long is a single check, and needs no thread of the pool
 MAX_WAIT_SECONDS = 25.0  # of one request
-TURN_SECONDS = 1.0  # after which a wait checks whether the server stops
 RECEIVED_RECORDS = ("Attachment", "A2ATask")  # the records that a client may send
 MAX_KEY_CHARS = 200
 VERSION_HEADERS = {wire.VERSION_HEADER: __version__}
@@ -42,15 +42,19 @@ _RESULT_HEADERS = [(b"content-type", b"application/json"), (_VERSION_NAME, __ver
 _VERSIONED_TYPE = re.compile(r"application/vnd\.postroom\.v([0-9]{1,9})\+json")
 
 
-class Call(NamedTuple):
-    """A call of a verb by a client. `digest` is a hash of the arguments. `wait_for_disconnect` returns when the client has disconnected."""
+class ClientCall(NamedTuple):
+    """A call of a verb by a client. `digest` is a hash of the arguments. `has_left` returns whether the client has disconnected.
+
+    `write_has_left` does the same for calls that write, if those that were sent before an orderly end are still to be done.
+    """
 
     caller: Caller
     verb: str
     given: dict[str, Any]
     key: str | None
     digest: bytes
-    wait_for_disconnect: Callable[[], Awaitable[object]]
+    has_left: Callable[[], bool]
+    write_has_left: Callable[[], bool]
     client_version: str
 
 
@@ -78,14 +82,17 @@ async def handle_request(request: Request, state: AppState, caller: Caller) -> R
         headers = dict(request.scope["headers"])  # `Headers.get` searches the whole list each time
         check_content_type(headers.get(b"content-type", b"").decode("latin-1"))
         body = await request.body()
-        given = check_fields(parse_object(body, jsontext.loads), args=list, named=dict)
-        call = Call(
+        if len(body) <= LARGE_BYTES:
+            given, digest = _parse_call(body, jsontext.loads)
+        else:
+            given, digest = await state.store_access.run_off_loop(partial(_parse_call, body, parse_in_steps))
+        call = ClientCall(
             caller,
             request.path_params["verb"],
             given,
             key.decode("latin-1") if (key := headers.get(b"idempotency-key")) is not None else None,
-            sha256(body).digest(),
-            partial(wait_for_disconnect, request.receive),
+            digest,
+            *(current_request().has_left,) * 2,
             headers.get(_VERSION_NAME, b"").decode("latin-1"),
         )
         return _Result(await execute_call(state, call))
@@ -95,6 +102,11 @@ async def handle_request(request: Request, state: AppState, caller: Caller) -> R
         answer = refusal_response(refusal)
         answer.headers.update(VERSION_HEADERS)
         return answer
+
+
+def _parse_call(body: bytes, loads: Callable[[str], Any]) -> tuple[dict[str, Any], bytes]:
+    """Return the arguments in the body of a request, and a hash of them."""
+    return check_fields(parse_object(body, loads), args=list, named=dict), sha256(body).digest()
 
 
 def check_content_type(given: str) -> None:
@@ -125,7 +137,7 @@ def _wrong_version(which: str, hint: str) -> WrongVersion:
     return WrongVersion(f"{which}: the server is version {__version__}; nothing was done", hint=hint, status=400)
 
 
-async def execute_call(state: AppState, call: Call) -> bytes:
+async def execute_call(state: AppState, call: ClientCall) -> bytes:
     """Check a call, run the verb, and return its result as JSON. A call that fails a check writes nothing."""
     verb = routing_table().get(call.verb)
     if verb is None:
@@ -137,19 +149,21 @@ async def execute_call(state: AppState, call: Call) -> bytes:
     waits = verb.mode == WAIT and not _is_single_check(verb_call.arguments)
     has_run = False
 
+    key = (call.caller.name, verb.name, call.key or token_hex(16), call.digest)
+
     async def run_verb(listeners: Listeners) -> bytes:
         nonlocal has_run
         has_run = True
-        return await _run_verb(state, verb_call, listeners)
+        set_current_request(CurrentRequest(call.caller.name, listeners.have_left))  # a `VerbCall` verifies the token
+        return await _run_verb(state, verb_call, listeners, key if call.key else None)
 
-    key = (call.caller.name, verb.name, call.key or token_hex(16), call.digest)
-    result = await state.idempotency.run_once(key, run_verb, call.wait_for_disconnect if waits else None)
+    result = await state.idempotency.run_once(key, run_verb, call.has_left if waits else call.write_has_left)
     if not has_run:  # the result of an earlier request: its caller was checked then, and this one now
         await state.store_access.read(partial(verify_token, caller=call.caller))
     return result
 
 
-def bind_arguments(signature: Signature, call: Call) -> dict[str, Any]:
+def bind_arguments(signature: Signature, call: ClientCall) -> dict[str, Any]:
     """Return the arguments by name. Refuses arguments that the verb does not have, and calls that lack one."""
     args = call.given.get("args") or ()
     for value in (*args, *call.given.get("named", {}).values()):  # before they are decoded, which costs more than to parse them
@@ -178,20 +192,23 @@ def bind_arguments(signature: Signature, call: Call) -> dict[str, Any]:
     return arguments
 
 
-def _argument_error(call: Call, why: str) -> InvalidInput:
+def _argument_error(call: ClientCall, why: str) -> InvalidInput:
     return InvalidInput(f"{call.verb} does not fit: {why}{_version_note(call)}", field="named", hint="Call it as in the library.")
 
 
-def _version_note(call: Call) -> str:
+def _version_note(call: ClientCall) -> str:
     """Return both versions if they differ: that may explain an unknown verb or argument."""
     if call.client_version in ("", __version__):
         return ""
     return f" (server {__version__}, client {short_repr(call.client_version[:40])})"
 
 
-async def _run_verb(state: AppState, call: VerbCall, listeners: Listeners) -> bytes:
+async def _run_verb(state: AppState, call: VerbCall, listeners: Listeners, key: Key | None) -> bytes:
     verb = call.verb
     try:
+        if verb.mode == WRITE and key is not None:
+            execute = partial(run_stored, key, call.check_store, lambda store: _encode_result(call(store)))
+            return await state.store_access.write(execute, call.door)
         if verb.mode == WRITE:
             return _encode_result(await state.store_access.write(call, call.door))
         if verb.mode == WAIT and not _is_single_check(call.arguments):
@@ -208,24 +225,16 @@ async def _run_wait(state: AppState, call: VerbCall, listeners: Listeners) -> by
     store = state.store_access.blocking_store(call.door)
     is_over = partial(_is_over, state, listeners)
     cancellable = CancellableStore(store, is_over, partial(call.check_store, store))
-    return await state.wait_pool.run_blocking(call.caller, partial(_wait_in_turns, cancellable, call))
+    return await state.wait_pool.run_blocking(call.caller, partial(_wait_for_result, cancellable, call))
 
 
-def _wait_in_turns(store: CancellableStore, call: VerbCall) -> bytes:
-    """Wait in short turns, so that a stopping server is not delayed, and nothing is dequeued after a disconnect or a revocation."""
-    verb, arguments = call.verb, call.arguments
-    store.check_allowed()
+def _wait_for_result(store: CancellableStore, call: VerbCall) -> bytes:
+    """Run a verb that blocks, for a bounded time. The store ends it before it takes something for a client that is gone."""
+    arguments = call.arguments
     given = arguments.get("timeout_seconds", 0)
-    if not is_wait_time(given):
-        return _encode_result(verb.function(store, **arguments))  # the verb refuses it
-    deadline = monotonic() + min(given or MAX_WAIT_SECONDS, MAX_WAIT_SECONDS)
-    while True:
-        left = deadline - monotonic()
-        result = verb.function(store, **{**arguments, "timeout_seconds": max(min(left, TURN_SECONDS), 0.001)})
-        if not is_timeout(result) or left <= TURN_SECONDS or store.is_over():
-            return _encode_result(result)
-        arguments = next_cursor_args(arguments, result)
-        store.check_allowed()
+    if is_wait_time(given):  # else the verb refuses it
+        arguments = {**arguments, "timeout_seconds": min(given or MAX_WAIT_SECONDS, MAX_WAIT_SECONDS)}
+    return _encode_result(call(store, arguments))
 
 
 def _encode_result(result: Any) -> bytes:
@@ -240,7 +249,7 @@ def _require_small(result: bytes) -> bytes:
 
 
 def _is_over(state: AppState, listeners: Listeners) -> bool:
-    return state.store_access.broadcaster.stopping or listeners.is_empty
+    return state.store_access.broadcaster.stopping or listeners.have_left()
 
 
 def may_wait(name: str, given: dict[str, Any]) -> bool:

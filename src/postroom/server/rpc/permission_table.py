@@ -62,10 +62,11 @@ network (verbs over HTTP, WebSocket and the Unix socket, the other HTTP routes, 
 | agent | the token of its name (`inbox agent token NAME`) | threads that it created, is assigned, holds, or was addressed or spoke in, and lapsed ones; tasks that it gave or got; its own mailbox and what became of what it sent; its own entries; the names and cards of all agents | claim what is pending for it or lapsed; report on and end what it holds; speak where it takes part; cancel, reassign and retry what it created or holds |
 | workspace | its token (`inbox workspace add`) | as its agent | as its agent, and push documents |
 | leader | an agent's token with `--scope all` | as a person, but entries only its own | as an agent, and cancel, reassign and retry any thread |
+| link of one question | its token, in an alert of a channel | this question | answer it once, as the person to whom the link was sent |
 | the owner's Unix socket | the permissions of its file | as the local files | as the local files, except for the verbs of the server's machine |
 | anybody else | | nothing | sign in |
 
-- The token and the permission are checked inside the first transaction of the verb, so nothing changes between the check and the write. A wait is
+- The token and the permission are checked inside the first transaction of a verb and in each that writes, so nothing changes between check and write. A wait is
   checked again before each turn.
 - Something that the caller may not see is refused with 404 `not_found`, in the words for something that does not exist. 403 `forbidden` is for a deed
   that the caller may not do on something that it sees, and for a call in the name of another agent.

@@ -16,7 +16,7 @@ from postroom.core.verbs import Verb
 from postroom.server.api.schemas.builders import KEY, Schema, describe_operation, object_of, schema_ref
 from postroom.server.rpc.dispatch import routing_table
 from postroom.server.rpc.permissions import describe_caller
-from postroom.tasks.rendering import Rendered
+from postroom.tasks.a2a.rendering import Rendered
 
 PREFIX = "wire."  # of component names: other components describe the REST shapes of the same things
 PATH = "/api/verbs/"

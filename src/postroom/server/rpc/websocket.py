@@ -40,7 +40,7 @@ class _Connection:
     def __init__(self, upgraded: SocketConnection) -> None:
         self._state, self._caller = upgraded.state, upgraded.caller
         self._client_version = upgraded.headers.get(VERSION_HEADER, "")
-        self._send = upgraded.send
+        self._send, self._has_left = upgraded.send, upgraded.has_left
         self._call_slots, self._write_lock = asyncio.Semaphore(MAX_CALLS), asyncio.Lock()
         self._calls: set[asyncio.Task[None]] = set()
         self._client_left = asyncio.Event()
@@ -118,7 +118,7 @@ class _Connection:
                 if self._malformed_frames >= MAX_MALFORMED_FRAMES:
                     self._end_connection(CLOSE_POLICY_VIOLATION, f"{MAX_MALFORMED_FRAMES} frames were malformed")
                 raise frame.error
-            await self._state.wait_for_rate(self._caller, size=size)
+            await self._state.wait_for_rate(self._caller, self._has_left, size=size)
             if frame.op == "ping":
                 return frames.result_frame(frame.id, b"null")
             name, key = frame.fields.pop("verb"), frame.fields.pop("key", None)
@@ -126,7 +126,8 @@ class _Connection:
             waits = dispatch.may_wait(name, frame.fields)
             if waits and self._waiting_calls >= MAX_WAITS:
                 raise TooMany(f"{MAX_WAITS} verbs are waiting here already", hint="Wait on another connection.", retry_after=5)
-            call = dispatch.Call(self._caller, name, frame.fields, key, digest, self._client_left.wait, self._client_version)
+            has_left = self._client_left.is_set, self._has_left
+            call = dispatch.ClientCall(self._caller, name, frame.fields, key, digest, *has_left, self._client_version)
             self._waiting_calls += waits
             try:
                 # Shielded: the client may disconnect and send the same key again on another connection.

@@ -7,9 +7,8 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable
 from threading import Thread
-from typing import Any, Self
+from typing import Self
 
-from postroom._fastpath import json_text as jsontext
 from postroom.core.errors import Refusal, TooMany
 from postroom.core.limits import MAX_EVENT_SUMMARY_CHARS
 from postroom.core.records.work import Event
@@ -31,19 +30,10 @@ class BroadcastEvent:
 
     def __init__(self, event: Event) -> None:
         self.event = event
-        self.facts = _parse_payload(event.payload_json)
+        self.facts = event.payload
         data = {**event.to_json(), "payload": self.facts, "summary": event.summary[:MAX_EVENT_SUMMARY_CHARS]}
         del data["payload_json"]
         self.frame = b"id: %d\nevent: %b\ndata: %b\n\n" % (event.event_id, event.event_type.encode(), encode_json(data))
-
-
-def _parse_payload(text: str) -> dict[str, Any]:
-    """Return the payload of an event. Empty if another program wrote one that is not a JSON object."""
-    try:
-        payload = jsontext.loads(text)
-    except ValueError:
-        return {}
-    return payload if isinstance(payload, dict) else {}
 
 
 EventFilter = Callable[[BroadcastEvent], bool]

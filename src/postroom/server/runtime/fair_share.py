@@ -8,37 +8,55 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from threading import Condition
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from postroom.core.errors import TooMany
+from postroom.core.errors import ClientLeft, TooMany
 
 T = TypeVar("T")
 RETRY_AFTER_SECONDS = 1
 
 
+def _stays() -> bool:
+    return False
+
+
 class CurrentRequest(NamedTuple):
-    """The caller of a request. `check_wanted` raises a refusal if the caller has left, or if its token was revoked."""
+    """The caller of a request, or "" if the server itself works.
+
+    `has_left` returns whether its client has disconnected; threads call it, too. `verify` raises a refusal if its token was revoked. Work
+    that verifies the token in its own transaction needs no `verify`.
+    """
 
     caller: str
-    check_wanted: Callable[[], Awaitable[object]] | None
+    has_left: Callable[[], bool] = _stays
+    verify: Callable[[], Awaitable[object]] | None = None
+
+    def check_stays(self) -> None:
+        """Refuse with `ClientLeft` if the client has disconnected."""
+        if self.has_left():
+            raise ClientLeft("the client has disconnected", hint="Send it again. Nothing was done.")
 
 
-_OWN_WORK = CurrentRequest("", None)
+_OWN_WORK = CurrentRequest("")
 _current: ContextVar[CurrentRequest] = ContextVar("current_request", default=_OWN_WORK)
 
 
-def set_current_request(caller: str, check_wanted: Callable[[], Awaitable[object]] | None) -> None:
-    """Note the caller that this task and the tasks that it starts work for."""
-    _current.set(CurrentRequest(caller, check_wanted))
+def set_current_request(request: CurrentRequest) -> None:
+    """Note the request that this task and the tasks that it starts work for."""
+    _current.set(request)
 
 
-def current_caller() -> str:
-    """Return the caller of the request, or "" if the server itself works."""
-    return _current.get().caller
+def current_request() -> CurrentRequest:
+    return _current.get()
+
+
+def start_own_task(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Start a task of the server itself, which goes on when the client of the current request leaves."""
+    return asyncio.create_task(work, context=Context())
 
 
 def share_used_up(what: str) -> TooMany:
@@ -62,7 +80,8 @@ class FairSlots:
     @asynccontextmanager
     async def hold_slot(self) -> AsyncIterator[None]:
         """Hold a place inside the block. Refuses with `TooMany` if the caller has too much waiting."""
-        caller, check_wanted = _current.get()
+        request = _current.get()
+        caller = request.caller
         if self._may_run(caller):
             self._start(caller)
             must_wait = False
@@ -70,8 +89,10 @@ class FairSlots:
             await self._wait_for_slot(caller)
             must_wait = True
         try:
-            if must_wait and check_wanted is not None:
-                await check_wanted()
+            if must_wait:
+                request.check_stays()
+                if request.verify is not None:
+                    await request.verify()
             yield
         finally:
             self._release_slot(caller)
@@ -147,9 +168,10 @@ class FairQueue(Generic[T]):
             for caller, item in reversed(items):
                 self._lanes.setdefault(caller, deque()).appendleft(item)
                 self._lanes.move_to_end(caller, last=False)
+            self._changed.notify()
 
     def close(self) -> None:
         """Have `take` return an empty list once the queue is empty."""
         with self._changed:
             self._closed = True
-            self._changed.notify()
+            self._changed.notify_all()

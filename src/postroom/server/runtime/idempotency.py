@@ -1,16 +1,24 @@
-"""Idempotency: a call that is sent twice with one key runs once, and both senders receive its result."""
+"""Idempotency: a call that is sent twice with one key runs once, and both senders receive its result.
+
+Results are kept in memory. Those of writes are also kept in the store, in the transaction of the write, so that a call which is sent again
+after a restart, or to another server, is not done twice.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
+from hashlib import sha256
 from time import monotonic
 from typing import Any
 
-from postroom.core.errors import Interrupted
+from postroom.core import clock
+from postroom.core.errors import ClientLeft, Interrupted
+from postroom.store.interface import Store
 
 KEEP_SECONDS = 120.0
+KEEP_STORED_MICROSECONDS = 600 * clock.MICROSECONDS_PER_SECOND  # in the store, for clients that come back after a restart
 MAX_RESULTS_PER_CALLER, MAX_BYTES_PER_CALLER = 2000, 16 * 1024 * 1024
 Key = tuple[str, str, str, bytes]  # the caller, the verb, the key, and a hash of the arguments
 Execute = Callable[["Listeners"], Coroutine[Any, Any, bytes]]
@@ -20,23 +28,15 @@ class Listeners:
     """The connections that wait for one call. A client that lost its connection waits for the same call on a new one."""
 
     def __init__(self) -> None:
-        self._tickets: set[object] = set()
+        self._connections: list[Callable[[], bool]] = []
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._tickets
+    def add(self, has_left: Callable[[], bool]) -> None:
+        """Add a connection, by the function that returns whether its client has disconnected."""
+        self._connections.append(has_left)
 
-    def acquire(self) -> object:
-        ticket = object()
-        self._tickets.add(ticket)
-        return ticket
-
-    def release(self, ticket: object) -> None:
-        self._tickets.discard(ticket)
-
-    async def release_when(self, ticket: object, wait_for_disconnect: Callable[[], Awaitable[object]]) -> None:
-        await wait_for_disconnect()
-        self.release(ticket)
+    def have_left(self) -> bool:
+        """Return whether no client waits for the call any more. Threads call it, too."""
+        return all(has_left() for has_left in self._connections)
 
 
 class _RunningCall:
@@ -70,34 +70,26 @@ class IdempotencyCache:
         self._results: OrderedDict[Key, tuple[float, bytes]] = OrderedDict()
         self._per_caller: dict[str, _CallerResults] = {}
 
-    async def run_once(self, key: Key, execute: Execute, wait_for_disconnect: Callable[[], Awaitable[object]] | None = None) -> bytes:
+    async def run_once(self, key: Key, execute: Execute, has_left: Callable[[], bool]) -> bytes:
         """Return the result of a key: run the call, or wait for the run of another request, or return a kept result.
 
-        `wait_for_disconnect` returns when the client has disconnected. Waiting calls need it, to stop when no connection is left.
+        `has_left` returns whether the client has disconnected. A call stops, or is not begun, when no client is left.
         """
         kept = self._results.get(key)
         if kept is not None:
             _, result = kept
             return result
         running = self._running.get(key)
-        if running is None:
-            running = self._running[key] = _RunningCall()
-            outcome = self._execute_first(key, running, execute)
-        else:
-            outcome = running.wait_for_result()
-        if wait_for_disconnect is None:
-            return await outcome
-        ticket = running.listeners.acquire()
-        leaving = asyncio.create_task(running.listeners.release_when(ticket, wait_for_disconnect))
-        try:
-            return await outcome
-        finally:
-            leaving.cancel()
-            running.listeners.release(ticket)
+        if running is not None:
+            running.listeners.add(has_left)
+            return await running.wait_for_result()
+        running = self._running[key] = _RunningCall()
+        running.listeners.add(has_left)
+        return await self._execute_first(key, running, execute)
 
     async def _execute_first(self, key: Key, running: _RunningCall, execute: Execute) -> bytes:
         try:
-            result = await execute(running.listeners)
+            result = await _execute_for(running.listeners, execute)
         except BaseException as error:  # the requests that joined must not wait for ever
             running.set_error(error)
             raise
@@ -127,9 +119,46 @@ class IdempotencyCache:
             del self._per_caller[caller]
 
 
+async def _execute_for(listeners: Listeners, execute: Execute) -> bytes:
+    """Run a call. It is run again if its client left before it was begun, and came back with the same key meanwhile."""
+    while True:
+        try:
+            return await execute(listeners)
+        except ClientLeft:
+            if listeners.have_left():
+                raise
+
+
 class _CallerResults:
     """The kept results of one caller. The limits are per caller, so that no caller evicts the results of others."""
 
     def __init__(self) -> None:
         self.keys: deque[Key] = deque()
         self.bytes = 0
+
+
+def run_stored(key: Key, check_allowed: Callable[[Store], None], execute: Callable[[Store], bytes], store: Store) -> bytes:
+    """Run a write and keep its result in the store, or return the result that is kept there if the caller may still have it.
+
+    Inside a batch both are one transaction. If another server runs the same call at the same time, one of the two transactions fails on
+    the key, runs again, and finds the result of the other.
+    """
+    key_hash = sha256(b"\0".join((*(part.encode() for part in key[:3]), key[3]))).hexdigest()
+    with store.write() as tx:
+        kept = tx.fetch_one(tx.sql.idempotency_find, key_hash=key_hash, after=tx.now() - KEEP_STORED_MICROSECONDS)
+    if kept is not None:
+        check_allowed(store)
+        return kept.encode()
+    result = execute(store)
+    with store.write() as tx:
+        tx.execute(tx.sql.idempotency_keep, key_hash=key_hash, result=result.decode(), now=tx.now())
+    return result
+
+
+def drop_old_results(store: Store) -> None:
+    """Delete the results in the store that are too old, a part of them at a time."""
+    with store.write() as tx:
+        oldest = tx.fetch_one(tx.sql.idempotency_oldest)
+        before = tx.now() - KEEP_STORED_MICROSECONDS
+        if oldest is not None and oldest <= before:
+            tx.execute(tx.sql.idempotency_drop, before=before)

@@ -18,12 +18,12 @@ from typing import Any
 from postroom.processes.interpreter import NEUTRAL_FOLDER, isolated_command, short_environment
 
 RENDER_PROCESSES = 3
-RENDER_TIMEOUT_SECONDS = 3.0
-QUEUE_TIMEOUT_SECONDS = 6.0  # for a process to be free; then the document is shown as plain text
+RENDER_TIMEOUT_SECONDS = 15.0  # on a busy machine. The limit of CPU time below ends a document without end much earlier
+QUEUE_TIMEOUT_SECONDS = 15.0  # for a process to be free; then the document is shown as plain text
 MAX_CACHED_BYTES = 16 * 1024 * 1024  # of answers and their keys
 MAX_ANSWER_BYTES = 24 * 1024 * 1024  # a larger one is a defect of the child: the longest text has 1 MiB
 MAX_MEMORY_BYTES = 512 * 1024 * 1024  # of one child
-MAX_CPU_SECONDS = 5  # of one job: ends a child that its killed server left behind
+MAX_CPU_SECONDS = 3  # of one job
 _LENGTH_BYTES = 8  # of the number before each part on the pipes
 
 
@@ -37,18 +37,19 @@ class RenderPool:
             self._idle.put_nowait(process)
         self._cache: OrderedDict[tuple[str, bytes], bytes] = OrderedDict()
         self._cached_bytes = 0
+        self._running: dict[tuple[str, bytes], asyncio.Future[bytes]] = {}
 
     async def render_document(self, path: str, data: bytes, *, whole: bool) -> dict[str, Any]:
         """Return the kind of a document and its HTML. It is plain text if rendering failed, took too long or became too large."""
         document = await self._render_cached({"what": "document", "path": path, "whole": whole}, data)
-        return _plain_document(data) if document is None else document
+        return {**_plain_document(data), "fallback": True} if document is None else document
 
     async def render_texts(self, texts: Sequence[str]) -> list[str]:
         """Return the HTML of Markdown texts. They are plain text if rendering failed, took too long or became too large."""
         rendered = await self._render_cached({"what": "texts"}, json.dumps(texts).encode()) if texts else []
         return [_escape_text(text) for text in texts] if rendered is None else rendered
 
-    async def render_diff(self, before: str, now: str) -> list[dict[str, str]] | None:
+    async def render_diff(self, before: str, now: str) -> list[dict[str, Any]] | None:
         """Return the differences of two texts by line, or None if that failed, took too long or became too large."""
         return await self._render_cached({"what": "diff"}, json.dumps([before, now]).encode())  # type: ignore[no-any-return]
 
@@ -56,20 +57,29 @@ class RenderPool:
         """Return the answer of a child or a cached one. None if the child failed, took too long, or none was free."""
         key = (json.dumps(head), sha256(data).digest())
         answer = self._cache.get(key)
-        if answer is None:
-            try:
-                async with asyncio.timeout(QUEUE_TIMEOUT_SECONDS):
-                    process = await self._idle.get()
-            except TimeoutError:
-                return None  # not cached: it may be rendered the next time
-            try:
-                answer = await process.request_answer(key[0].encode(), data)
-            finally:
-                self._idle.put_nowait(process)
-            self._keep_answer(key, answer)
-        else:
+        if answer is not None:
             self._cache.move_to_end(key)
-        return json.loads(answer)
+            return json.loads(answer)
+        running = self._running.get(key)
+        if running is None:
+            running = self._running[key] = asyncio.ensure_future(self._render_new(key, data))
+            running.add_done_callback(lambda _: self._running.pop(key, None))
+        # Shielded: a caller that leaves must not end the rendering for which others wait.
+        return json.loads(await asyncio.shield(running))
+
+    async def _render_new(self, key: tuple[str, bytes], data: bytes) -> bytes:
+        """Render in the next child that is free, and keep the answer. Return `null` if none is free in time."""
+        try:
+            async with asyncio.timeout(QUEUE_TIMEOUT_SECONDS):
+                process = await self._idle.get()
+        except TimeoutError:
+            return b"null"  # not cached: it may be rendered the next time
+        try:
+            answer = await process.request_answer(key[0].encode(), data)
+        finally:
+            self._idle.put_nowait(process)
+        self._keep_answer(key, answer)
+        return answer
 
     def _keep_answer(self, key: tuple[str, bytes], answer: bytes) -> None:
         """Keep an answer, and drop the oldest ones over the limit. An answer over half of the limit is not kept."""
@@ -83,6 +93,8 @@ class RenderPool:
             self._cached_bytes -= len(dropped_answer) + len(dropped[0])
 
     async def close(self) -> None:
+        for running in list(self._running.values()):
+            running.cancel()
         for process in self._processes:
             await process.close()
 
@@ -146,7 +158,7 @@ def _escape_text(text: str) -> str:
 
 def _run_child() -> None:
     """Run the child: read jobs from standard input and write answers to standard output, until the input is closed."""
-    from postroom.server.api import rendering
+    from postroom.server.api import markdown, rendering
 
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -155,7 +167,7 @@ def _run_child() -> None:
         if head["what"] == "document":
             return rendering.render_document(head["path"], data, whole=head["whole"])
         texts = json.loads(data)
-        return [rendering.render_markdown(text) for text in texts] if head["what"] == "texts" else rendering.diff_lines(*texts)
+        return [markdown.render_markdown(text) for text in texts] if head["what"] == "texts" else rendering.diff_lines(*texts)
 
     reading, writing = sys.stdin.buffer, sys.stdout.buffer
     while length := reading.read(_LENGTH_BYTES):

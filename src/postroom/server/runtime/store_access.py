@@ -4,34 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
-from threading import Event as Flag
-from threading import Lock, Thread
 from time import monotonic
 from typing import Any, TypeVar
 
 from postroom.core import limits
 from postroom.core.errors import Refusal, TooMany
-from postroom.people import question_sync
-from postroom.people.entries_mirror import EntriesMirror, concerns_entries
+from postroom.people.questions import question_sync
+from postroom.server.runtime.alert_thread import AlertThread
 from postroom.server.runtime.broadcaster import BroadcastEvent, EventBroadcaster, EventFilter
+from postroom.server.runtime.entries_follower import EntriesFollower
 from postroom.server.runtime.fair_share import FairSlots
-from postroom.server.runtime.writer import GroupCommitWriter, wait_for_thread
+from postroom.server.runtime.idempotency import drop_old_results
+from postroom.server.runtime.retention import RetentionRunner
+from postroom.server.runtime.writer import GroupCommitWriter
 from postroom.store import open_store
 from postroom.store.interface import Store, Transaction
 from postroom.work import lapses
 
 T = TypeVar("T")
 SYNC_RETRY_SECONDS = 1.0  # after a sync of questions failed
+DROP_RESULTS_SECONDS = 60.0  # between deletions of old results of calls with an idempotency key
 LAPSE_CHECK_SECONDS = 1.0  # between looks for leases that ran out, and for missed events
 MAX_CACHED_PAGES = 256
 MAX_THREADED_VERBS = 3  # at once: they share one connection, and their transactions take turns
+SERVER_WRITE_THREADS = 3  # of group commit on a database server, each with a connection of its own
 READ_THREADS = 3  # each with a connection of its own
 FILE_THREADS = 2
-MIRROR_RETRY_SECONDS = 5.0  # after the mirror of the entries could not be written
-MIRROR_CHECK_SECONDS = 2.0  # between checks for changes that other programs made to the mirror
 MAX_WAIT_SECONDS = 50.0  # less than the minute that clients allow for a call
 _log = logging.getLogger("postroom.server")
 
@@ -43,11 +44,10 @@ class StoreAccess:
         self._is_local = "://" not in location
         self._stores: list[Store] = []
         self._reader = self._open_connection(location)
-        self._reader_lock = Lock()
         self._waits = 0
         self._max_waits = max_waits
         self._pages: dict[tuple[object, ...], tuple[float, bytes]] = {}
-        self._pages_version: int | None = None
+        self._pages_version: object | None = None
         self._shared_store = self._open_connection(location)
         self._thread_slots = FairSlots(MAX_THREADED_VERBS, per_caller=limits.MAX_THREADS_PER_CALLER, max_queued=limits.MAX_QUEUED_CALLS)
         self._verb_threads = ThreadPoolExecutor(MAX_THREADED_VERBS, thread_name_prefix="verb")
@@ -58,14 +58,21 @@ class StoreAccess:
         self._idle_readers: SimpleQueue[Store] = SimpleQueue()
         for _ in range(READ_THREADS):
             self._idle_readers.put(self._open_connection(location))
-        self.follower = EntriesFollower(self._open_connection(location), data)
-        self._writer = GroupCommitWriter(self._open_connection(location), self.follower.update_after_commit)
+        self.follower = EntriesFollower(self._open_connection(location), data, is_elected=not self._is_local)
+        self._writer = GroupCommitWriter(
+            self._open_connection(location), self.follower.update_after_commit, threads=1 if self._is_local else SERVER_WRITE_THREADS
+        )
         self.broadcaster = EventBroadcaster(self._open_connection(location), max_streams=max_listeners)
+        self._retention = RetentionRunner(location)
+        self._alerts = AlertThread(self._open_connection(location))
         self._check_lapses_at = 0.0  # monotonic seconds
+        self._drop_results_at = monotonic() + DROP_RESULTS_SECONDS
         self._sync_task = asyncio.create_task(self._sync_questions())
 
     def _open_connection(self, location: str) -> Store:
-        self._stores.append(open_store(location, door="http"))
+        """Return another connection to a file. A store on a database server is opened once: it has a pool of connections."""
+        if self._is_local or not self._stores:
+            self._stores.append(open_store(location, door="http"))
         return self._stores[-1]
 
     async def read(self, look: Callable[[Transaction], T]) -> T:
@@ -78,7 +85,7 @@ class StoreAccess:
         return await asyncio.to_thread(self._read_view, look)
 
     def _read_view(self, look: Callable[[Transaction], T]) -> T:
-        with self._reader_lock, self._reader.read() as tx:
+        with self._reader.read() as tx:
             return look(tx)
 
     async def read_current(self, look: Callable[[Transaction], T]) -> T:
@@ -105,7 +112,7 @@ class StoreAccess:
 
     async def cached_page(self, key: tuple[object, ...], make: Callable[[], Awaitable[bytes]]) -> bytes:
         """Return a cached answer, or make it. An answer is valid until the next commit, or until a deadline falls due."""
-        version = self._data_version()
+        version = self._change_mark()
         if version is None or self.follower.is_mirror_changed():
             return await make()
         if version != self._pages_version:
@@ -116,16 +123,19 @@ class StoreAccess:
             return kept[1]
         made = await make()
         due = await self.read(question_sync.seconds_until_deadline)
-        if len(self._pages) < MAX_CACHED_PAGES and self._data_version() == version:
+        if len(self._pages) < MAX_CACHED_PAGES and self._change_mark() == version:
             self._pages[key] = (float("inf") if due is None else monotonic() + due, made)
         return made
 
-    def _data_version(self) -> int | None:
-        """Return a number that changes with every commit of another connection, or None if the engine has no such number.
+    def _change_mark(self) -> object | None:
+        """Return a value that changes with every commit, or None if the engine has no such value.
 
-        The connection it comes from only reads, so that all commits are made by others.
+        It includes the latest event, because SQLite's own number was seen to stay the same after commits of other connections.
         """
-        return self._reader.data_version() if self._is_local else None  # type: ignore[attr-defined]
+        if not self._is_local:
+            return None
+        latest = self._read_view(lambda tx: tx.fetch_one(tx.sql.event_latest))
+        return self._reader.change_mark(), latest  # type: ignore[attr-defined]
 
     async def read_verb(self, verb: Callable[[Store], T]) -> T:
         """Run a verb that only reads, and opens its own transactions. For small answers only, as `read`."""
@@ -153,10 +163,10 @@ class StoreAccess:
         async with self._thread_slots.hold_slot():
             return await asyncio.get_running_loop().run_in_executor(self._verb_threads, verb, self._shared_store.with_door(door))
 
-    async def read_files(self, read: Callable[[], T]) -> T:
-        """Run a function that reads files of a workspace, which may be large or slow, in threads that nothing else uses."""
+    async def run_off_loop(self, work: Callable[[], T]) -> T:
+        """Run work that may be slow and uses no store, in threads that nothing else uses: reading files of a workspace, parsing."""
         async with self._file_slots.hold_slot():
-            return await asyncio.get_running_loop().run_in_executor(self._file_threads, read)
+            return await asyncio.get_running_loop().run_in_executor(self._file_threads, work)
 
     def blocking_store(self, door: str) -> Store:
         """Return the store for a verb that blocks in a thread of its own."""
@@ -205,6 +215,7 @@ class StoreAccess:
                     if await self.read(question_sync.is_behind):
                         await self.write(question_sync.sync)
                     await self._note_lapses()
+                    await self._drop_old_results()
                     pause = await self.read(question_sync.seconds_until_deadline)
                 except Exception as error:  # an unreachable or busy store is tried again; no error ends the loop
                     pause = SYNC_RETRY_SECONDS
@@ -220,13 +231,22 @@ class StoreAccess:
         if await self.read(lapses.is_lapse_due):
             await self.write(lapses.note_lapses)
 
+    async def _drop_old_results(self) -> None:
+        """Delete old results of calls with an idempotency key."""
+        if monotonic() >= self._drop_results_at:
+            self._drop_results_at = monotonic() + DROP_RESULTS_SECONDS
+            await self.write(drop_old_results)
+
     def stop(self) -> None:
         """End all waits and streams. Requests can still read and write."""
         self.broadcaster.stop()
+        self._retention.stop()
+        self._alerts.stop()
 
     async def close(self) -> None:
         self.stop()
-        for close in (lambda: self._sync_task, self._writer.close, self.broadcaster.close, self.follower.close):
+        closers = (self._alerts.close, self._retention.close, lambda: self._sync_task, self._writer.close, self.broadcaster.close)
+        for close in (*closers, self.follower.close):
             try:
                 await close()
             except Exception:  # the others must be closed too
@@ -235,60 +255,6 @@ class StoreAccess:
             await asyncio.to_thread(threads.shutdown)
         for store in self._stores:
             store.close()
-
-
-class EntriesFollower:
-    """Keeps the mirror of the entries up to date. Slow work runs in a thread of its own, so that no request waits for it."""
-
-    def __init__(self, store: Store, data: str | None) -> None:
-        folder = data or store.data_folder
-        self._mirror = None if folder is None else EntriesMirror(store, folder)
-        self._wake, self._stop = Flag(), False
-        self._catching_up, self._retry_at = Lock(), 0.0
-        self._append_entries()  # a killed process may have left entries out
-        self._thread = Thread(target=self._run_thread, name="entries-mirror", daemon=True)
-        self._thread.start()
-
-    def update_after_commit(self, topics: Iterable[str]) -> None:
-        """Update the mirror after a commit if its topics concern entries. Commits of mail do not touch the file."""
-        if concerns_entries(topics):
-            self._append_entries()
-
-    def _append_entries(self) -> None:
-        """Append new entries if that is quick. Otherwise wake the thread."""
-        if self._mirror is None or self._catching_up.locked() or not self._mirror.sync(briefly=True):
-            self._wake.set()
-
-    def _run_thread(self) -> None:
-        while not self._stop:
-            is_woken = self._wake.wait(MIRROR_CHECK_SECONDS)
-            self._wake.clear()
-            if is_woken or self.is_mirror_changed() or self._is_behind():
-                self.catch_up()
-        self.catch_up()
-
-    def is_mirror_changed(self) -> bool:
-        """Return whether another program changed the mirror since the last sync. Costs one `stat`."""
-        return self._mirror is not None and self._is_idle() and self._mirror.is_changed_since_sync()
-
-    def _is_behind(self) -> bool:
-        """Return whether the mirror lacks entries: other processes made them, or the last sync failed."""
-        return self._mirror is not None and self._is_idle() and self._mirror.is_behind()
-
-    def _is_idle(self) -> bool:
-        return not self._catching_up.locked() and monotonic() >= self._retry_at
-
-    def catch_up(self) -> None:
-        """Sync the mirror and the entries in both directions. Blocks."""
-        if self._mirror is not None:
-            with self._catching_up:
-                if not self._mirror.sync():
-                    self._retry_at = monotonic() + MIRROR_RETRY_SECONDS
-
-    async def close(self) -> None:
-        self._stop = True
-        self._wake.set()
-        await wait_for_thread(self._thread)
 
 
 def _concerns_questions(broadcast: BroadcastEvent) -> bool:
@@ -311,6 +277,7 @@ def agent_filter(agent: str) -> EventFilter:
 
 
 def work_filter(agent: str) -> EventFilter:
+    """Match events of threads and tasks that concern an agent."""
     return lambda broadcast: agent in (broadcast.facts.get("assigned_to"), broadcast.facts.get("created_by"), broadcast.facts.get("to"))
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 from typing import Any
 
 from starlette.types import Receive
@@ -14,7 +15,9 @@ from postroom.core.errors import Interrupted, TooMany
 from postroom.server.http.auth import Caller
 from postroom.store.interface import Store, Watch
 
-MAX_WAITS, MAX_WAITS_PER_AGENT = 200, 50
+MAX_WAITS, MAX_WAITS_PER_AGENT = 1000, 50
+TURN_SECONDS = 1.25  # after which a wait checks whether the server stops, or the client has disconnected; a file is polled each second
+CHECK_ALLOWED_SECONDS = 5.0  # after which a wait checks whether the client's token was revoked
 
 
 class WaitPool:
@@ -70,9 +73,15 @@ class _CancellableWatch:
         self._store = store
 
     def wait(self, seconds: float | None, wake: int | None = None) -> None:
-        self._watch.wait(seconds, wake)
-        if self._store.is_over():
-            raise Interrupted("the server stops, or the client has disconnected", hint="Wait again. Nothing was lost.")
+        """Wait in short turns, which do not touch the store, so that a stopping server is not delayed."""
+        deadline = monotonic() + (CHECK_ALLOWED_SECONDS if seconds is None else min(seconds, CHECK_ALLOWED_SECONDS))
+        while True:
+            turn_seconds, turn_began = min(deadline - monotonic(), TURN_SECONDS), monotonic()
+            self._watch.wait(turn_seconds, wake)
+            if self._store.is_over():
+                raise Interrupted("the server stops, or the client has disconnected", hint="Wait again. Nothing was lost.")
+            if monotonic() - turn_began < turn_seconds or monotonic() >= deadline:
+                break
         self._store.check_allowed()
 
     def __enter__(self) -> _CancellableWatch:

@@ -5,83 +5,99 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from threading import Thread
+from threading import Lock, Thread
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from postroom.core.errors import Contended
 from postroom.core.limits import MAX_QUEUED_WRITES
-from postroom.server.runtime.fair_share import FairQueue, current_caller
+from postroom.server.runtime.fair_share import CurrentRequest, FairQueue, current_request
 from postroom.store.interface import Store
 
 T = TypeVar("T")
-WriteRequest = tuple[Callable[[Store], Any], str, "asyncio.Future[Any]"]
 MAX_BATCH_VERBS = 128
 MAX_BATCH_SECONDS = 0.1  # after which a batch takes no further verb: other callers wait for its commit
 _log = logging.getLogger("postroom.server")
 
 
-class GroupCommitWriter:
-    """One thread that runs all writes in batches. A refused verb is rolled back alone. A failed commit fails all verbs of the batch."""
+class _QueuedWrite(NamedTuple):
+    verb: Callable[[Store], Any]
+    door: str
+    request: CurrentRequest
+    future: asyncio.Future[Any]
 
-    def __init__(self, store: Store, after_commit: Callable[[set[str]], None]) -> None:
+
+class GroupCommitWriter:
+    """Threads that run all writes in batches. A refused verb is rolled back alone. A failed commit fails all verbs of the batch.
+
+    A file has one writer at a time, and so one thread. On a database server several batches commit beside each other.
+    """
+
+    def __init__(self, store: Store, after_commit: Callable[[set[str]], None], *, threads: int = 1) -> None:
         self._store = store
-        self._after_commit = after_commit  # called in the thread after each commit, with the topics of its events
-        self._requests: FairQueue[WriteRequest] = FairQueue(MAX_QUEUED_WRITES)
+        self._after_commit = after_commit  # called in a thread after each commit, with the topics of its events
+        self._after_commit_lock = Lock()
+        self._queue: FairQueue[_QueuedWrite] = FairQueue(MAX_QUEUED_WRITES)
         self._loop = asyncio.get_running_loop()
-        self._thread = Thread(target=self._run_thread, name="committer", daemon=True)
-        self._thread.start()
+        self._threads = [Thread(target=self._run_thread, name="committer", daemon=True) for _ in range(threads)]
+        for thread in self._threads:
+            thread.start()
 
     async def run_verb(self, verb: Callable[[Store], T], door: str) -> T:
         """Run a verb, and return its result once it is on disk. Cancelling the caller does not cancel the write.
 
-        Callers take turns. Refuses with `TooMany` if the caller has too many writes in the queue.
+        Callers take turns. Refuses with `TooMany` if the caller has too many writes in the queue, and with `ClientLeft` if its client
+        disconnects before the verb is begun.
         """
         future: asyncio.Future[T] = self._loop.create_future()
-        self._requests.put(current_caller(), (verb, door, future))
+        request = current_request()
+        self._queue.put(request.caller, _QueuedWrite(verb, door, request, future))
         return await asyncio.shield(future)
 
     async def close(self) -> None:
-        """Finish all queued writes, and end the thread."""
-        self._requests.close()
-        await wait_for_thread(self._thread)
+        """Finish all queued writes, and end the threads."""
+        self._queue.close()
+        for thread in self._threads:
+            await wait_for_thread(thread)
 
     def _run_thread(self) -> None:
-        while taken := self._requests.take(MAX_BATCH_VERBS):
-            requests = [request for _, request in taken]
+        while taken := self._queue.take(MAX_BATCH_VERBS):
+            writes = [write for _, write in taken]
             topics: set[str] = set()
-            results = self._commit_batch(requests, topics)
-            self._requests.put_back(taken[len(results) :])
+            results = self._commit_batch(writes, topics)
+            self._queue.put_back(taken[len(results) :])
             try:
-                self._after_commit(topics)
+                with self._after_commit_lock:
+                    self._after_commit(topics)
             except Exception:  # the verbs are committed, and must be answered
                 _log.exception("a task after a commit failed")
-            self._loop.call_soon_threadsafe(_set_results, [future for _, _, future in requests[: len(results)]], results)
+            self._loop.call_soon_threadsafe(_set_results, [write.future for write in writes[: len(results)]], results)
 
-    def _commit_batch(self, requests: list[WriteRequest], topics: set[str]) -> list[Any]:
+    def _commit_batch(self, writes: list[_QueuedWrite], topics: set[str]) -> list[Any]:
         try:
             try:
-                return self._run_batch(requests, topics)
-            except Contended:  # a verb refused after it had written: run all again, each with a savepoint
-                return self._run_batch(requests, topics, use_savepoints=True)
-        except Exception as error:  # every request of the batch must be answered
-            return [error] * len(requests)
+                return self._run_batch(writes, topics)
+            except Contended:  # a verb refused after it had written: run all again, each isolated from the others
+                return self._run_batch(writes, topics, isolate_verbs=True)
+        except Exception as error:  # every write of the batch must be answered
+            return [error] * len(writes)
 
-    def _run_batch(self, requests: list[WriteRequest], topics: set[str], *, use_savepoints: bool = False) -> list[Any]:
-        """Run requests in one transaction, and return their results. After `MAX_BATCH_SECONDS` the rest is left for the next one."""
+    def _run_batch(self, writes: list[_QueuedWrite], topics: set[str], *, isolate_verbs: bool = False) -> list[Any]:
+        """Run writes in one batch, and return their results. After `MAX_BATCH_SECONDS` the rest is left for the next one."""
         results = []
         deadline = monotonic() + MAX_BATCH_SECONDS
-        with self._store.batch(use_savepoints=use_savepoints, committed_topics=topics) as batch:
-            for verb, door, _ in requests:
-                results.append(_run_verb(verb, batch.with_door(door)))
+        with self._store.batch(isolate_verbs=isolate_verbs, committed_topics=topics) as batch:
+            for write in writes:
+                results.append(_run_write(write, batch.with_door(write.door)))
                 if monotonic() > deadline:
                     break
         return results
 
 
-def _run_verb(verb: Callable[[Store], Any], store: Store) -> Any:
+def _run_write(write: _QueuedWrite, store: Store) -> Any:
     try:
-        return verb(store)
+        write.request.check_stays()
+        return write.verb(store)
     except Exception as error:  # returned to the caller of the verb; the batch knows whether the verb had written
         return error
 

@@ -7,7 +7,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Iterable
 from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
 
 from postroom.core.errors import Refusal, TooMany, Unauthenticated
 from postroom.core.records.mail import Delivery
@@ -16,7 +16,9 @@ from postroom.mail.identity import resolve_session
 from postroom.mail.waiting import DueMailWake, is_message_ready
 from postroom.server.api.mailbox_access import mailbox_filter
 from postroom.server.http.auth import Caller, Token, identify_caller
+from postroom.server.rpc.calls import GuardedStore
 from postroom.server.runtime.broadcaster import BroadcastEvent
+from postroom.server.runtime.fair_share import start_own_task
 from postroom.server.runtime.store_access import StoreAccess
 from postroom.store.interface import Store, Transaction
 
@@ -72,7 +74,7 @@ class MailboxDispatchers:
         """Connect a receiver to the dispatcher of its mailbox, and return that dispatcher. The first receiver starts it."""
         self._receivers.add(receiver)
         if self._token_watch is None:
-            self._token_watch = asyncio.create_task(self._watch_tokens())
+            self._token_watch = start_own_task(self._watch_tokens())
         dispatcher = self._dispatchers.get(receiver.session)
         if dispatcher is None:
             dispatcher = self._dispatchers[receiver.session] = MailboxDispatcher(self.store_access, receiver.session)
@@ -139,7 +141,7 @@ class MailboxDispatcher:
         self._batch_size = 1
         self._is_relevant = mailbox_filter(session)
         self._subscription = store_access.broadcaster.subscribe(self._wake_on_event)
-        self._task = asyncio.create_task(self._run_loop())
+        self._task = start_own_task(self._run_loop())
 
     def wake(self) -> None:
         """Look at the mailbox again: a receiver was added or removed, or accepts more."""
@@ -182,7 +184,8 @@ class MailboxDispatcher:
     async def _dequeue_for(self, chosen: list[Receiver]) -> bool:
         """Dequeue a message for each receiver, as far as there are messages. Return whether there was one."""
         names_and_doors = [(receiver.receiver_name, receiver.door) for receiver in chosen]
-        deliveries = await self._store_access.write(partial(_dequeue_batch, session=self._session, names_and_doors=names_and_doors))
+        dequeue = partial(_dequeue_batch, session=self._session, names_and_doors=names_and_doors, tokens=_collect_tokens(chosen))
+        deliveries = await self._store_access.write(dequeue)
         for receiver, delivery in zip(chosen, deliveries):
             receiver.queue_delivery(delivery)
         self._batch_size = min(self._batch_size * 2, MAX_BATCH_MESSAGES) if len(deliveries) == len(chosen) else 1
@@ -206,12 +209,23 @@ class MailboxDispatcher:
         return chosen
 
 
-def _dequeue_batch(store: Store, *, session: str, names_and_doors: list[tuple[str, str]]) -> list[Delivery]:
-    """Dequeue one message for each receiver, until the mailbox has no more or the batch is larger than `MAX_BATCH_BYTES`."""
+def _refuse_revoked(tx: Transaction, *, tokens: set[Token]) -> None:
+    if _find_revoked(tx, tokens=tokens):
+        raise Unauthenticated("a token is not valid any more", hint="Its socket is closed.")
+
+
+def _dequeue_batch(store: Store, *, session: str, names_and_doors: list[tuple[str, str]], tokens: set[Token]) -> list[Delivery]:
+    """Dequeue one message for each receiver, until the mailbox has no more or the batch is larger than `MAX_BATCH_BYTES`.
+
+    Refuses all with `Unauthenticated` if one of the tokens is revoked: the next look closes its socket.
+    """
+    guarded = GuardedStore(store, partial(_refuse_revoked, tokens=tokens))
+    with guarded.read():
+        pass  # checks the tokens, once for a batch that is one transaction
     deliveries: list[Delivery] = []
     size = 0
     for receiver, door in names_and_doors:
-        delivery = mailbox.dequeue(store.with_door(door), session, receiver=receiver)
+        delivery = mailbox.dequeue(cast(Store, guarded.with_door(door)), session, receiver=receiver)
         if delivery is None:
             break
         deliveries.append(delivery)

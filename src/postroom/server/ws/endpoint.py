@@ -13,6 +13,7 @@ from postroom import __version__
 from postroom.core.errors import Refusal
 from postroom.core.rpc.wire import VERSION_HEADER
 from postroom.server.http.auth import Caller
+from postroom.server.http.connections.websocket_protocol import CONNECTION_KEY
 from postroom.server.http.responses import error_response, refusal_response
 from postroom.server.http.state import AppState
 from postroom.server.ws.dispatcher import MailboxDispatchers
@@ -30,8 +31,13 @@ class SocketConnection:
         self.dispatchers = dispatchers
         self.caller = caller
         self.headers = connection.headers
+        self.protocol = connection.scope[CONNECTION_KEY]
         self.parameters = {name: unquote(value) for name, value in connection.path_params.items()}
         self.send = send
+
+    def has_left(self) -> bool:
+        """Return whether the connection was lost. After an orderly end it was not: frames that came before are still executed."""
+        return bool(self.protocol.is_lost)
 
 
 class SocketEndpoint:

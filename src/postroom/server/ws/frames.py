@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import orjson
 
 from postroom._fastpath import json_text as jsontext
 from postroom.core import checks
-from postroom.core.errors import InvalidInput, Refusal
+from postroom.core.errors import InvalidInput, Refusal, TooLarge
 from postroom.core.records.mail import Delivery
 from postroom.core.text import short_repr
 from postroom.mail.drafts import known_fields
@@ -53,13 +54,15 @@ class Frame(NamedTuple):
     op: str
     id: Id
     fields: dict[str, Any]
-    error: InvalidInput | None = None
+    error: InvalidInput | TooLarge | None = None
 
 
-def parse_frame(text: str, known: Fields = FIELDS) -> Frame:
+def parse_frame(text: str, known: Fields = FIELDS, loads: Callable[[str], Any] = jsontext.loads) -> Frame:
     """Parse the text of a frame. Never raises: a malformed frame is returned with its error, and with its id where that is readable."""
     try:
-        parsed = jsontext.loads(text)
+        parsed = loads(text)
+    except TooLarge as refusal:
+        return _malformed_frame(None, refusal)
     except ValueError as error:
         return _malformed_frame(
             None, InvalidInput(f"the frame is not JSON: {error}", field="frame", hint="Send one JSON object in a frame.")
@@ -81,7 +84,7 @@ def parse_frame(text: str, known: Fields = FIELDS) -> Frame:
     return Frame(op, frame_id, parsed)
 
 
-def _malformed_frame(frame_id: Id, refusal: InvalidInput) -> Frame:
+def _malformed_frame(frame_id: Id, refusal: InvalidInput | TooLarge) -> Frame:
     return Frame("", frame_id, {}, refusal)
 
 

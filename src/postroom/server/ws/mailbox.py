@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from starlette.types import Receive
@@ -14,6 +15,7 @@ from postroom.core.errors import InvalidInput, Refusal, Unauthenticated
 from postroom.core.records.mail import Delivery
 from postroom.server.api import mailbox_access
 from postroom.server.http.auth import read_token
+from postroom.server.http.large_json import LARGE_BYTES, parse_in_steps
 from postroom.server.ws import frames
 from postroom.server.ws.dispatcher import CLOSE_GOING_AWAY, CLOSE_POLICY_VIOLATION, MailboxDispatcher
 from postroom.server.ws.endpoint import CLOSE_INTERNAL_ERROR, CLOSE_UNSUPPORTED_DATA, CLOSING_SECONDS, SocketConnection
@@ -43,7 +45,7 @@ class MailboxSocket:
         self.session, self.receiver_name, self.door = upgraded.parameters["session"], caller.name, caller.door
         self.token = read_token(upgraded.headers)
         self._state, self._dispatchers, self._caller = upgraded.state, upgraded.dispatchers, caller
-        self._send = upgraded.send
+        self._send, self._has_left = upgraded.send, upgraded.has_left
         self._credit = self._malformed_frames = 0
         # Frames of the client that are not executed yet
         self._unexecuted: deque[str] = deque()
@@ -127,10 +129,11 @@ class MailboxSocket:
                 self._frame_received.clear()
                 await self._frame_received.wait()
                 continue
-            batch, size = [frames.parse_frame(text) for text in self._unexecuted], self._unexecuted_bytes
+            texts, size = list(self._unexecuted), self._unexecuted_bytes
             self._unexecuted.clear()
             self._unexecuted_bytes = 0
             self._frames_taken.set()
+            batch = [await self._parse_frame(text) for text in texts]
             self._count_malformed(batch)
             for part in _split_at_reads(batch):
                 await self._wait_until_answers_are_read()
@@ -139,6 +142,11 @@ class MailboxSocket:
                 size = 0  # counted once
             if self._malformed_frames >= MAX_MALFORMED_FRAMES:
                 self.end_connection(CLOSE_POLICY_VIOLATION, f"{MAX_MALFORMED_FRAMES} frames were malformed")
+
+    async def _parse_frame(self, text: str) -> Frame:
+        if len(text) <= LARGE_BYTES:
+            return frames.parse_frame(text)
+        return await self._state.store_access.run_off_loop(partial(frames.parse_frame, text, loads=parse_in_steps))
 
     def _count_malformed(self, batch: list[Frame]) -> None:
         """Count the malformed frames since the last good one. Drop the frames behind the last one that the socket allows."""
@@ -155,7 +163,7 @@ class MailboxSocket:
 
     async def _execute_batch(self, batch: list[Frame], size: int) -> list[str]:
         """Execute frames and return their answers in order. They are started in order and run together, so that many share one commit."""
-        await self._state.wait_for_rate(self._caller, len(batch), size)
+        await self._state.wait_for_rate(self._caller, self._has_left, len(batch), size)
         started = [asyncio.create_task(self._answer_frame(frame)) for frame in batch]
         return [await task for task in started]
 

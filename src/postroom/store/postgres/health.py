@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from postroom.core import clock
+from postroom.core.records.health import FAIL, OK, WARN, Finding
 from postroom.store.postgres.connection_url import parse_url
 from postroom.store.postgres.driver import Error, map_error, open_connection
-
-if TYPE_CHECKING:
-    Finding = tuple[str, str, str]  # the subject; ok, warn or fail; a sentence for a person
 
 MAX_SKEW_SECONDS = 5.0
 SETTINGS = "SELECT current_setting('synchronous_commit'), current_setting('fsync'), current_setting('server_version')"
@@ -29,18 +25,20 @@ def examine_server(location: str) -> list[Finding]:
         raise map_error(error, address.shown) from None
     finally:
         connection.close()
-    return [("server", "ok", f"PostgreSQL {version} answers"), _examine_durability(commit, fsync), _examine_clock(there - here)]
+    return [Finding("database", OK, f"PostgreSQL {version} answers"), _examine_durability(commit, fsync), _examine_clock(there - here)]
 
 
 def _examine_durability(commit: str, fsync: str) -> Finding:
     wrong = [f"{name} is off" for name, value in (("synchronous_commit", commit), ("fsync", fsync)) if value == "off"]
     if not wrong:
-        return ("durability", "ok", f"synchronous_commit is {commit}")
-    return ("durability", "fail", f"{' and '.join(wrong)}: a crash of the server loses what was accepted; set it to on")
+        return Finding("durability", OK, f"synchronous_commit is {commit}")
+    why = "A crash of the server loses what was accepted."
+    return Finding("durability", FAIL, " and ".join(wrong), why, "ALTER SYSTEM SET synchronous_commit = on (and fsync), then reload.")
 
 
 def _examine_clock(skew: int) -> Finding:
     seconds = skew / clock.MICROSECONDS_PER_SECOND
+    said = f"{seconds:+.1f} s from this machine's"
     if abs(seconds) <= MAX_SKEW_SECONDS:
-        return ("clock", "ok", f"{seconds:+.1f} s from this machine's")
-    return ("clock", "warn", f"{seconds:+.1f} s from this machine's: times look wrong here; correct the clock that is wrong")
+        return Finding("clock", OK, said)
+    return Finding("clock", WARN, said, "Ages and deadlines look wrong here.", "Correct the clock that is wrong.")

@@ -1,65 +1,352 @@
-"""Waiting by LISTEN. The waiter reads the store after each wait, so that a lost notification costs time and never a message."""
+"""Waiting by LISTEN. One connection and one thread of a process serve all its waiters of a store.
+
+A waiter reads the store after each wait, so that a lost notification costs time and never a message. The thread looks once a second for
+events that were committed and not announced, and wakes all waiters if there is one. A thread that listens to single channels cannot know
+what was announced elsewhere: it wakes its waiters after any new event.
+"""
 
 from __future__ import annotations
 
+import os
 import select
+from threading import Event, Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
-from postroom.core.errors import StoreBusy, StoreUnreachable
+from postroom.core.errors import Refusal, StoreUnreachable
+from postroom.store import forks
 from postroom.store.postgres.driver import Connection, Error, open_connection
+from postroom.store.postgres.settling import EventSettler
 
 if TYPE_CHECKING:
-    from postroom.store.postgres.engine import PostgresStore
+    from psycopg import Notify
 
-POLL_SECONDS = 5.0
+    from postroom.store.postgres.connection_url import ConnectionUrl
+
+POLL_SECONDS = 30.0  # the longest wait, in case that even the thread fails
+CHECK_SECONDS = 1.0  # between looks for events that were not announced
 RECONNECT_SECONDS = 0.5
+UNSETTLED_SECONDS = (0.005, 0.25)  # the first and the longest pause between looks for events behind a gap
+LINGER_SECONDS = 2.0  # how long the connection is kept after its last waiter
+READY_SECONDS = 15.0
+MAX_CHANNELS = 16  # with more, a process listens to the channel of all events, whose payload names the others
+ALL = -1
+LISTENING_MICROSECONDS = 30_000_000
+IS_ANNOUNCEMENT_DUE = "SELECT listening_until < extract(epoch FROM clock_timestamp()) * 1000000 + %s FROM meta"
+ANNOUNCE_LISTENING = """
+    UPDATE meta SET listening_until = CAST(extract(epoch FROM clock_timestamp()) * 1000000 + %s AS bigint)
+    WHERE listening_until < extract(epoch FROM clock_timestamp()) * 1000000 + %s"""
+IDS_BETWEEN = "SELECT event_id FROM events WHERE event_id > %s AND event_id <= %s"
 
 
 class PostgresWatch:
-    """The watch of one waiter. It has a connection of its own, and reconnects when that is lost."""
+    """The watch of one waiter, for channels by number. Without numbers, it is for all events."""
 
-    def __init__(self, store: PostgresStore, channels: list[str]) -> None:
-        self._store = store
-        self._channels = channels
-        self._connection: Connection | None = None
-        self._connect_and_listen()
+    def __init__(self, address: ConnectionUrl, numbers: set[int]) -> None:
+        self.numbers = numbers or {ALL}
+        self._woken = Event()
+        self._pipe: tuple[int, int] | None = None
+        self._lock = Lock()
+        self._listener = find_listener(address)
+        self._listener.add(self)
 
     def wait(self, seconds: float | None, wake: int | None = None) -> None:
-        left = POLL_SECONDS if seconds is None else min(seconds, POLL_SECONDS)
-        try:
-            if self._connection is None:
-                self._connect_and_listen()
-                return  # notifications were missed before this LISTEN, so the caller reads the store now
-            if self._wait_until_readable(self._connection.fileno(), wake, left):
-                for _ in self._connection.notifies(timeout=0):
-                    pass  # one wake-up covers all pending notifications
-        except (Error, StoreUnreachable, StoreBusy, OSError):
-            self._close_connection()
-            self._wait_until_readable(None, wake, min(left, RECONNECT_SECONDS))
+        seconds = POLL_SECONDS if seconds is None else min(seconds, POLL_SECONDS)
+        if wake is None:
+            self._woken.wait(seconds)
+        elif not self._woken.is_set():
+            poll = select.poll()
+            poll.register(wake, select.POLLIN)
+            poll.register(self._open_pipe(), select.POLLIN)
+            poll.poll(max(seconds, 0) * 1000)
+        self._woken.clear()
+        self._drain_pipe()
 
-    def _connect_and_listen(self) -> None:
-        connection = open_connection(self._store.address)
-        for channel in self._channels:
-            connection.execute(f"LISTEN {channel}")  # safe without quotes: the checked schema name and a number
-        self._connection = connection
+    def wake(self) -> None:
+        """End the wait, or the next one. Called by the thread of the listener."""
+        with self._lock:
+            self._woken.set()
+            if self._pipe is not None:
+                os.write(self._pipe[1], b".")
 
-    def _close_connection(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+    def _open_pipe(self) -> int:
+        """Return a descriptor that is readable after `wake`. Most waiters need none."""
+        with self._lock:
+            if self._pipe is None:
+                self._pipe = _open_pipe()
+                if self._woken.is_set():
+                    os.write(self._pipe[1], b".")
+            return self._pipe[0]
 
-    @staticmethod
-    def _wait_until_readable(file: int | None, wake: int | None, seconds: float) -> bool:
-        poll = select.poll()
-        for descriptor in (file, wake):
-            if descriptor is not None:
-                poll.register(descriptor, select.POLLIN)
-        deadline = monotonic() + max(seconds, 0)
-        return bool(poll.poll(max(deadline - monotonic(), 0) * 1000))
+    def _drain_pipe(self) -> None:
+        if self._pipe is not None:
+            try:
+                os.read(self._pipe[0], 4096)
+            except BlockingIOError:
+                pass
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._close_connection()
+        self._listener.remove(self)
+        with self._lock:
+            pipe, self._pipe = self._pipe, None
+        for end in pipe or ():
+            os.close(end)
+
+
+def _open_pipe() -> tuple[int, int]:
+    pipe = os.pipe()
+    for end in pipe:
+        os.set_blocking(end, False)
+    return pipe
+
+
+class Listener:
+    """The connection that listens for all waiters of a process, and its thread, which ends some time after the last waiter."""
+
+    def __init__(self, address: ConnectionUrl) -> None:
+        self._address = address
+        self._lock = Lock()
+        self._watches: set[PostgresWatch] = set()
+        self._thread: Thread | None = None
+        self._interrupt_pipe: tuple[int, int] | None = None  # while the thread runs
+        self._connection: Connection | None = None
+        self._listening: set[int] = set()
+        self._settler = EventSettler()
+        self._ready = Event()  # what the newest waiter needs is listened to, or failed
+        self._error: Refusal | None = None
+        self._announced: set[int] = set()
+        self._checked, self._seen = 0, 0  # the ids of the newest event at the last check, and before it
+        self._unsettled: set[int] = set()  # channels whose waiters look again once all events are settled
+        self._pause = UNSETTLED_SECONDS[0]
+
+    def add(self, watch: PostgresWatch) -> None:
+        """Register a waiter, and return once its channels are listened to. Raises the refusal if the thread cannot connect."""
+        with self._lock:
+            self._watches.add(watch)
+            if self._thread is not None and self._connection is not None and self._covers(watch.numbers):
+                return
+            self._ready.clear()
+            ready = self._ready
+            if self._thread is None:
+                self._start_thread()
+            self._interrupt()
+        if not ready.wait(READY_SECONDS) or self._error is not None:
+            self.remove(watch)
+            raise self._error or StoreUnreachable(f"{self._address.shown} does not answer", hint="Try again.")
+
+    def remove(self, watch: PostgresWatch) -> None:
+        with self._lock:
+            self._watches.discard(watch)
+
+    def _covers(self, numbers: set[int]) -> bool:
+        return ALL in self._listening or numbers <= self._listening
+
+    def _start_thread(self) -> None:
+        self._error = None
+        self._interrupt_pipe = _open_pipe()
+        self._thread = Thread(target=self._run, args=(self._interrupt_pipe[0],), name="postgres-listener", daemon=True)
+        self._thread.start()
+
+    def _interrupt(self) -> None:
+        """Have the thread look at the waiters. The caller holds the lock."""
+        if self._interrupt_pipe is not None:
+            try:
+                os.write(self._interrupt_pipe[1], b".")
+            except BlockingIOError:
+                pass  # the thread has not read the earlier ones yet
+
+    # The rest runs in the thread.
+
+    def _run(self, interrupted: int) -> None:
+        last_used = check_at = monotonic()
+        while True:
+            try:
+                self._listen()
+                self._receive(check_at, interrupted)
+                if monotonic() >= check_at:
+                    check_at = monotonic() + CHECK_SECONDS
+                    self._check_announced()
+                self._wake_unsettled()
+            except (Error, Refusal, OSError) as error:
+                self._reset(error, interrupted)
+            with self._lock:
+                if self._watches:
+                    last_used = monotonic()
+                elif monotonic() - last_used > LINGER_SECONDS or self._error is not None:
+                    self._end_thread()
+                    return
+
+    def _end_thread(self) -> None:
+        self._close()
+        for end in self._interrupt_pipe or ():
+            os.close(end)
+        self._thread = self._interrupt_pipe = None
+
+    def _listen(self) -> None:
+        """Connect if necessary, and listen to what the waiters need."""
+        is_new = self._connection is None
+        if self._connection is None:
+            self._listening = set()
+            self._connection = open_connection(self._address)
+        with self._lock:
+            needed = set[int]().union(*(watch.numbers for watch in self._watches)) - self._listening
+            if ALL in self._listening:
+                needed = set()
+            elif ALL in needed or len(needed | self._listening) > MAX_CHANNELS:
+                needed = {ALL}
+        for number in needed:
+            name = "all" if number == ALL else str(number)
+            self._connection.execute(f"LISTEN {self._address.schema}_{name}".encode())  # safe: the checked schema name and a number
+        if is_new:
+            _announce_listening(self._connection)
+        if ALL in needed:
+            self._seen = self._checked = self._settler.settle(self._connection)[1]
+        with self._lock:
+            self._listening |= needed
+            self._error = None
+            if all(self._covers(watch.numbers) for watch in self._watches):
+                self._ready.set()
+        if is_new:
+            self._wake_all()  # notifications before this LISTEN were missed
+
+    def _receive(self, check_at: float, interrupted: int) -> None:
+        """Wait for notifications, and wake the waiters that they are for."""
+        assert self._connection is not None
+        received = list(self._connection.notifies(timeout=0))  # those that came during a statement are not in the socket any more
+        if not received:
+            poll = select.poll()
+            poll.register(interrupted, select.POLLIN)
+            poll.register(self._connection.fileno(), select.POLLIN)
+            left = self._pause if self._unsettled else check_at - monotonic()
+            readable = {descriptor for descriptor, _ in poll.poll(max(left, 0) * 1000)}
+            if interrupted in readable:
+                os.read(interrupted, 4096)
+            if self._connection.fileno() in readable:
+                received = list(self._connection.notifies(timeout=0))
+        for notify in received:
+            self._handle(notify)
+
+    def _handle(self, notify: Notify) -> None:
+        name = notify.channel.rpartition("_")[2]
+        if name != "all":
+            self._wake_channels({int(name)})
+            return
+        numbers, _, event_ids = notify.payload.partition(" ")
+        if not numbers:  # too many to be named
+            self._wake_all()
+            return
+        self._announced.update(map(int, event_ids.split(",")))
+        self._wake_channels({ALL, *map(int, numbers.split(","))})
+
+    def _wake_channels(self, numbers: set[int]) -> None:
+        self._unsettled |= numbers
+        with self._lock:
+            woken = [watch for watch in self._watches if not numbers.isdisjoint(watch.numbers)]
+        for watch in woken:
+            watch.wake()
+
+    def _wake_all(self) -> None:
+        with self._lock:
+            numbers = {ALL}.union(*(watch.numbers for watch in self._watches))
+        self._wake_channels(numbers)
+
+    def _wake_unsettled(self) -> None:
+        """Wake waiters again after a gap before their events is closed, and settle gaps that nothing will close."""
+        if not self._unsettled:
+            return
+        assert self._connection is not None
+        is_settled, _ = self._settler.settle(self._connection)
+        if not is_settled:
+            self._pause = min(self._pause * 2, UNSETTLED_SECONDS[1])
+            return
+        if self._pause > UNSETTLED_SECONDS[0]:
+            self._wake_channels(set(self._unsettled))
+        self._unsettled, self._pause = set(), UNSETTLED_SECONDS[0]
+
+    def _check_announced(self) -> None:
+        """Wake all waiters if an event was committed before the last check, and has not been announced since."""
+        assert self._connection is not None
+        _announce_listening(self._connection)
+        is_settled, newest = self._settler.settle(self._connection, store_after=1)
+        if not is_settled:
+            self._unsettled.add(ALL)
+        if ALL in self._listening:
+            committed = {event_id for (event_id,) in self._connection.execute(IDS_BETWEEN, (self._seen, self._checked))}
+            is_lost = not committed <= self._announced
+            self._announced = {event_id for event_id in self._announced if event_id > self._checked}
+        else:  # most events are for others, and are not announced here
+            is_lost = newest != self._checked
+        self._seen, self._checked = self._checked, newest
+        if is_lost:
+            self._wake_all()
+
+    def _reset(self, error: Exception, interrupted: int) -> None:
+        """Close the connection. Waiters read the store, so that they learn what is wrong with it, and the thread tries again."""
+        self._close()
+        with self._lock:
+            if not self._ready.is_set():
+                self._error = error if isinstance(error, Refusal) else StoreUnreachable(f"{self._address.shown}: {error}")
+                self._ready.set()
+            waiting = bool(self._watches)
+        self._wake_all()
+        if waiting and select.select([interrupted], [], [], RECONNECT_SECONDS)[0]:
+            os.read(interrupted, 4096)
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _announce_listening(connection: Connection) -> None:
+    """Note in the store that some process listens, so that writers send notifications. Only one of many processes has to write it."""
+    [(is_due,)] = connection.execute(IS_ANNOUNCEMENT_DUE, (LISTENING_MICROSECONDS // 2,)).fetchall()
+    if not is_due:
+        return
+    try:
+        with connection.transaction():
+            connection.execute("SET LOCAL synchronous_commit TO off")
+            connection.execute(ANNOUNCE_LISTENING, (LISTENING_MICROSECONDS, LISTENING_MICROSECONDS // 2))
+    except Error:
+        if connection.closed:
+            raise
+        # Without the right to write, this process finds events by its own looks, unless another one has announced that it listens.
+
+
+class _Listeners:
+    """The listeners of this process. A forked child has none: threads do not survive a fork."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.by_address: dict[tuple[str, str], Listener] = {}
+        self.inherited: list[Listener] = []
+        forks.track(self)
+
+    def before_fork(self) -> None:
+        """Do nothing: the parent keeps its listeners."""
+
+    def after_fork_in_parent(self) -> None:
+        """Do nothing: the parent keeps its listeners."""
+
+    def after_fork_in_child(self) -> None:
+        self.lock = Lock()
+        for listener in self.by_address.values():
+            if listener._connection is not None and not listener._connection.closed:
+                os.close(listener._connection.fileno())
+        self.inherited.extend(self.by_address.values())
+        self.by_address = {}
+
+
+_listeners = _Listeners()
+
+
+def find_listener(address: ConnectionUrl) -> Listener:
+    """Return the listener of this process for a store."""
+    key = (address.url, address.schema)
+    with _listeners.lock:
+        if key not in _listeners.by_address:
+            _listeners.by_address[key] = Listener(address)
+        return _listeners.by_address[key]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from postroom.core.records.mail import MailboxRow
 from postroom.store.statements.mail import *  # noqa: F403
-from postroom.store.statements.mail import mailbox_find, mailbox_find_named
+from postroom.store.statements.mail import mailbox_find, mailbox_find_named, select_dead_sizes
 from postroom.store.tables import Query
 
 # Differs from SQLite: the row of the mailbox is locked until COMMIT, so that verbs on one mailbox run one after another.
@@ -12,6 +12,9 @@ mailbox_lock = Query(f"{mailbox_find} FOR UPDATE", MailboxRow)
 
 # Differs from SQLite: as `mailbox_lock`.
 mailbox_lock_named = Query(f"{mailbox_find_named} FOR UPDATE", MailboxRow)
+
+# Differs from SQLite: octet_length, which SQLite has from 3.43 on.
+deliveries_dead_sizes = select_dead_sizes("octet_length(payload)")
 
 # Differs from SQLite: as `events_settle`.
 deliveries_settle = (

@@ -60,8 +60,8 @@ def _create_or_upgrade(connection: Connection, address: ConnectionUrl) -> bool:
     for number, script in read_scripts("postgres"):
         if number > current_version:
             connection.execute(script.encode())
-    connection.execute("DELETE FROM meta")
-    connection.execute("INSERT INTO meta (version) VALUES (%s)", (SCHEMA_VERSION,))
+    if connection.execute("UPDATE meta SET version = %s", (SCHEMA_VERSION,)).rowcount == 0:
+        connection.execute("INSERT INTO meta (version) VALUES (%s)", (SCHEMA_VERSION,))
     connection.execute("COMMIT")
     return current_version == 0
 

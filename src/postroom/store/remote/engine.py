@@ -21,7 +21,7 @@ from postroom.store.remote.versions import is_old_refusal, server_is_older
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, Self
 
     from postroom.store.remote.event_stream import EventStreamWatch
 
@@ -38,6 +38,7 @@ class RemoteStore:
     """
 
     is_remote = True
+    is_one_transaction = False
     replacements = 0
     data_folder = None
 
@@ -52,6 +53,7 @@ class RemoteStore:
             message = f"{self._address.host} is another machine, and a token would be sent to it without encryption"
             raise InvalidInput(message, field="db", hint="Use https:// or wss://, or set INBOX_INSECURE=1 if the network is yours alone.")
         self._was_reached = False  # whether a server ever answered
+        self.server_version = ""  # of the latest answer
         self._idle_transports: list[RetryingTransport] = []
         self._inherited: list[RetryingTransport] = []
         forks.track(self)
@@ -151,6 +153,7 @@ class RemoteStore:
 
     def _read_answer(self, answer: HttpAnswer) -> Any:
         """Return the result in an answer, or raise the refusal in it."""
+        self.server_version = answer.version
         try:
             content = jsontext.loads(answer.body.decode())
             if answer.status == 200 and answer.version:  # every server of this format sends its version
@@ -186,7 +189,7 @@ class RemoteStore:
 
         return EventStreamWatch(self._address, self._token, topics)
 
-    def batch(self, *, use_savepoints: bool = False, committed_topics: set[str] | None = None) -> NoReturn:
+    def batch(self, *, isolate_verbs: bool = False, committed_topics: set[str] | None = None) -> NoReturn:
         raise _needs_local_store()
 
     def with_door(self, door: str) -> RemoteStore:
@@ -195,6 +198,12 @@ class RemoteStore:
     def close(self) -> None:
         while self._idle_transports:
             self._idle_transports.pop().close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
     def before_fork(self) -> None:
         """Do nothing: the parent keeps its connections."""
@@ -240,7 +249,7 @@ def _make_refusal(code: str, message: str, hint: str, facts: dict[str, Any]) -> 
     """Make the refusal that the verb raised on the server."""
     if code == "unauthenticated" and not facts:
         hint = "Set INBOX_TOKEN to a token of yours: `inbox serve` names the file of a person's, `inbox agent token NAME` makes an agent's."
-    if code == "interrupted":  # the server is stopping, and this process was not interrupted
+    if code in ("interrupted", "client_left"):  # the server stopped the work, and this process was not interrupted
         return StoreUnreachable(message, hint=hint)
     for kind in vars(errors).values():
         if isinstance(kind, type) and issubclass(kind, Refusal) and kind.code == code:

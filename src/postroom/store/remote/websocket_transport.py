@@ -6,9 +6,9 @@ from contextlib import ExitStack
 
 from postroom import __version__
 from postroom._fastpath import json_text as jsontext
-from postroom.core.errors import StorageFailure
 from postroom.core.limits import MAX_CALL_BYTES
 from postroom.core.rpc.wire import VERB_PROTOCOL, VERSION_HEADER
+from postroom.store.installation import missing_extra
 from postroom.store.remote.transport import CONNECT_TIMEOUT_SECONDS, HttpAnswer, HttpTransport, RetryingTransport, ServerAddress
 from postroom.store.remote.versions import server_is_older
 
@@ -104,5 +104,5 @@ def _load_exceptions() -> ModuleType:
     try:
         import websockets.exceptions
     except ImportError:
-        raise StorageFailure("a WebSocket needs a library", hint="Install it: pip install 'postroom[server]'; or write http://.") from None
+        raise missing_extra("a WebSocket needs a library; http:// needs none", "server") from None
     return websockets.exceptions

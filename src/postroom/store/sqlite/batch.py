@@ -1,7 +1,7 @@
 """Batches: requests that arrive together share one transaction and one COMMIT, and each verb is still all or nothing.
 
 A savepoint for each verb would cost as much as the verb. So a batch first runs without savepoints. If a verb refuses after it has
-written, which is rare, the whole batch is rolled back, and the caller runs it again with `use_savepoints`.
+written, which is rare, the whole batch is rolled back, and the caller runs it again with `isolate_verbs`.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ class BatchStore:
     """A store whose transactions are parts of one outer transaction. Nothing is committed before the batch ends."""
 
     is_remote = False
+    is_one_transaction = True
     replacements = 0
     data_folder = None  # the files beside the store mirror committed rows, and a batch has none yet
 
-    def __init__(self, store: SqliteStore, *, use_savepoints: bool, committed_topics: set[str] | None = None) -> None:
+    def __init__(self, store: SqliteStore, *, isolate_verbs: bool, committed_topics: set[str] | None = None) -> None:
         self._store = store
         self._outer = SqliteWriteTransaction(store)
-        self._use_savepoints = use_savepoints
+        self._isolate_verbs = isolate_verbs
         self._spoiled: list[bool] = []
         self._committed_topics = committed_topics
         self.location = store.location
         self.door = store.door
 
-    def read(self) -> NestedTransaction:
-        return NestedTransaction(self._store, self._outer, self.door, None if self._use_savepoints else self._spoiled)
+    def read(self) -> NestedSqliteTransaction:
+        return NestedSqliteTransaction(self._store, self._outer, self.door, None if self._isolate_verbs else self._spoiled)
 
     write = read
 
@@ -46,7 +47,7 @@ class BatchStore:
         other.__dict__.update(self.__dict__, door=door)
         return other
 
-    def batch(self, *, use_savepoints: bool = False, committed_topics: set[str] | None = None) -> NoReturn:
+    def batch(self, *, isolate_verbs: bool = False, committed_topics: set[str] | None = None) -> NoReturn:
         raise InvalidState("a batch cannot contain another batch", hint="Run all verbs in one batch.")
 
     def watch(self, *topics: str) -> NoReturn:
@@ -69,7 +70,7 @@ class BatchStore:
             self._committed_topics.update(self._outer._topics)
 
 
-class NestedTransaction(SqliteTransaction):
+class NestedSqliteTransaction(SqliteTransaction):
     """The part of a batch that belongs to one verb.
 
     With savepoints, `spoiled` is None and a failed verb is rolled back alone. Without savepoints, a verb that fails after a write

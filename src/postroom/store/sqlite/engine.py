@@ -6,12 +6,14 @@ import os
 
 from postroom._fastpath.sqlite import Connection, Error
 from postroom.core import clock, ids
-from postroom.core.errors import NoStore, NotAStore, Refusal, StoreReadOnly, WrongVersion
+from postroom.core.errors import NoStore, NotAStore, Refusal, StoreReadOnly, StoreUnreachable, WrongVersion
 from postroom.core.text import shell_quote
 from postroom.store.base_transaction import BaseTransaction
+from postroom.store.forks import forked_inside_transaction
 from postroom.store.sqlite import statements
-from postroom.store.sqlite.open_database import BUSY_TIMEOUT_SECONDS, MAX_WAL_PAGES, OpenDatabase, map_error
-from postroom.store.tables import SCHEMA_VERSION
+from postroom.store.sqlite.open_database import BUSY_TIMEOUT_SECONDS, OpenDatabase, map_error
+from postroom.store.sqlite.wake_files import wake_file_path
+from postroom.store.tables import SCHEMA_VERSION, Query
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,22 +22,25 @@ if TYPE_CHECKING:
 
     from postroom._fastpath import RLock
     from postroom._fastpath.sqlite import Cursor
-    from postroom.store.interface import Catalogue, Row
+    from postroom.store.catalogue import Catalogue
     from postroom.store.sqlite.batch import BatchStore
     from postroom.store.sqlite.file_watcher import SqliteWatch
+    from postroom.store.sqlite.open_database import WalFile
 
 APPLICATION_ID = 0x506F7374  # "Post", in the header of each store
-MAX_WAL_BYTES = MAX_WAL_PAGES * 4120  # the same as the size of a file: a page of 4096 bytes has a header of 24
-BELL_FILE_COUNT = 1009  # prime, so that ids with the same ending do not share a file
+# The size of the log after a command: 250 pages of 4096 bytes, with a header of 24. A command leaves its log, and the next one recovers it.
+MAX_WAL_BYTES = 250 * 4120
 
 
 class SqliteStore:
     """An open store in a file. Threads may share it: their transactions take turns. After a fork it opens the file again."""
 
     is_remote = False
+    is_one_transaction = False
 
     def __init__(self, path: str, *, door: str = "library", owns_process: bool = False, now: Callable[[], int] = clock.now) -> None:
         self.location = resolve_path(path)
+        self.checked_names: set[str] = set()
         self.door = door
         self.owns_process = owns_process
         self.clock = now
@@ -63,10 +68,10 @@ class SqliteStore:
         other.__dict__.update(self.__dict__, door=door)
         return other
 
-    def batch(self, *, use_savepoints: bool = False, committed_topics: set[str] | None = None) -> BatchStore:
+    def batch(self, *, isolate_verbs: bool = False, committed_topics: set[str] | None = None) -> BatchStore:
         from postroom.store.sqlite.batch import BatchStore
 
-        return BatchStore(self, use_savepoints=use_savepoints, committed_topics=committed_topics)
+        return BatchStore(self, isolate_verbs=isolate_verbs, committed_topics=committed_topics)
 
     def read(self) -> SqliteTransaction:
         return SqliteTransaction(self)
@@ -77,7 +82,7 @@ class SqliteStore:
     def watch(self, *topics: str) -> SqliteWatch:
         from postroom.store.sqlite.file_watcher import SqliteWatch
 
-        return SqliteWatch(self, [self.bell_path(topic) for topic in topics] or [self.location + ".bell"])
+        return SqliteWatch(self, [self.wake_file_path(topic) for topic in topics] or [self.location + ".bell"])
 
     @property
     def replacements(self) -> int:
@@ -92,17 +97,23 @@ class SqliteStore:
             raise map_error(error, self.location) from error
         return self.file.opened_id, version
 
-    def bell_path(self, topic: str) -> str:
-        """Return the path of the wake file of a topic. Some topics share a file: a waiter that wakes for another topic waits again."""
-        return f"{self.location}.bells/{int.from_bytes(topic.encode(), 'big') % BELL_FILE_COUNT}/bell"
+    def change_mark(self) -> tuple[object, int]:
+        """Return a value that changes with every commit: of other connections, and of this one, which `data_version` leaves out."""
+        return self.data_version(), self.connection.total_changes
+
+    def wake_file_path(self, topic: str) -> str:
+        return wake_file_path(self.location, topic)
 
     def notify(self, topics: Iterable[str]) -> None:
         """Wake the waiters of these topics by touching their wake files. A failure delays a waiter by up to a second."""
-        for path in (self.location + ".bell", *map(self.bell_path, topics)):
+        paths = [self.location + ".bell"]
+        if os.access(self.location + ".bells", os.F_OK):  # otherwise there was never a waiter of a topic, and each file costs an exception
+            paths += map(self.wake_file_path, topics)
+        for path in paths:
             try:
                 os.utime(path)
             except OSError:
-                pass  # the file does not exist, because there was never a waiter
+                pass  # the file does not exist, because there was never a waiter of its topics
 
     def truncate_wal(self) -> None:
         """Truncate a long write-ahead log, unless another connection is using it.
@@ -114,14 +125,27 @@ class SqliteStore:
         try:
             if os.stat(self.location + "-wal").st_size <= MAX_WAL_BYTES:
                 return
-            connection = self.connection
-            connection.execute("PRAGMA busy_timeout=0")
-            try:
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            finally:
-                connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_SECONDS * 1000:.0f}")
+            with self.mutex:
+                connection = self.connection
+                connection.execute("PRAGMA busy_timeout=0")
+                try:
+                    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                finally:
+                    connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_SECONDS * 1000:.0f}")
         except (OSError, Error, Refusal):
             pass  # the next command tries again
+
+    def checkpoint(self, mode: str) -> bool:
+        """Copy the log to the file, as `rewriting.checkpoint` does."""
+        from postroom.store.sqlite.rewriting import checkpoint
+
+        return checkpoint(self, mode)
+
+    def rewrite_file(self) -> tuple[int, int]:
+        """Rewrite the file without free space, as `rewriting.rewrite_file` does."""
+        from postroom.store.sqlite.rewriting import rewrite_file
+
+        return rewrite_file(self)
 
     def close(self) -> None:
         self.file.close()
@@ -165,7 +189,8 @@ class SqliteTransaction(BaseTransaction):
     def __init__(self, store: SqliteStore) -> None:
         self.store = store
         self.door = store.door
-        self._mutex = store.mutex
+        self._file = store.file
+        self._mutex = self._file.mutex
         self._now: int | None = None
         self._topics: set[str] = set()
 
@@ -180,21 +205,37 @@ class SqliteTransaction(BaseTransaction):
     def new_id(self, prefix: str) -> str:
         return ids.new_id(prefix, self.now())
 
-    def _fetch_one(self, statement: str, binds: dict[str, object]) -> Row | None:
-        try:
-            row: Row | None = self._run_statement(statement, binds).fetchone()
-        except Error as error:
-            raise map_error(error, self.store.location) from error
-        return row
+    if not TYPE_CHECKING:  # as in `BaseTransaction`, which has the signatures, in one call: every verb makes several
 
-    def _fetch_all(self, statement: str, binds: dict[str, object]) -> list[Row]:
-        try:
-            return self._run_statement(statement, binds).fetchall()
-        except Error as error:
-            raise map_error(error, self.store.location) from error
+        def fetch_one(self, statement, **binds):
+            if self._mutex is not self._file.mutex:
+                raise forked_inside_transaction()
+            try:
+                row = self._connection.execute(statement, binds).fetchone()
+            except Error as error:
+                raise map_error(error, self.store.location) from error
+            return row if row is None or type(statement) is not Query else statement.make(*row)
 
+        def fetch_all(self, statement, **binds):
+            if self._mutex is not self._file.mutex:
+                raise forked_inside_transaction()
+            try:
+                rows = self._connection.execute(statement, binds).fetchall()
+            except Error as error:
+                raise map_error(error, self.store.location) from error
+            if type(statement) is not Query:
+                return rows
+            make = statement.make
+            return [make(*row) for row in rows]
+
+    # As `_run_statement`, in one call.
     def execute(self, statement: str, **binds: object) -> None:
-        self._run_statement(statement, binds)
+        if self._mutex is not self._file.mutex:
+            raise forked_inside_transaction()
+        try:
+            self._connection.execute(statement, binds)
+        except Error as error:
+            raise map_error(error, self.store.location) from error
 
     def insert_queue_events(self, statement: str, topics: Iterable[str], rows: list[tuple[object, ...]]) -> int:
         """Insert many rows and return the id of the first. Their ids are consecutive, because a write transaction is alone."""
@@ -207,24 +248,36 @@ class SqliteTransaction(BaseTransaction):
         return last - len(rows) + 1
 
     def execute_exactly_one(self, otherwise: Refusal, statement: str, **binds: object) -> None:
-        if self._run_statement(statement, binds).rowcount != 1:
+        if self._mutex is not self._file.mutex:
+            raise forked_inside_transaction()
+        try:
+            changed = self._connection.execute(statement, binds).rowcount
+        except Error as error:
+            raise map_error(error, self.store.location) from error
+        if changed != 1:
             raise otherwise
 
     def insert_event(self, statement: str, topics: Iterable[str], **binds: object) -> int:
         self._topics.update(topics)
-        event_id = self._run_statement(statement, binds).lastrowid
+        if self._mutex is not self._file.mutex:
+            raise forked_inside_transaction()
+        try:
+            event_id = self._connection.execute(statement, binds).lastrowid
+        except Error as error:
+            raise map_error(error, self.store.location) from error
         assert event_id is not None
         return event_id
 
     def _run_statement(self, statement: str, binds: dict[str, object]) -> Cursor:
-        self._check_same_process()
+        if self._mutex is not self._file.mutex:
+            raise forked_inside_transaction()
         try:
             return self._connection.execute(statement, binds)
         except Error as error:
             raise map_error(error, self.store.location) from error
 
     def _begin_transaction(self) -> None:
-        self._connection = self.store.file.connect()
+        self._connection = self._file.connect()
         self._run_or_roll_back(self.begin)
 
     def _end_transaction(self, *, commit: bool) -> None:
@@ -250,37 +303,71 @@ class SqliteTransaction(BaseTransaction):
 
 
 class SqliteWriteTransaction(SqliteTransaction):
-    """A write transaction: alone from BEGIN to COMMIT, after its turn in the writer queue."""
+    """A write transaction: alone from BEGIN to COMMIT, after its turn in the writer queue. It is on the disk when it ends."""
 
     begin = "BEGIN IMMEDIATE"
+    _wal_file: WalFile | None = None
 
     def _begin_transaction(self) -> None:
-        self.store.file.writer_queue.enter()
+        self._file.writer_queue.enter()
         try:
-            super()._begin_transaction()
+            self._connection = self._file.connect()
+            if self._file.has_committed and self._file.wal_file is None:
+                self._file.sync_outside_commit()
+            self._run_or_roll_back(self.begin)
         except BaseException:
-            self.store.file.writer_queue.leave()
+            self._file.writer_queue.leave()
             raise
+        self._changes_before = self._connection.total_changes
+        self._wal_mark = None if self._file.wal_file is not None else self._file.read_wal_mark()
 
     def _end_transaction(self, *, commit: bool) -> None:
         try:
-            if commit:
-                self._roll_back_if_replaced()
-            super()._end_transaction(commit=commit)
+            if not commit:
+                self._roll_back()
+                return
+            try:
+                self._file.check_not_replaced()
+                self._connection.execute("COMMIT")
+            except Error as error:
+                self._roll_back()
+                raise map_error(error, self.store.location) from error
+            except BaseException:
+                self._roll_back()
+                raise
         finally:
-            self.store.file.writer_queue.leave()
+            self._file.writer_queue.leave()
+        self._wal_file = self._file.wal_file
+        if self._wal_file is None and self._file.read_wal_mark() == self._wal_mark:
+            # COMMIT had nothing to write, so it synced nothing. The answer may rest on a commit of another process that died before its
+            # own sync: the first call of a repeated send.
+            self._wal_file = self._file.open_wal()
+        if self._connection.total_changes != self._changes_before:
+            self._file.has_committed = True
+
+    def __exit__(self, *exc: object) -> None:
+        super().__exit__(*exc)
+        if exc[0] is None:
+            self._finish_commit()
+
+    def _finish_commit(self) -> None:
+        """Wait for the disk, and wake waiters. Other threads and processes write meanwhile, so that one sync covers several commits."""
+        if self._wal_file is not None:
+            try:
+                self._wal_file.sync()
+            except OSError as error:
+                raise unsynced_error(self.store.location, error) from None
         # After the COMMIT, never before: a waiter that wakes too early finds nothing.
-        if commit and self._topics:
+        if self._topics:
             self.store.notify(self._topics)
-        if commit and self.store.door == "cli":
+        if self.store.door == "cli":
             self.store.truncate_wal()
 
-    def _roll_back_if_replaced(self) -> None:
-        try:
-            self.store.file.check_not_replaced()
-        except BaseException:
-            self._roll_back()
-            raise
+
+def unsynced_error(location: str, error: OSError) -> StoreUnreachable:
+    """Return the refusal for a commit of which the disk did not confirm that it keeps it."""
+    hint = "The change is in the store, but a power cut may undo it: check the disk, and look before you repeat it."
+    return StoreUnreachable(f"the disk did not confirm a change of {location}: {error.strerror}", hint=hint)
 
 
 def resolve_path(path: str) -> str:
@@ -308,7 +395,7 @@ def check_exists(location: str, named: str) -> None:
 
 def create_file(path: str, database: str) -> None:
     """Create a file of a database and its folder if they are missing. Failures are ignored: every user of the file works without it."""
-    from postroom.store.private_files import file_mode_beside, folder_mode_for, make_private_folder, open_beside
+    from postroom.store.files.private_files import file_mode_beside, folder_mode_for, make_private_folder, open_beside
 
     try:
         make_private_folder(os.path.dirname(path), mode=folder_mode_for(file_mode_beside(database)))

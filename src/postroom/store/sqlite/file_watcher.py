@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
         name: str
 
-        def watch(self, bell_paths: list[str], store_path: str) -> None:
+        def watch(self, wake_files: list[str], store_path: str) -> None:
             """Watch these wake files from now on, and the file of the store for its removal."""
 
         def arm_for_wal(self, wal_path: str) -> bool:
@@ -55,18 +55,18 @@ _kernel: Any = select  # a type checker on one system does not know the other's 
 class SqliteWatch:
     """The watch of one waiter on one store."""
 
-    def __init__(self, store: SqliteStore, bell_paths: list[str]) -> None:
+    def __init__(self, store: SqliteStore, wake_files: list[str]) -> None:
         self._store = store
-        self._bell_paths = bell_paths
-        self._create_bells()
-        self._watcher = _reuse_or_open_watcher(store, bell_paths)
+        self._wake_files = wake_files
+        self._create_wake_files()
+        self._watcher = _reuse_or_open_watcher(store, wake_files)
         self._seen_version = store.data_version()
         self._polls_left = POLLS_AFTER_WAL_WRITE
 
-    def _create_bells(self) -> None:
+    def _create_wake_files(self) -> None:
         if os.path.exists(self._store.location):  # do not create files for a store that was deleted
-            for bell_path in self._bell_paths:
-                create_file(bell_path, self._store.location)
+            for wake_file in self._wake_files:
+                create_file(wake_file, self._store.location)
 
     def wait(self, seconds: float | None, wake: int | None = None) -> None:
         if self._seen_version[0] != self._store.file.opened_id:
@@ -97,9 +97,9 @@ class SqliteWatch:
 
     def _watch_new_file(self) -> None:
         """Watch the files of a store that replaced the one before. The caller reads the store now, so that it misses nothing."""
-        self._create_bells()
+        self._create_wake_files()
         self._watcher.close()
-        self._watcher = open_watcher(self._bell_paths, self._store.location, self._store.owns_process)
+        self._watcher = open_watcher(self._wake_files, self._store.location, self._store.owns_process)
         self._seen_version = self._store.data_version()
         self._polls_left = POLLS_AFTER_WAL_WRITE
 
@@ -111,28 +111,28 @@ class SqliteWatch:
         self._store.file.idle_watchers.append(self._watcher)
 
 
-def _reuse_or_open_watcher(store: SqliteStore, bell_paths: list[str]) -> FileWatcher:
+def _reuse_or_open_watcher(store: SqliteStore, wake_files: list[str]) -> FileWatcher:
     """Return an idle watcher of the store, or open a new one."""
     try:
         watcher = store.file.idle_watchers.pop()
     except IndexError:
-        return open_watcher(bell_paths, store.location, store.owns_process)
+        return open_watcher(wake_files, store.location, store.owns_process)
     try:
-        watcher.watch(bell_paths, store.location)
+        watcher.watch(wake_files, store.location)
     except OSError:
         watcher.close()
-        return open_watcher(bell_paths, store.location, store.owns_process)
+        return open_watcher(wake_files, store.location, store.owns_process)
     return watcher
 
 
-def open_watcher(bell_paths: list[str], store_path: str, owns_process: bool = False) -> FileWatcher:
+def open_watcher(wake_files: list[str], store_path: str, owns_process: bool = False) -> FileWatcher:
     """Return the best watcher that is available on this system now."""
     for watcher_class in (DnotifyWatcher, InotifyWatcher, KqueueWatcher) if owns_process else (InotifyWatcher, KqueueWatcher):
         try:
-            return watcher_class(bell_paths, store_path)
+            return watcher_class(wake_files, store_path)
         except (OSError, AttributeError):
             continue
-    return PollingWatcher(bell_paths, store_path)
+    return PollingWatcher(wake_files, store_path)
 
 
 class DnotifyWatcher:
@@ -143,18 +143,18 @@ class DnotifyWatcher:
     """
 
     name = "dnotify"
-    _BELL_SIGNAL, _WAL_SIGNAL = signal.SIGIO, signal.SIGUSR2
+    _WAKE_SIGNAL, _WAL_SIGNAL = signal.SIGIO, signal.SIGUSR2
 
-    def __init__(self, bell_paths: list[str], store_path: str) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, (self._BELL_SIGNAL, self._WAL_SIGNAL))
+    def __init__(self, wake_files: list[str], store_path: str) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, (self._WAKE_SIGNAL, self._WAL_SIGNAL))
         self._folders: list[int] = []
         self._wal_watch: int | None = None
-        self.watch(bell_paths, store_path)
+        self.watch(wake_files, store_path)
 
-    def watch(self, bell_paths: list[str], store_path: str) -> None:
+    def watch(self, wake_files: list[str], store_path: str) -> None:
         self.close()
         removal = fcntl.DN_DELETE | fcntl.DN_RENAME
-        for path, changes in [*((bell_path, fcntl.DN_ATTRIB | fcntl.DN_DELETE) for bell_path in bell_paths), (store_path, removal)]:
+        for path, changes in [*((wake_file, fcntl.DN_ATTRIB | fcntl.DN_DELETE) for wake_file in wake_files), (store_path, removal)]:
             self._folders.append(os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC))
             fcntl.fcntl(self._folders[-1], fcntl.F_NOTIFY, changes | fcntl.DN_MULTISHOT)
 
@@ -168,10 +168,10 @@ class DnotifyWatcher:
         return True
 
     def wait(self, seconds: float, wake: int | None) -> str:
-        received = signal.sigtimedwait((self._BELL_SIGNAL, self._WAL_SIGNAL), seconds)
+        received = signal.sigtimedwait((self._WAKE_SIGNAL, self._WAL_SIGNAL), seconds)
         if received is None:
             return ""
-        return "notified" if received.si_signo == self._BELL_SIGNAL else "wal"
+        return "notified" if received.si_signo == self._WAKE_SIGNAL else "wal"
 
     def close(self) -> None:
         for folder in self._folders:
@@ -186,7 +186,7 @@ class InotifyWatcher:
     _MODIFY, _ATTRIB, _ONCE = 0x2, 0x4, 0x80000000
     _RECORD_BYTES = 16  # of an event about a file: the watch, the mask, and two more numbers
 
-    def __init__(self, bell_paths: list[str], store_path: str) -> None:
+    def __init__(self, wake_files: list[str], store_path: str) -> None:
         import ctypes
 
         libc = ctypes.CDLL(None, use_errno=True)
@@ -198,14 +198,14 @@ class InotifyWatcher:
         self._add_watch = libc.inotify_add_watch
         self._wal_watch = -1
         try:
-            self.watch(bell_paths, store_path)
+            self.watch(wake_files, store_path)
         except OSError:
             self.close()
             raise
 
-    def watch(self, bell_paths: list[str], store_path: str) -> None:
+    def watch(self, wake_files: list[str], store_path: str) -> None:
         """Watch these wake files too. Those of earlier waits stay watched: a needless wake-up only makes the caller read the store."""
-        for path in (*bell_paths, store_path):  # a file that is removed or replaced changes its count of links, which is an attribute
+        for path in (*wake_files, store_path):  # a file that is removed or replaced changes its count of links, which is an attribute
             if self._add_watch(self._inotify_fd, os.fsencode(path), self._ATTRIB) < 0:
                 raise OSError("cannot watch the wake file")
 
@@ -235,15 +235,15 @@ class KqueueWatcher:
 
     name = "kqueue"
 
-    def __init__(self, bell_paths: list[str], store_path: str) -> None:
+    def __init__(self, wake_files: list[str], store_path: str) -> None:
         self._queue: Any = _kernel.kqueue()
         self._files: list[int] = []
-        self.watch(bell_paths, store_path)
+        self.watch(wake_files, store_path)
 
-    def watch(self, bell_paths: list[str], store_path: str) -> None:
+    def watch(self, wake_files: list[str], store_path: str) -> None:
         for file in self._files:
             os.close(file)
-        self._files = [os.open(bell_path, os.O_RDONLY | os.O_CLOEXEC) for bell_path in bell_paths]
+        self._files = [os.open(wake_file, os.O_RDONLY | os.O_CLOEXEC) for wake_file in wake_files]
         flags = _kernel.KQ_EV_ADD | _kernel.KQ_EV_CLEAR
         changes = _kernel.KQ_NOTE_ATTRIB | _kernel.KQ_NOTE_WRITE
         events = [_kernel.kevent(file, _kernel.KQ_FILTER_VNODE, flags, changes) for file in self._files]
@@ -270,12 +270,12 @@ class PollingWatcher:
     name = "polling"
     _MIN_POLL_SECONDS, _MAX_POLL_SECONDS = 0.005, 0.25
 
-    def __init__(self, bell_paths: list[str], store_path: str) -> None:
+    def __init__(self, wake_files: list[str], store_path: str) -> None:
         self._poll = select.poll()
-        self.watch(bell_paths, store_path)
+        self.watch(wake_files, store_path)
 
-    def watch(self, bell_paths: list[str], store_path: str) -> None:
-        self._bell_paths = bell_paths
+    def watch(self, wake_files: list[str], store_path: str) -> None:
+        self._wake_files = wake_files
         self._known_times = self._read_times()
         self._poll_seconds = self._MIN_POLL_SECONDS
 
@@ -299,7 +299,7 @@ class PollingWatcher:
             self._poll_seconds = min(self._poll_seconds * 1.5, self._MAX_POLL_SECONDS)
 
     def _read_times(self) -> list[int]:
-        return [os.stat(bell_path).st_mtime_ns if os.path.exists(bell_path) else 0 for bell_path in self._bell_paths]
+        return [os.stat(wake_file).st_mtime_ns if os.path.exists(wake_file) else 0 for wake_file in self._wake_files]
 
     def close(self) -> None:
         pass

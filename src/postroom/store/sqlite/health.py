@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 
 from postroom._fastpath.sqlite import Error
+from postroom.core import clock
 from postroom.core.errors import Refusal
+from postroom.core.records.health import FAIL, OK, WARN, Finding
 from postroom.core.text import shell_quote
-from postroom.store.database_files import DatabaseFiles, data_companions
+from postroom.store.files.database_files import DatabaseFiles, data_companions
 from postroom.store.sqlite import file_watcher, schema
 from postroom.store.sqlite.open_database import map_error, open_connection
 from postroom.store.sqlite.writer_queue import WriterQueue
@@ -18,10 +20,8 @@ if TYPE_CHECKING:
 
     from postroom._fastpath.sqlite import Connection
 
-    Finding = tuple[str, str, str]  # the subject; ok, warn or fail; a sentence for a person
-
-
 MIN_FREE_BYTES, LOW_FREE_BYTES = 16 << 20, 256 << 20
+_RECOVER = "Restore a backup, or recover what is left with `sqlite3 FILE .recover`."
 
 
 def examine_file(location: str) -> list[Finding]:
@@ -48,64 +48,95 @@ def _examine_content(location: str) -> list[Finding]:
     connection = None
     try:
         connection = open_connection(location)
-        for finding in _examine_database(connection):
-            findings.append(finding)
+        findings += _examine_database(connection)
     except Refusal as refusal:
-        findings.append(("file", "fail", f"{refusal}. {refusal.hint}"))
+        findings.append(Finding("file", FAIL, str(refusal), "Nothing can be read or stored.", refusal.hint))
     except Error as error:
-        findings.append(("file", "fail", f"{error}. Restore it from a backup, or recover what is left with `sqlite3 FILE .recover`."))
+        findings.append(Finding("file", FAIL, str(error), "What is in the damaged part is lost.", _RECOVER))
     finally:
         if connection is not None:
             connection.close()
     return findings
 
 
-def _examine_database(connection: Connection) -> Iterator[Finding]:
+def _examine_database(connection: Connection) -> list[Finding]:
+    return [_examine_journal(connection), _examine_integrity(connection), _examine_references(connection), _examine_clock(connection)]
+
+
+def _examine_journal(connection: Connection) -> Finding:
     mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
     if mode == "wal":
-        yield ("journal", "ok", mode)
-    else:
-        yield ("journal", "fail", f"{mode}, not wal: readers block writers, and waiters wake late; run `inbox doctor --fix`")
+        return Finding("journal", OK, mode)
+    return Finding("journal", FAIL, f"{mode}, not wal", "Readers block writers, and waiters wake late.", "inbox doctor --fix")
+
+
+def _examine_integrity(connection: Connection) -> Finding:
     faults = [row[0] for row in connection.execute("PRAGMA quick_check(3)") if row[0] != "ok"]
-    advice = "; restore a backup, or recover what is left with `sqlite3 FILE .recover`"
-    yield ("integrity", "fail" if faults else "ok", "; ".join(faults) + advice if faults else "no damage found")
-    dangling_rows = connection.execute("PRAGMA foreign_key_check").fetchall()
-    if dangling_rows:
-        yield ("references", "fail", f"{len(dangling_rows)} rows refer to a row that does not exist")
-    else:
-        yield ("references", "ok", "every message has its thread")
+    if not faults:
+        return Finding("integrity", OK, "no damage found")
+    return Finding("integrity", FAIL, "; ".join(faults), "What is in the damaged part is lost.", _RECOVER)
+
+
+def _examine_references(connection: Connection) -> Finding:
+    rows = connection.execute("PRAGMA foreign_key_check").fetchall()
+    if not rows:
+        return Finding("references", OK, "every message has its thread")
+    why = "Another program deleted or wrote them. They are shown nowhere."
+    return Finding("references", FAIL, f"{len(rows)} rows refer to a row that does not exist", why, "Restore a backup.")
+
+
+def _examine_clock(connection: Connection) -> Finding:
+    """Compare the newest event with the clock: an event from the future shows that the clock was set back."""
+    row = connection.execute("SELECT created_at FROM events ORDER BY event_id DESC LIMIT 1").fetchone()
+    try:
+        ahead_seconds = 0.0 if row is None else (clock.parse_stamp(row[0]) - clock.now()) / clock.MICROSECONDS_PER_SECOND
+    except ValueError:
+        ahead_seconds = 0.0  # another program wrote the event, with an instant in a format of its own
+    if ahead_seconds <= clock.MAX_CLOCK_STEP_SECONDS:
+        return Finding("clock", OK, "not behind the newest event")
+    why = "The clock was set back. Leases and deliveries from before count as run out."
+    return Finding("clock", WARN, f"the newest event is {ahead_seconds:.0f} s in the future", why, "Correct the clock of this machine.")
 
 
 def _examine_space(location: str) -> Finding:
     disk = os.statvfs(os.path.dirname(location))
     free_bytes = disk.f_bavail * disk.f_frsize
     said = f"{free_bytes >> 20} MiB free"
-    if free_bytes < MIN_FREE_BYTES:
-        return ("disk", "fail", f"{said}: nothing can be stored on a full disk; make room")
-    return ("disk", "ok", said) if free_bytes >= LOW_FREE_BYTES else ("disk", "warn", f"{said}: make room before it is full")
+    if free_bytes >= LOW_FREE_BYTES:
+        return Finding("disk", OK, said)
+    return Finding("disk", FAIL if free_bytes < MIN_FREE_BYTES else WARN, said, "Nothing can be stored on a full disk.", "Make room.")
 
 
 def _examine_folder(location: str) -> Iterator[Finding]:
     folder = os.path.dirname(location)
     kind = schema.filesystem_type(folder)
-    unsafe = schema.is_network_filesystem(kind)
-    advice = ": WAL is not safe here; move the store to a local folder, or use PostgreSQL" if unsafe else ""
-    yield ("file system", "fail" if unsafe else "ok", f"{kind or 'unknown'}{advice}")
+    if schema.is_network_filesystem(kind):
+        move = "Move the store to a local folder, or use PostgreSQL."
+        yield Finding("file system", FAIL, kind, "WAL is not safe on a network file system.", move)
+    else:
+        yield Finding("file system", OK, kind or "unknown")
     files = (folder, location, location + ".bell", location + ".lock")  # the last two are made when they are needed
     locked = [path for path in files if os.path.exists(path) and not os.access(path, os.W_OK)]
-    said = f"you cannot write {', '.join(locked)}: check the owner with `ls -l`" if locked else "writable"
-    yield ("permissions", "warn" if locked else "ok", said)
+    if locked:
+        said = f"you cannot write {', '.join(locked)}"
+        yield Finding("permissions", FAIL, said, "You can read, and every write is refused.", f"ls -l {shell_quote(folder)}")
+    else:
+        yield Finding("permissions", OK, "writable")
     loose = DatabaseFiles(location, companions=data_companions(folder)).find_loose_files()
-    said = f"other users may use {', '.join(loose[:3])}: run `inbox init --db {shell_quote(location)}`" if loose else "for you alone"
-    yield ("privacy", "warn" if loose else "ok", said)
+    if loose:
+        why = "They can read every message, and write as anybody."
+        yield Finding("privacy", WARN, f"other users may use {', '.join(loose[:3])}", why, "inbox doctor --fix")
+    else:
+        yield Finding("privacy", OK, "for you alone")
 
 
 def _examine_waking(location: str) -> Finding:
     try:
         watcher = file_watcher.open_watcher([], location)  # the wake file may not be there yet: the first waiter makes it
     except OSError as error:
-        return ("waking", "warn", f"the wake file cannot be watched: {error.strerror}; waiters look once a second")
+        return Finding("waking", WARN, f"the wake file cannot be watched: {error.strerror}", "Waiters look once a second.", "inbox init")
     watcher.close()
-    if watcher.name == "polling":
-        return ("waking", "warn", "no inotify instance is left (fs.inotify.max_user_instances); waiters look up to four times a second")
-    return ("waking", "ok", f"by {watcher.name}, within milliseconds")
+    if watcher.name != "polling":
+        return Finding("waking", OK, f"by {watcher.name}, within milliseconds")
+    mend = "sudo sysctl fs.inotify.max_user_instances=1024"
+    return Finding("waking", WARN, "no inotify instance is left", "Waiters look up to four times a second instead.", mend)

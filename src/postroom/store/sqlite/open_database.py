@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from postroom.store.sqlite.file_watcher import FileWatcher
 
 BUSY_TIMEOUT_SECONDS = 10.0
-MAX_WAL_PAGES = 250  # small, so that recovery after a process that did not close the file is quick
+MAX_WAL_PAGES = 1000  # in the log, before a commit copies them to the database. It does so rarely, and recovery of so many takes 2 ms
 FORK_WAIT_SECONDS = 2.0  # for a transaction of another thread, before a fork
 
 _inherited_files: set[tuple[int, int]] = set()  # files with a transaction of the parent, which this process must not open
@@ -60,6 +60,21 @@ def open_immutable(path: str) -> Connection:
         raise map_error(error, path) from None
 
 
+class WalFile:
+    """The write-ahead log of a database, open to be synced. It closes when no transaction uses it any more."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def sync(self) -> None:
+        """Wait until every commit in the log is on the disk. One call covers the commits of all processes before it."""
+        os.fdatasync(self._descriptor)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_descriptor"):
+            os.close(self._descriptor)
+
+
 class OpenDatabase:
     """The file of a store and this process's connection to it. `check_schema` refuses a file that is not such a store."""
 
@@ -70,6 +85,8 @@ class OpenDatabase:
         self.writer_queue = WriterQueue(location)
         self.idle_watchers: list[FileWatcher] = []  # kept from earlier waits, for the next one
         self.connection: Connection | None = None
+        self.wal_file: WalFile | None = None  # if it is open, a writer syncs it after its COMMIT, which does not
+        self.has_committed = False
         self.opened_id: tuple[int, int] | None = None  # of the file that the connection has open
         self.replacements = -1  # the first file replaces none
         self._is_prepared_for_fork = False
@@ -82,8 +99,9 @@ class OpenDatabase:
         Raises `StoreUnreachable` if the file was deleted.
         """
         found_id = self._find_file_id()
-        if self.connection is not None and (self.opened_id == found_id or self.connection.in_transaction):
-            return self.connection
+        connection = self.connection
+        if connection is not None and (self.opened_id == found_id or connection.in_transaction):
+            return connection
         if found_id in _inherited_files:
             raise forks.forked_inside_transaction()
         self.close()
@@ -112,6 +130,40 @@ class OpenDatabase:
             raise
         return connection
 
+    def sync_outside_commit(self) -> None:
+        """Let the next commits be synced by `wal_file` instead of inside COMMIT, where other writers would wait for the disk.
+
+        The first commit of a connection syncs by itself, so a command does not pay for this. Afterwards the log exists.
+        """
+        if self.connection is None:
+            return
+        self.wal_file = self.open_wal()
+        if self.wal_file is None:
+            return  # COMMIT goes on syncing
+        try:
+            self.connection.execute("PRAGMA synchronous=NORMAL")
+        except Error as error:
+            self.connection.execute("PRAGMA synchronous=FULL")  # if this fails too, `wal_file` stays open, and is synced in any case
+            self.wal_file = None
+            raise map_error(error, self.location) from None
+
+    def read_wal_mark(self) -> tuple[int, int] | None:
+        """Return the size and the time of the log, or None if there is none. As long as they are the same, it may not have been written."""
+        try:
+            status = os.stat(self.location + "-wal")
+        except OSError:
+            return None
+        return status.st_size, status.st_mtime_ns
+
+    def open_wal(self) -> WalFile | None:
+        """Open the log to sync it. Returns None if there is none, as in another journal mode, or if this system syncs inside of COMMIT."""
+        if not hasattr(os, "fdatasync"):
+            return None
+        try:
+            return WalFile(self.location + "-wal")
+        except OSError:
+            return None
+
     def check_not_replaced(self) -> None:
         """Raise `Contended`, so that the verb runs again, if the transaction would be committed into a file that is no longer here."""
         if self._find_file_id() != self.opened_id:
@@ -130,9 +182,13 @@ class OpenDatabase:
         if self.connection is not None:
             self.connection.close()
             self.connection = None
+        self._forget_commits()
         self.writer_queue.close()
         while self.idle_watchers:
             self.idle_watchers.pop().close()
+
+    def _forget_commits(self) -> None:
+        self.wal_file, self.has_committed = None, False
 
     def before_fork(self) -> None:
         """Close an idle connection. A transaction of this thread, or a long one of another, stays open in this process."""
@@ -154,6 +210,7 @@ class OpenDatabase:
             if self.opened_id is not None:
                 _inherited_files.add(self.opened_id)
             self.connection = None
+        self._forget_commits()
 
 
 def _abandon(connection: Connection) -> None:

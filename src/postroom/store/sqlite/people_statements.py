@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from postroom.core.records.people import Entry
 from postroom.store.statements.people import *  # noqa: F403
-from postroom.store.statements.people import SELECT_FOR_PAGE, cursor_find
+from postroom.store.statements.people import SEARCH_CONDITIONS, SELECT_FOR_PAGE, cursor_find
 from postroom.store.tables import Query, single_value
 
 # Differs from PostgreSQL: a write transaction is alone, so it needs no lock.
@@ -17,7 +17,8 @@ words_settle = "INSERT INTO entry_words (entry_words) VALUES ('rebuild')"
 entries_search = Query(
     f"""
     {SELECT_FOR_PAGE.replace("FROM entries e", "FROM entry_words w JOIN entries e ON e.seq = w.rowid")}
-    WHERE entry_words MATCH :query ORDER BY w.rowid DESC LIMIT :limit""",
+    WHERE entry_words MATCH :query AND e.seq < :seq
+      AND (:section = '' OR e.section = :section) {SEARCH_CONDITIONS} ORDER BY w.rowid DESC LIMIT :limit""",
     Entry,
 )
 

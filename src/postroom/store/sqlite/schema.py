@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from sqlite3 import complete_statement
 
 from postroom._fastpath.sqlite import Connection, Error
-from postroom.core.errors import InvalidInput, NotAStore, UnsafePlace, WrongVersion
-from postroom.store.database_files import DatabaseFiles, data_companions
+from postroom.core.errors import InvalidInput, UnsafePlace, WrongVersion
+from postroom.store.files.database_files import DatabaseFiles, data_companions
 from postroom.store.migrations import read_scripts
 from postroom.store.sqlite.engine import APPLICATION_ID, create_file, resolve_path
 from postroom.store.sqlite.errors import map_error
@@ -77,13 +78,25 @@ def _create_or_upgrade(location: str) -> bool:
 
 
 def _run_migrations(connection: Connection, location: str) -> bool:
+    if not count_tables(connection):
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # lets pruning return free pages. Only a new file, or VACUUM, can set it
     connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA foreign_keys=OFF")  # a script that rebuilds a table drops the one that others reference
     connection.execute("BEGIN IMMEDIATE")
     previous_version = _read_version(connection, location)  # again, now that no other process can change it
-    for number, script in read_scripts("sqlite"):
-        if number > previous_version:
-            for statement in split_statements(script):
-                connection.execute(statement)
+
+    def run_scripts() -> None:
+        for number, script in read_scripts("sqlite"):
+            if number > previous_version:
+                for statement in split_statements(script):
+                    connection.execute(statement)
+
+    if previous_version or not count_tables(connection):
+        run_scripts()
+    else:
+        from postroom.store.sqlite.adoption import adopt_database
+
+        adopt_database(connection, run_scripts)
     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
     connection.execute("COMMIT")
@@ -91,26 +104,47 @@ def _run_migrations(connection: Connection, location: str) -> bool:
 
 
 def _read_version(connection: Connection, location: str) -> int:
-    """Return the version of the schema, or 0 in an empty file. Refuses another program's database, and a version that is too new."""
+    """Return the version of the schema, or 0 if there is none yet.
+
+    Refuses another program's database, unless it can be adopted, and a version that is too new.
+    """
     own_transaction = not connection.in_transaction
     if own_transaction:
         connection.execute("BEGIN")  # one view: another `init_database` may be running
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     application = connection.execute("PRAGMA application_id").fetchone()[0]
-    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if own_transaction:
-        connection.execute("ROLLBACK")
-    if tables and application != APPLICATION_ID:
-        raise NotAStore(f"{location} is the database of another program", hint="Choose another path: Postroom keeps a file of its own.")
+    try:
+        if application != APPLICATION_ID and count_tables(connection):
+            from postroom.store.sqlite.adoption import refuse_unless_adoptable
+
+            refuse_unless_adoptable(connection, location, version=version, application=application)
+    finally:
+        if own_transaction:
+            connection.execute("ROLLBACK")
     if version > SCHEMA_VERSION:
         raise WrongVersion(f"{location} has schema {version}; this program knows {SCHEMA_VERSION}", hint="Upgrade postroom.")
     return version
 
 
+def count_tables(connection: Connection) -> int:
+    """Return the number of tables, indexes and other objects of a database."""
+    count: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    return count
+
+
 def split_statements(script: str) -> list[str]:
-    """Return the statements of a script. It must not have a semicolon inside a string, and comments must be on lines of their own."""
-    lines = [line for line in script.splitlines() if not line.lstrip().startswith("--")]
-    return [statement for statement in "\n".join(lines).split(";") if statement.strip()]
+    """Return the statements of a script. Semicolons inside a string or a trigger do not end one."""
+    statements, pending = [], ""
+    for part in script.split(";"):
+        pending += part + ";"
+        if complete_statement(pending):
+            statements.append(pending)
+            pending = ""
+    return [statement for statement in statements if any(map(_is_code, statement.splitlines()))]
+
+
+def _is_code(line: str) -> bool:
+    return line.strip() not in ("", ";") and not line.lstrip().startswith("--")
 
 
 def refuse_network_filesystem(folder: str) -> None:

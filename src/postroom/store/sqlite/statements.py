@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from postroom.store.sqlite.mail_statements import *  # noqa: F403
     from postroom.store.sqlite.people_statements import *  # noqa: F403
     from postroom.store.sqlite.work_statements import *  # noqa: F403
+    from postroom.store.statements.channels import *  # noqa: F403
+    from postroom.store.statements.retention import *  # noqa: F403
     from postroom.store.statements.tasks import *  # noqa: F403
     from postroom.store.statements.watched_queues import *  # noqa: F403
 
@@ -17,7 +19,9 @@ MODULES = {
     "mail": "postroom.store.sqlite.mail_statements",
     "tasks": "postroom.store.statements.tasks",
     "people": "postroom.store.sqlite.people_statements",
+    "retention": "postroom.store.statements.retention",
     "watched queues": "postroom.store.statements.watched_queues",
+    "channels": "postroom.store.statements.channels",
 }
 
 if not TYPE_CHECKING:  # type checkers read the imports above

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-from postroom.core.records.work import Artifact, Lease, Message
+from postroom.core.records.work import Artifact, Lease, Message, Thread
 from postroom.store.statements.work import *  # noqa: F403
 from postroom.store.statements.work import (
     ARTIFACTS,
     EVENT_INSERT_BINDS,
     EVENT_INSERT_COLUMNS,
+    EVENT_TOPICS_INSERT,
     LEASE_COLUMNS,
     MESSAGES,
     REPLY_CONDITION,
+    THREADS_ANY,
+    THREADS_ASSIGNED,
+    THREADS_CREATED,
+    THREADS_CREATED_ASSIGNED,
+    THREADS_OF_RUN_CHOSEN,
+    THREADS_OF_TASK_CHOSEN,
+    THREADS_VISITED,
     agent_find,
+    select_threads,
 )
 from postroom.store.tables import Query
+
+# Differs from PostgreSQL: the index has to be named, because the primary key begins with the same columns.
+threads_visited = Query(THREADS_VISITED.format(hint=" INDEXED BY idx_reads_guest"), Thread)
+
+# Differs from PostgreSQL: texts always sort by bytes.
+_THREAD_ID = "t.thread_id"
+threads_assigned = select_threads(THREADS_ASSIGNED, _THREAD_ID)
+threads_created = select_threads(THREADS_CREATED, _THREAD_ID)
+threads_created_assigned = select_threads(THREADS_CREATED_ASSIGNED, _THREAD_ID)
+threads_any = select_threads(THREADS_ANY, _THREAD_ID)
+threads_of_run_chosen = select_threads(THREADS_OF_RUN_CHOSEN, _THREAD_ID)
+threads_of_task_chosen = select_threads(THREADS_OF_TASK_CHOSEN, _THREAD_ID)
 
 # json_each keeps the list of kinds in one bind.
 message_after = Query(
@@ -46,6 +67,18 @@ artifacts_of_message = Query(
 artifacts_inserted = f"SELECT {ARTIFACTS.column_list}, rowid FROM artifacts WHERE rowid > :after ORDER BY rowid LIMIT :limit"
 
 event_append = f"INSERT INTO events ({EVENT_INSERT_COLUMNS}) VALUES ({EVENT_INSERT_BINDS})"
+
+_FACT = "coalesce(CASE WHEN json_valid(e.payload_json) THEN json_extract(e.payload_json, '$.{0}') END, t.{0}) AS {0}"
+
+# Differs from PostgreSQL: json_extract, and rows that other programs inserted. The facts that such an event lacks are those of its thread.
+event_topics_insert = EVENT_TOPICS_INSERT.format(
+    facts=f"""
+      SELECT e.event_id / 512 AS block, e.run_id, e.source, e.event_type,
+        CASE WHEN json_valid(e.payload_json) THEN json_extract(e.payload_json, '$.to') END AS to_agent,
+        {_FACT.format("status")}, {_FACT.format("assigned_to")}, {_FACT.format("created_by")}
+      FROM events e LEFT JOIN threads t ON t.thread_id = e.thread_id
+      WHERE e.event_id > :after AND e.event_id <= :until AND (e.thread_id <> '' OR substr(e.event_type, 1, 12) = 'task.A2ATask')"""
+)
 
 # Differs from PostgreSQL: the counter of ids follows by itself when events are copied in.
 events_settle = "SELECT 1"

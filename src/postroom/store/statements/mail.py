@@ -110,14 +110,15 @@ delivery_of_sender = Query(f"SELECT {DELIVERY_ROW_COLUMNS} FROM deliveries WHERE
 
 delivery_contents = Query("SELECT extra_json, payload FROM deliveries WHERE delivery_id = :delivery_id", make_delivery_contents)
 
+# A head that is not pending has a `move_at`: the end of its delivery, or of its backoff.
 delivery_offer = Query(
     f"""
     SELECT {DELIVERIES.column_list} FROM deliveries
-    WHERE session = :session AND head = 1 AND state = 'pending' ORDER BY rank, delivery_id LIMIT 1""",
+    WHERE session = :session AND head = 1 AND move_at IS NULL ORDER BY rank, delivery_id LIMIT 1""",
     make_stored_message,
 )
 
-delivery_offered = Query("SELECT 1 FROM deliveries WHERE session = :session AND head = 1 AND state = 'pending' LIMIT 1", single_value)
+delivery_offered = Query("SELECT 1 FROM deliveries WHERE session = :session AND head = 1 AND move_at IS NULL LIMIT 1", single_value)
 
 delivery_move = """
     UPDATE deliveries
@@ -134,7 +135,11 @@ delivery_delete = "DELETE FROM deliveries WHERE delivery_id = :delivery_id"
 
 delivery_latest = Query("SELECT coalesce(max(delivery_id), 0) FROM deliveries", single_value)
 
-delivery_next_due = Query("SELECT min(due_at) FROM deliveries WHERE session = :session AND due_at IS NOT NULL", single_value)
+delivery_next_move = Query("SELECT min(move_at) FROM deliveries WHERE session = :session AND head = 1", single_value)
+
+delivery_next_expiry = Query(
+    "SELECT min(expires_at) FROM deliveries WHERE session = :session AND expires_at IS NOT NULL AND ended_at IS NULL", single_value
+)
 
 pair_advance = """
     UPDATE deliveries SET head = 1 WHERE delivery_id = (
@@ -145,12 +150,24 @@ pair_advance = """
 deliveries_misdated = Query(
     f"""
     SELECT {DELIVERY_ROW_COLUMNS} FROM deliveries
-    WHERE session = :session AND due_at > :now AND since > :latest AND state IN ('in_flight', 'nacked')
-    ORDER BY due_at, delivery_id LIMIT :limit""",
-    DeliveryRow,
+    WHERE session = :session AND head = 1 AND move_at > :now AND since > :latest ORDER BY move_at, rank, delivery_id LIMIT :limit""",
+    make_delivery_row,
 )
-deliveries_due = Query(
-    f"SELECT {DELIVERY_ROW_COLUMNS} FROM deliveries WHERE session = :session AND due_at <= :now ORDER BY due_at, delivery_id LIMIT :limit",
+
+# Deliveries and backoffs whose time is over. Messages that expired before that are in `deliveries_expired`.
+deliveries_overdue = Query(
+    f"""
+    SELECT {DELIVERY_ROW_COLUMNS} FROM deliveries
+    WHERE session = :session AND head = 1 AND move_at <= :now AND (expires_at IS NULL OR move_at < expires_at)
+    ORDER BY move_at, rank, delivery_id LIMIT :limit""",
+    make_delivery_row,
+)
+
+deliveries_expired = Query(
+    f"""
+    SELECT {DELIVERY_ROW_COLUMNS} FROM deliveries
+    WHERE session = :session AND expires_at <= :now AND ended_at IS NULL AND (move_at IS NULL OR move_at >= expires_at)
+    ORDER BY expires_at, delivery_id LIMIT :limit""",
     make_delivery_row,
 )
 
@@ -159,6 +176,13 @@ deliveries_waiting = Query(
     SELECT msg_id, sender, created_at, attempt, state, due_at, rank, delivery_id FROM deliveries
     WHERE session = :session AND ended_at IS NULL AND (rank, delivery_id) > (:rank, :after) ORDER BY rank, delivery_id LIMIT :limit""",
     make_waiting_message,
+)
+
+deliveries_of_pair = Query(
+    f"""
+    SELECT {DELIVERIES.column_list} FROM deliveries
+    WHERE session = :session AND sender = :sender AND ended_at IS NULL AND delivery_id > :after ORDER BY delivery_id LIMIT :limit""",
+    make_stored_message,
 )
 
 # From the tail, so that the remaining messages of a pair (sender, session) keep their head.
@@ -177,12 +201,16 @@ deliveries_dead = Query(
     make_stored_message,
 )
 
-deliveries_dead_sizes = Query(
-    """
-    SELECT delivery_id, length(payload) AS chars FROM deliveries
+
+def select_dead_sizes(size: str) -> Query[DeadLetterSize]:
+    """Return the statement that reads the sizes of dead letters. `size` is an expression for the bytes of a payload."""
+    return Query(
+        f"""
+    SELECT delivery_id, {size} AS bytes FROM deliveries
     WHERE session = :session AND state = 'dead_letter' AND delivery_id > :after ORDER BY delivery_id LIMIT :limit""",
-    DeadLetterSize,
-)
+        DeadLetterSize,
+    )
+
 
 deliveries_acked = Query(
     f"""

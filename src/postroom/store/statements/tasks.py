@@ -44,8 +44,8 @@ tasks_due = Query(
 
 def _listing(*columns: str) -> Query[TaskRow]:
     """Return the statement that lists the tasks with these columns, newest first. An index serves each of them."""
-    where = " AND ".join(f"{column} = :{column}" for column in columns)
-    return Query(f"SELECT {TASKS.column_list} FROM tasks {'WHERE ' + where if where else ''} ORDER BY event_id DESC LIMIT :limit", TaskRow)
+    where = " AND ".join((*(f"{column} = :{column}" for column in columns), "event_id < :before"))
+    return Query(f"SELECT {TASKS.column_list} FROM tasks WHERE {where} ORDER BY event_id DESC LIMIT :limit", TaskRow)
 
 
 tasks_any = _listing()

@@ -11,12 +11,13 @@ from postroom.core.records.work import (
     HeldThread,
     Lease,
     Message,
-    OfferedThread,
     PageBounds,
     ReadMark,
     RunNumbers,
     Thread,
 )
+from postroom.store.statements.taking import *  # noqa: F403
+from postroom.store.statements.taking import THREAD_COLUMNS
 from postroom.store.tables import Query, Table, row_values, single_value
 
 TYPE_CHECKING = False
@@ -30,15 +31,26 @@ LEASES = Table("leases", (*Lease.__fields__, "priority", "waiting"))  # the thre
 EVENTS = Table("events", Event.__fields__)
 AGENTS = Table("agents", Agent.__fields__)
 READS = Table("reads", ReadMark.__fields__, key_columns=2)
+EVENT_TOPICS = Table("event_topics", ("topic", "block"), key_columns=2)  # see the migration 0007
 
-THREAD_COLUMNS = THREADS.column_list_as("t")
 LEASE_COLUMNS = f"l.{', l.'.join(Lease.__fields__)}"
 THREAD_FIELD_COUNT = len(Thread.__fields__)
+
+
+# The threads in which an agent takes part as a guest.
+THREADS_VISITED = f"""
+    SELECT {THREAD_COLUMNS} FROM reads r{{hint}} JOIN threads t ON t.thread_id = r.thread_id
+    WHERE r.agent_id = :agent AND r.guest = 1 AND t.status = :status"""
 
 
 def make_held_thread(*row: Any) -> HeldThread:
     lease = None if row[THREAD_FIELD_COUNT] is None else Lease(*row[THREAD_FIELD_COUNT:])
     return HeldThread(Thread(*row[:THREAD_FIELD_COUNT]), lease)
+
+
+def make_marked_message(*row: Any) -> tuple[Message, bool]:
+    """Return a message, and whether it has artifacts."""
+    return Message(*row[:-1]), bool(row[-1])
 
 
 def make_claim(*row: Any) -> Claim:
@@ -71,74 +83,38 @@ thread_prioritise = "UPDATE threads SET priority = :priority WHERE thread_id = :
 threads_waiting = Query(
     f"""
     SELECT {THREAD_COLUMNS} FROM threads t WHERE t.status = 'pending' AND t.assigned_to = :agent AND t.priority = :priority
+      AND (t.created_at, t.thread_id) > (:after_at, :after_id)
     ORDER BY t.created_at, t.thread_id LIMIT :limit""",
     Thread,
 )
 
-_TAKEABLE_OF_PRIORITY = """
-    SELECT * FROM (
-      SELECT t.thread_id, t.priority, t.created_at FROM threads t
-      WHERE t.status = 'pending' AND t.assigned_to = :agent AND t.priority = '{0}'
-      ORDER BY t.created_at, t.thread_id LIMIT :limit) AS pending_{0}
-    UNION ALL
-    SELECT * FROM (
-      SELECT t.thread_id, t.priority, t.created_at FROM leases l JOIN threads t ON t.thread_id = l.thread_id
-      WHERE l.released_at IS NULL AND l.waiting = 0 AND l.priority = '{0}' AND l.expires_at <= :now
-      ORDER BY l.expires_at LIMIT :lapsed) AS lapsed_{0}"""
-threads_takeable = Query(
-    " UNION ALL ".join(_TAKEABLE_OF_PRIORITY.format(priority) for priority in ("high", "normal", "low")), OfferedThread
-)
+# The lists of threads: the condition of each. `select_threads` makes a statement of one.
+THREADS_ASSIGNED = "t.status = :status AND t.assigned_to = :assigned_to"
+THREADS_CREATED = "t.created_by = :created_by AND t.status = :status"
+THREADS_CREATED_ASSIGNED = f"{THREADS_CREATED} AND t.assigned_to = :assigned_to"
+THREADS_ANY = "t.status = :status"
+_CHOSEN_NAMES = "(:created_by = '' OR t.created_by = :created_by) AND (:assigned_to = '' OR t.assigned_to = :assigned_to)"
+THREADS_OF_RUN_CHOSEN = f"t.run_id = :run_id AND t.status = :status AND {_CHOSEN_NAMES}"
+THREADS_OF_TASK_CHOSEN = f"""t.task_id = :task_id AND t.task_id <> '' AND t.status = :status AND {_CHOSEN_NAMES}
+      AND (CAST(:run_id AS TEXT) IS NULL OR t.run_id = :run_id)"""
 
-threads_assigned = Query(
-    f"""
-    SELECT {THREAD_COLUMNS} FROM threads t WHERE t.status = :status AND t.assigned_to = :assigned_to
-    ORDER BY t.updated_at DESC LIMIT :limit""",
-    Thread,
-)
 
-threads_created = Query(
-    f"""
-    SELECT {THREAD_COLUMNS} FROM threads t WHERE t.created_by = :created_by AND t.status = :status
-    ORDER BY t.updated_at DESC LIMIT :limit""",
-    Thread,
-)
+def select_threads(condition: str, thread_id: str) -> Query[Thread]:
+    """Return the statement that lists threads, latest activity first, behind a cursor. `thread_id` is an expression that sorts by bytes."""
+    return Query(
+        f"""
+    SELECT {THREAD_COLUMNS} FROM threads t WHERE {condition}
+      AND t.updated_at <= :after_at AND (t.updated_at < :after_at OR {thread_id} < :after_id)
+    ORDER BY t.updated_at DESC, {thread_id} DESC LIMIT :limit""",
+        Thread,
+    )
 
-threads_created_assigned = Query(
-    f"""
-    SELECT {THREAD_COLUMNS} FROM threads t
-    WHERE t.created_by = :created_by AND t.status = :status AND t.assigned_to = :assigned_to
-    ORDER BY t.updated_at DESC LIMIT :limit""",
-    Thread,
-)
-
-threads_any = Query(f"SELECT {THREAD_COLUMNS} FROM threads t WHERE t.status = :status ORDER BY t.updated_at DESC LIMIT :limit", Thread)
 
 threads_of_run = Query(
     f"""
     SELECT {THREAD_COLUMNS}, {LEASE_COLUMNS} FROM threads t LEFT JOIN leases l ON l.thread_id = t.thread_id
     WHERE t.run_id = :run_id AND t.status = :status ORDER BY t.updated_at DESC LIMIT :limit""",
     make_held_thread,
-)
-threads_of_run_chosen = Query(
-    f"""
-    SELECT {THREAD_COLUMNS} FROM threads t WHERE t.run_id = :run_id AND t.status = :status
-      AND (:created_by = '' OR t.created_by = :created_by) AND (:assigned_to = '' OR t.assigned_to = :assigned_to)
-    ORDER BY t.updated_at DESC LIMIT :limit""",
-    Thread,
-)
-
-threads_visited = Query(
-    f"""
-    SELECT {THREAD_COLUMNS} FROM reads r JOIN threads t ON t.thread_id = r.thread_id
-    WHERE r.agent_id = :agent AND r.guest = 1 AND t.status = :status""",
-    Thread,
-)
-threads_of_task_chosen = Query(
-    f"""
-    SELECT {THREAD_COLUMNS} FROM threads t WHERE t.task_id = :task_id AND t.task_id <> '' AND t.status = :status
-      AND (:created_by = '' OR t.created_by = :created_by) AND (:assigned_to = '' OR t.assigned_to = :assigned_to)
-      AND (CAST(:run_id AS TEXT) IS NULL OR t.run_id = :run_id) ORDER BY t.updated_at DESC LIMIT :limit""",
-    Thread,
 )
 run_open_count = Query(
     """
@@ -155,17 +131,18 @@ run_agents = Query("SELECT DISTINCT assigned_to FROM threads WHERE run_id = :run
 
 threads_unread = Query(
     f"""
-    SELECT {THREAD_COLUMNS} FROM reads r JOIN threads t ON t.thread_id = r.thread_id
-    WHERE r.agent_id = :agent AND r.latest_event_id > r.read_event_id
+    SELECT {READS.column_list_as("r")} FROM reads r
+    WHERE r.agent_id = :agent AND r.latest_event_id > r.read_event_id AND r.latest_event_id > :after
     ORDER BY r.latest_event_id LIMIT :limit""",
-    Thread,
+    ReadMark,
 )
 threads_unread_of_status = Query(
     f"""
-    SELECT {THREAD_COLUMNS} FROM reads r CROSS JOIN threads t
-    WHERE r.agent_id = :agent AND r.latest_event_id > r.read_event_id AND t.thread_id = r.thread_id AND t.status = :status
+    SELECT {READS.column_list_as("r")} FROM reads r CROSS JOIN threads t
+    WHERE r.agent_id = :agent AND r.latest_event_id > r.read_event_id AND r.latest_event_id > :after
+      AND t.thread_id = r.thread_id AND t.status = :status
     ORDER BY r.latest_event_id LIMIT :limit""",
-    Thread,
+    ReadMark,
 )
 
 # messages and artifacts
@@ -180,6 +157,15 @@ REPLY_CONDITION = """
 message_insert = MESSAGES.insert_statement()
 
 message_find = Query(f"SELECT {MESSAGES.column_list} FROM messages WHERE message_id = :message_id", Message)
+
+message_first = Query(f"SELECT {MESSAGES.column_list} FROM messages WHERE thread_id = :thread_id ORDER BY event_id LIMIT 1", Message)
+
+messages_newest = Query(
+    f"""
+    SELECT {MESSAGES.column_list}, EXISTS (SELECT 1 FROM artifacts a WHERE a.message_id = messages.message_id) AS has_artifacts
+    FROM messages WHERE thread_id = :thread_id ORDER BY event_id DESC LIMIT :limit""",
+    make_marked_message,
+)
 
 messages_between = Query(
     f"SELECT {MESSAGES.column_list} FROM messages WHERE thread_id = :thread_id AND event_id BETWEEN :first AND :last ORDER BY event_id",
@@ -222,10 +208,13 @@ question_settle = "UPDATE messages SET is_open = 0 WHERE message_id = :message_i
 
 questions_end = "UPDATE messages SET is_open = 0 WHERE thread_id = :thread_id AND is_open = 1 AND (:agent = '' OR from_agent = :agent)"
 
+# The kinds of messages that the people room follows.
+PEOPLE_KINDS = "('question', 'answer', 'result', 'control')"
+
 messages_to_people = Query(
     f"""
     SELECT {MESSAGES.column_list} FROM messages
-    WHERE kind IN ('question', 'answer', 'result', 'control') AND event_id > :after ORDER BY event_id LIMIT :limit""",
+    WHERE kind IN {PEOPLE_KINDS} AND event_id > :after ORDER BY event_id LIMIT :limit""",
     Message,
 )
 
@@ -249,7 +238,7 @@ lease_grant = """
     SET agent_id = excluded.agent_id, lease_token = excluded.lease_token, claimed_at = excluded.claimed_at,
         expires_at = excluded.expires_at, released_at = NULL, lease_seconds = excluded.lease_seconds,
         priority = excluded.priority, waiting = 0
-    WHERE leases.released_at IS NOT NULL OR leases.expires_at <= :now OR leases.lease_token = :replaces"""
+    WHERE leases.released_at IS NOT NULL OR leases.expires_at <= :now OR leases.lease_token = :replaced_token"""
 
 lease_renew = """
     UPDATE leases SET expires_at = :expires_at, lease_seconds = :lease_seconds
@@ -297,7 +286,7 @@ leases_farthest = Query(
 lease_next_expiry = Query(
     """
     SELECT min(expires_at) FROM leases
-    WHERE released_at IS NULL AND waiting = :waiting AND priority = :priority AND expires_at > :now""",
+    WHERE released_at IS NULL AND waiting = :waiting AND priority = :priority AND expires_at > :after""",
     single_value,
 )
 
@@ -321,15 +310,47 @@ leases_of_agent = Query(
 EVENT_INSERT_COLUMNS = ", ".join(EVENTS.columns[1:])  # without the id, which the database assigns
 EVENT_INSERT_BINDS = f":{', :'.join(EVENTS.columns[1:])}"
 
+# The event at which a cursor starts: none with a lower id can appear after it.
 event_latest = Query("SELECT coalesce(max(event_id), 0) FROM events", single_value)
+event_newest = Query("SELECT coalesce(max(event_id), 0) FROM events", single_value)
 
 events_after = Query(f"SELECT {EVENTS.column_list} FROM events WHERE event_id > :after ORDER BY event_id LIMIT :limit", Event)
 events_newest = Query(f"SELECT {EVENTS.column_list} FROM events WHERE event_id < :before ORDER BY event_id DESC LIMIT :limit", Event)
 events_of_thread = Query(
     f"""
-    SELECT {EVENTS.column_list} FROM events WHERE thread_id = :thread_id AND event_id < :before ORDER BY event_id DESC LIMIT :limit""",
+    SELECT {EVENTS.column_list} FROM events
+    WHERE thread_id = :thread_id AND thread_id <> '' AND event_id < :before ORDER BY event_id DESC LIMIT :limit""",
     Event,
 )
+
+events_in_block = Query(
+    f"""
+    SELECT {EVENTS.column_list} FROM events WHERE event_id > :after AND event_id <= :until
+      AND (thread_id <> '' OR substr(event_type, 1, 12) = 'task.A2ATask') ORDER BY event_id""",
+    Event,
+)
+event_block_of_topic = Query("SELECT block FROM event_topics WHERE topic = :topic AND block >= :first ORDER BY block LIMIT 1", single_value)
+event_message = Query("SELECT event_id FROM messages WHERE message_id = :message_id", single_value)
+
+# Each engine supplies the facts of the events: block, run_id, source, event_type, status, assigned_to, created_by and to_agent.
+EVENT_TOPICS_INSERT = """
+    INSERT INTO event_topics (topic, block)
+    WITH facts AS ({facts}),
+    steps AS (
+      SELECT block, run_id, source, status, assigned_to, created_by, to_agent FROM facts
+      UNION SELECT block, run_id, source, 'lapsed', assigned_to, created_by, to_agent FROM facts WHERE event_type = 'thread.lapsed'
+      UNION SELECT block, run_id, source, 'claimed', assigned_to, created_by, to_agent FROM facts WHERE status = 'accepted'
+      UNION SELECT block, run_id, source, 'done', assigned_to, created_by, to_agent FROM facts WHERE status = 'completed'),
+    concerned AS (
+      SELECT block, status, assigned_to AS agent FROM steps WHERE assigned_to <> source
+      UNION SELECT block, status, created_by FROM steps WHERE created_by <> source
+      UNION SELECT block, status, to_agent FROM steps WHERE to_agent <> source)
+    SELECT 'any', block FROM facts
+    UNION SELECT 'run:' || run_id, block FROM facts
+    UNION SELECT 'agent:' || agent, block FROM concerned
+    UNION SELECT 'status:' || status, block FROM steps WHERE status IS NOT NULL
+    UNION SELECT 'status:' || status || ' run:' || run_id, block FROM steps WHERE status IS NOT NULL
+    UNION SELECT 'status:' || status || ' agent:' || agent, block FROM concerned WHERE status IS NOT NULL"""
 
 events_of_subject = Query(
     f"SELECT {EVENTS.column_list} FROM events WHERE thread_id = '' AND message_id = :message_id ORDER BY event_id", Event
@@ -343,9 +364,13 @@ agent_put = """
 
 agent_find = Query(f"SELECT {AGENTS.column_list} FROM agents WHERE name = :name", Agent)
 
-agents_all = Query(f"SELECT {AGENTS.column_list} FROM agents ORDER BY name LIMIT :limit", Agent)
+agents_all = Query(f"SELECT {AGENTS.column_list} FROM agents WHERE name > :after ORDER BY name LIMIT :limit", Agent)
 
-people_names = Query("SELECT name FROM agents WHERE kind = 'human' ORDER BY name LIMIT 1000", single_value)
+people_names_unless_known = Query(
+    """
+    SELECT name FROM agents WHERE kind = 'human' AND NOT EXISTS (SELECT 1 FROM agents WHERE name = :name) ORDER BY name LIMIT 1000""",
+    single_value,
+)
 
 agent_card = "UPDATE agents SET card_json = :card_json WHERE name = :name"
 
@@ -409,8 +434,16 @@ messages_page_before = _page_query("max", "<", ":before")
 messages_page_after = _page_query("min", ">", ":after")
 
 message_to_people_after = Query(
-    """
+    f"""
     SELECT event_id FROM messages
-    WHERE kind IN ('question', 'answer', 'result', 'control') AND event_id > :after ORDER BY event_id LIMIT 1""",
+    WHERE kind IN {PEOPLE_KINDS} AND event_id > :after ORDER BY event_id LIMIT 1""",
     single_value,
 )
+
+# results of calls with an idempotency key
+
+idempotency_find = Query("SELECT result FROM idempotency_keys WHERE key_hash = :key_hash AND created_at > :after", single_value)
+idempotency_keep = """
+    INSERT INTO idempotency_keys (key_hash, result, created_at) VALUES (:key_hash, :result, :now)"""
+idempotency_oldest = Query("SELECT created_at FROM idempotency_keys ORDER BY created_at LIMIT 1", single_value)
+idempotency_drop = "DELETE FROM idempotency_keys WHERE created_at <= :before"

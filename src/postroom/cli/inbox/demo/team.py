@@ -1,8 +1,8 @@
 """The team of `inbox serve --demo`: real processes on a store of their own, so that a newcomer sees entries arrive.
 
-An analyst writes a report in her workspace and asks whether to publish it. A builder works on threads and blocks on a question.
-A backup job leaves notices. A courier sends messages to mailboxes. A narrator prints what arrives.
-A question waits for the person without a time limit.
+An analyst writes the report of a week in her workspace, asks whether to publish it, and corrects it. A builder puts it on the site and
+blocks on a question. A backup job leaves notices. A courier sends messages to mailboxes. A narrator prints what arrives.
+A question waits for the person without a time limit. When the story is told, the team rests: nothing repeats.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ if TYPE_CHECKING:
     from postroom.store.interface import Store
 
 PACE_SECONDS = 4.0  # seconds between steps, so that a person can follow
-ROUNDS = 50
-REPORT = """# Rates, week {week}
+DELIVERIES = 12
+REPORT_NAME = "week-01.md"
+NIGHTS = ("12 GB in 41 s, nothing failed.", "12 GB in 43 s, nothing failed.")
+REPORT = """# Rates, week 1
 
 The committee **held**. Three things stand out:
 
 | what | before | now |
 |---|--:|--:|
 | policy rate | 4.25 | 4.25 |
-| ten years | 4.31 | {yield_:.2f} |
+| ten years | 4.31 | {yield_} |
 
 ```python
 def carry(long: float, short: float) -> float:
@@ -72,47 +74,51 @@ class Team:
 
 
 def run_analyst(store: Store) -> None:
-    """Push a report each round, ask whether to publish it, and wait for the answer."""
+    """Push the report of a week, ask whether to publish it, do as the person says, and correct a number. All of it is one row."""
     folder = os.path.join(os.path.dirname(store.location), "rates")
     os.makedirs(folder, exist_ok=True)
     workspace = people.add_workspace(store, folder, label="Rates desk", agent="analyst").workspace.workspace_id
-    for week in range(1, ROUNDS):
-        sleep(PACE_SECONDS / 2)
-        name = f"week-{week:02}.md"
-        with open(os.path.join(folder, name), "w", encoding="utf-8") as report:
-            report.write(REPORT.format(week=week, yield_=4.3 + week / 100))
-        people.push(store, workspace, docs=[name], comments=f"Week {week} is drafted. The table is new; is it what you wanted?")
-        sleep(PACE_SECONDS)
-        asked = people.ask(store, workspace_id=workspace, question=f"Publish week {week}?", choices=("Publish", "Hold back"))
-        answer = people.wait_answer(store, asked.id)
-        people.push(store, workspace, comments=f"Understood: *{answer.answer}*. I go on with week {week + 1}.")
-        sleep(PACE_SECONDS * 2)
+    sleep(PACE_SECONDS / 2)
+    _write_report(folder, "4.31")
+    drafted = "Week 1 is drafted. The table is new; is it what you wanted?"
+    matter = people.push(store, workspace, docs=[REPORT_NAME], title="Rates, week 1", comments=drafted).id
+    sleep(PACE_SECONDS)
+    asked = people.ask(store, workspace_id=workspace, question="Publish week 1?", choices=("Publish", "Hold back"), entry_id=matter)
+    answer = people.wait_answer(store, asked.id).answer
+    outcome = "It goes out at noon." if answer == "Publish" else "It stays here. Write what you would change."
+    people.push(store, workspace, comments=f"Understood: *{answer}*. {outcome}", entry_id=matter)
+    sleep(PACE_SECONDS * 3)
+    _write_report(folder, "4.28")  # the page shows what changed since the push
+    people.push(store, workspace, comments="The ten years closed at **4.28**: I corrected the table.", entry_id=matter)
+
+
+def _write_report(folder: str, ten_years: str) -> None:
+    with open(os.path.join(folder, REPORT_NAME), "w", encoding="utf-8") as report:
+        report.write(REPORT.format(yield_=ten_years))
 
 
 def run_builder(store: Store) -> None:
-    """Take one thread each round, and block it on a question for the person."""
-    for number in range(1, ROUNDS):
-        work.send(store, sender="user", to="builder", subject=f"Release {number}: fix the login page", run_id="demo")
-        claim = work.wait_take(store, agent="builder")
-        assert claim is not None
-        thread, token = claim.thread.thread_id, claim.lease.lease_token
-        sleep(PACE_SECONDS)
-        work.update(store, thread, agent="builder", summary="The form is there", lease_token=token)
-        sleep(PACE_SECONDS)
-        choices = '{"choices": ["Email and password", "SSO"]}'
-        question = "Email and password, or SSO?"
-        work.update(store, thread, agent="builder", status="blocked", summary=question, payload_json=choices, lease_token=token)
-        reply = work.wait_reply(store, thread, agent="builder", lease_token=token)
-        sleep(PACE_SECONDS / 2)
-        answer = reply.message.summary if reply.message is not None else ""
-        work.done(store, thread, agent="builder", summary=f"Done, with: {answer}", lease_token=token)
-        sleep(PACE_SECONDS * 2)
+    """Take the analyst's thread, block it on a question for the person, and finish it as they answer."""
+    work.send(store, sender="analyst", to="builder", subject="Put the weekly report on the site", run_id="week-1")
+    claim = work.wait_take(store, agent="builder")
+    assert claim is not None
+    thread, token = claim.thread.thread_id, claim.lease.lease_token
+    sleep(PACE_SECONDS)
+    work.update(store, thread, agent="builder", summary="The page is there, the chart is missing", lease_token=token)
+    sleep(PACE_SECONDS)
+    choices = '{"choices": ["As PNG", "As SVG"]}'
+    question = "The chart has 4 MB as PNG and 60 KB as SVG, which old mail programs do not show. Which one?"
+    work.update(store, thread, agent="builder", status="blocked", summary=question, payload_json=choices, to="user", lease_token=token)
+    reply = work.wait_reply(store, thread, agent="builder", lease_token=token)
+    sleep(PACE_SECONDS / 2)
+    answer = reply.message.summary if reply.message is not None else ""
+    work.done(store, thread, agent="builder", summary=f"It is on the site: {answer}", lease_token=token)
 
 
 def run_backup(store: Store) -> None:
-    """Leave a notice each round, as a job without a workspace."""
-    for night in range(1, ROUNDS):
-        people.notify(store, sender="backup", text=f"Night {night}: 12 GB in 41 s, nothing failed.")
+    """Leave a notice for each of two nights, as a job without a workspace."""
+    for night, text in enumerate(NIGHTS, 1):
+        people.notify(store, sender="backup", text=f"Night {night}: {text}")
         sleep(PACE_SECONDS * 10)
 
 
@@ -124,7 +130,7 @@ def run_courier(store: Store) -> None:
     queues.subscribe(queue, "ledger", handler="cat > /dev/null")
     people.add_queue(store, queue.path, label="Deliveries")
     mail.set_policy(store, "printer", max_retries=0)
-    for number in range(1, ROUNDS * 10):
+    for number in range(1, DELIVERIES):
         session = "printer" if number % 10 == 3 else "press"
         mail.enqueue(store, {"from": "courier", "to": session, "payload": f"Pages {number * 8 - 7} to {number * 8}"})
         for _ in range(2 if number % 4 else 0):

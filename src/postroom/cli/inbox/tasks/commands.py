@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 from postroom._fastpath import json_text as jsontext
 from postroom.cli.framework.output import NOTHING, Outcome
 from postroom.cli.inbox import inputs
+from postroom.cli.inbox.tasks import kept_tokens
 from postroom.cli.inbox.waiting import interruptible
 from postroom.core.errors import InvalidInput
 from postroom.tasks import Conductor
 
 if TYPE_CHECKING:
     from postroom.cli.framework.parser import Arguments
+    from postroom.store.interface import Store
     from postroom.tasks import A2ATask
-    from postroom.tasks.models import Accepted
+    from postroom.tasks.a2a.models import Accepted
 
 
 def handle_agent_register(args: Arguments) -> Outcome:
@@ -41,8 +43,21 @@ def handle_task_submit(args: Arguments) -> Outcome:
         options["context"] = _parse_object(text, "context-file")
     if args.job is not None:
         options["source_job_id"] = args.job
-    sender, to, description = inputs.require_sender(args), require_option(args, "to"), _require_description(args)
-    return _task_outcome(open_conductor(args).submit(sender, to, description, **options), "submitted")
+    sender, description = inputs.require_sender(args), _require_description(args)
+    store = inputs.open_store_for(args)
+    to = _choose_receiver(store, args, sender)
+    return _task_outcome(Conductor(store).submit(sender, to, description, **options), "submitted")
+
+
+def _choose_receiver(store: Store, args: Arguments, sender: str) -> str:
+    """Return the agent of --to, or one with the skill of --skill."""
+    if args.skill is None:
+        return require_option(args, "to")
+    if args.to is not None:
+        raise InvalidInput("to and skill exclude each other", field="skill", hint="Leave one of them out.")
+    from postroom.tasks.skills import choose_agent
+
+    return choose_agent(store, args.skill, without=sender)
 
 
 def _require_description(args: Arguments) -> str:
@@ -53,19 +68,6 @@ def _require_description(args: Arguments) -> str:
             args.description_file, field="description-file", hint="A description is text; attach files to the answer."
         )
     return require_option(args, "description")
-
-
-def handle_task_list(args: Arguments) -> Outcome:
-    chosen = inputs.given_options(args, "status", "limit")
-    if getattr(args, "from") is not None:
-        chosen["source"] = getattr(args, "from")
-    target = args.to if args.to is not None or "source" in chosen else args.agent
-    tasks = open_conductor(args).tasks(target, **chosen)
-    return Outcome({"tasks": [task_json(task) for task in tasks]}, view="task list")
-
-
-def handle_task_show(args: Arguments) -> Outcome:
-    return _task_outcome(open_conductor(args).get(require_option(args, "task")), "shown")
 
 
 def handle_task_accept(args: Arguments) -> Outcome:
@@ -84,13 +86,14 @@ def handle_task_accept(args: Arguments) -> Outcome:
         accepted = conductor.accept_next(agent, **lease)
     if accepted is None:
         return Outcome({"task": None, "lease_token": None}, view="task none", exit_code=NOTHING)
+    kept_tokens.keep_token(args, (accepted.task.task_id,), accepted.lease_token)
     return Outcome({"task": task_json(accepted.task), "lease_token": accepted.lease_token}, view="task accepted")
 
 
 def handle_task_renew(args: Arguments) -> Outcome:
-    renewed = open_conductor(args).renew(
-        require_option(args, "task"), agent=inputs.require_agent(args), **inputs.given_options(args, "lease_seconds", "lease_token")
-    )
+    task, lease = require_option(args, "task"), inputs.given_options(args, "lease_seconds")
+    token = kept_tokens.lease_token(args, task)
+    renewed = open_conductor(args).renew(task, agent=inputs.require_agent(args), lease_token=token, **lease)
     return _task_outcome(renewed, "renewed")
 
 
@@ -102,17 +105,18 @@ def handle_task_complete(args: Arguments) -> Outcome:
             raise InvalidInput("the files in artifacts-json must be a list", field="artifacts-json", hint="Leave it out, or --artifact.")
         artifacts = {**(artifacts or {}), "files": [*files, *args.artifact]}
     task = require_option(args, "task")
-    done = open_conductor(args).complete(
-        task, agent=inputs.require_agent(args), artifacts=artifacts, **inputs.given_options(args, "lease_token")
-    )
+    token = kept_tokens.lease_token(args, task)
+    done = open_conductor(args).complete(task, agent=inputs.require_agent(args), artifacts=artifacts, lease_token=token)
+    kept_tokens.forget_token(args, task)
     return _task_outcome(done, "completed")
 
 
 def handle_task_fail(args: Arguments) -> Outcome:
     task, reason = require_option(args, "task"), require_option(args, "reason")
-    return _task_outcome(
-        open_conductor(args).fail(task, reason, agent=inputs.require_agent(args), **inputs.given_options(args, "lease_token")), "failed"
-    )
+    token = kept_tokens.lease_token(args, task)
+    failed = open_conductor(args).fail(task, reason, agent=inputs.require_agent(args), lease_token=token)
+    kept_tokens.forget_token(args, task)
+    return _task_outcome(failed, "failed")
 
 
 def handle_task_cancel(args: Arguments) -> Outcome:
@@ -182,7 +186,7 @@ def _task_outcome(task: A2ATask, view: str) -> Outcome:
 
 def task_json(task: A2ATask) -> dict[str, Any]:
     """Return a task as it is printed."""
-    return task.model_dump(mode="json")
+    return {**task.model_dump(mode="json"), "verified": task.verified}
 
 
 def require_option(args: Arguments, key: str) -> str:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from postroom.cli.framework.spec import INTEGER, NUMBER, Command, Flag
+from postroom.cli.framework.spec import AFTER, INTEGER, NUMBER, Command, Flag, name_subjects
 
 _FROM = Flag("--from", "AGENT", "the sender; default: --agent")
-_TASK = Flag("--task", "ID", "the task")
-_TASK_TOKEN = Flag("--lease-token", "TOKEN", "refuse unless this is still the current lease of the task")
+_TASK = Flag("--task", "TASK_ID", "the task")
+_TASK_TOKEN = Flag(
+    "--lease-token", "TOKEN", "refuse unless this is still the current lease of the task; default: the one that this shell got"
+)
 _LEASE = Flag("--lease-seconds", "N", "seconds until the lease runs out unless it is renewed; default 900", NUMBER)
 _TIMEOUT = Flag("--timeout-seconds", "N", "give up after N seconds, with exit 10; 0 (the default) waits forever", NUMBER)
 _LIMIT = Flag("--limit", "N", "at most this many; default 100", INTEGER)
-_JOB = Flag("--job", "ID", "the job")
-_JOB_TOKEN = Flag("--lease-token", "TOKEN", "refuse if another process continued the job since")
+_JOB = Flag("--job", "JOB_ID", "the job")
+_JOB_TOKEN = Flag("--lease-token", "TOKEN", "refuse if another process continued the job since; default: the token that this shell got")
 _BUDGET = Flag("--budget", "N", "at most this many characters; default 10000", INTEGER)
 
-AGENTS_AND_TASKS = (
+_COMMANDS = (
     Command(
         "agent add",
         "Add an agent, or change its kind.",
@@ -55,7 +57,11 @@ AGENTS_AND_TASKS = (
         example="inbox agent find --skill review",
     ),
     Command(
-        "agent list", "List every agent and person that the store knows.", "inbox.store:handle_agent_list", (), example="inbox agent list"
+        "agent list",
+        "List every agent and person that the store knows.",
+        "inbox.store:handle_agent_list",
+        (Flag("--limit", "N", "at most this many; default 1000", INTEGER), AFTER),
+        example="inbox agent list",
     ),
     Command(
         "agent show",
@@ -67,11 +73,12 @@ AGENTS_AND_TASKS = (
     ),
     Command(
         "task submit",
-        "Give a task to another agent by name. The task waits if that agent is not running.",
+        "Give a task to another agent, by name or by skill. The task waits if that agent is not running.",
         "inbox.tasks.commands:handle_task_submit",
         (
             _FROM,
             Flag("--to", "AGENT", "the agent that should do it"),
+            Flag("--skill", "NAME", "instead of --to: the agent with this skill that has the fewest waiting tasks"),
             Flag("--description", "TEXT", "what to do"),
             Flag("--description-file", "PATH", "the same from a file; - for standard input"),
             Flag("--context-json", "OBJECT", "a JSON object with more information"),
@@ -86,16 +93,23 @@ AGENTS_AND_TASKS = (
     Command(
         "task list",
         "List tasks and results, newest first.",
-        "inbox.tasks.commands:handle_task_list",
+        "inbox.tasks.listing:handle_task_list",
         (
             Flag("--from", "AGENT", "only those that this agent gave"),
             Flag("--to", "AGENT", "only those for this agent; default: --agent"),
             Flag("--status", "pending|accepted|completed|failed", "only tasks with this status"),
             _LIMIT,
+            Flag("--before-event", "EVENT_ID", "the page after the one that returned this as next_before_event", INTEGER),
         ),
         example="inbox task list --from forge --status pending",
     ),
-    Command("task show", "Show one task.", "inbox.tasks.commands:handle_task_show", (_TASK,), example="inbox task show --task 5f0e…"),
+    Command(
+        "task show",
+        "Show one task and its history.",
+        "inbox.tasks.listing:handle_task_show",
+        (_TASK,),
+        example="inbox task show --task 5f0e…",
+    ),
     Command(
         "task accept",
         "Accept a task. It is yours until its lease runs out.",
@@ -162,7 +176,7 @@ AGENTS_AND_TASKS = (
         "Sleep until tasks have ended. Exit 10 when the time is over.",
         "inbox.tasks.commands:handle_task_wait",
         (
-            Flag("--task", "ID", "the task; may be repeated", repeat=True),
+            Flag("--task", "TASK_ID", "the task; may be repeated", repeat=True),
             Flag("--any", "", "until one of them has ended, not all"),
             _TIMEOUT,
         ),
@@ -179,7 +193,7 @@ AGENTS_AND_TASKS = (
         "job start",
         "Start a job: one run of an agent, which gets its tasks and results as sheets.",
         "inbox.tasks.jobs:handle_job_start",
-        (Flag("--job", "ID", "a fixed id: if its process died, the job goes on under a new token"), _LEASE),
+        (Flag("--job", "JOB_ID", "a fixed id: if its process died, the job goes on under a new token"), _LEASE),
         details="The job has a lease. `sheet begin` and `job renew` renew it. When it runs out, its tasks go back to the agent.",
         example="inbox job start --agent canyon --job nightly",
     ),
@@ -224,7 +238,19 @@ AGENTS_AND_TASKS = (
         "sheet end",
         "End a sheet: unfinished tasks are pending again, and the results that it showed are read.",
         "inbox.tasks.jobs:handle_sheet_end",
-        (_JOB, Flag("--sheet", "TOKEN", "the sheet; default: every open sheet of the job")),
-        example="inbox sheet end --job nightly",
+        (
+            _JOB,
+            Flag("--sheet", "TOKEN", "the sheet; default: every open sheet of the job"),
+            Flag("--answers", "FILE", "first apply the answers in this text of the agent; - for standard input"),
+            _JOB_TOKEN,
+        ),
+        details="Answers are lines `@complete ID: result`, `@fail ID: reason` and `@delegate NAME: task`, with indented lines after them."
+        " List items, bold, other case and fences are understood. All are applied in one transaction. Lines that were not applied are"
+        " printed with the reason.",
+        example="inbox sheet end --job nightly --answers reply.md",
     ),
 )
+
+name_subjects(tuple(command for command in _COMMANDS if command.name.startswith("task ") and command.name != "task submit"), "--task")
+name_subjects(tuple(command for command in _COMMANDS if command.name.startswith(("job ", "sheet "))), "--job")
+AGENTS_AND_TASKS = _COMMANDS

@@ -41,6 +41,16 @@ def _render_shown(data: Data) -> str:
     return text
 
 
+def _render_history(data: Data) -> str:
+    rows = [(relative_time(event["created_at"]), _step_word(event), one_line(event["source"])) for event in data["events"]]
+    return _render_shown(data) + "history\n" + "".join(f"  {when}  {step} by {agent}\n" for when, step, agent in rows)
+
+
+def _step_word(event: Data) -> str:
+    """Return the name of an event of a task in words: `task.A2ATaskSubmitted` is `submitted`."""
+    return one_line(str(event["event_type"]).removeprefix("task.A2ATask").lower())
+
+
 def _render_accepted(data: Data) -> str:
     return f"{colour_text('bold', 'Accepted')} {_task_summary(data['task'])}\n  lease {data['lease_token']}\n" + indented_lines(
         data["task"]["description"], "  "
@@ -62,7 +72,9 @@ def _render_list(data: Data) -> str:
         )
         for task in data["tasks"]
     ]
-    return render_table(("KIND", "STATUS", "PRIORITY", "FROM", "TO", "TASK", "DESCRIPTION"), rows)
+    more = data.get("next_before_event")
+    hint = f"There are more: --before-event {more}\n" if more is not None else ""
+    return render_table(("KIND", "STATUS", "PRIORITY", "FROM", "TO", "TASK", "DESCRIPTION"), rows) + hint
 
 
 def _first_description_line(task: Data) -> str:
@@ -113,11 +125,20 @@ def _render_jobs(data: Data) -> str:
     return render_table(("STATUS", "AGENT", "SHEET", "UPDATED", "JOB"), rows)
 
 
+def _render_answered(data: Data) -> str:
+    text = _job_confirmation("Ended the sheet of")(data)
+    for name, word in (("completed", "Completed"), ("failed", "Failed"), ("delegated", "Delegated")):
+        text += "".join(f"  {word} {_task_summary(task)}\n" for task in data[name])
+    return text + "".join(
+        f"  not applied, line {one['line']}: {one_line(one['text'])}: {one_line(one['why'])}\n" for one in data["not_applied"]
+    )
+
+
 VIEWS: dict[str, Callable[[Data], str]] = {
     "task card": _render_card,
     "task cards": _render_cards,
     "task submitted": _task_confirmation("Submitted"),
-    "task shown": _render_shown,
+    "task history": _render_history,
     "task list": _render_list,
     "task none": lambda data: "No task to accept.\n",
     "task accepted": _render_accepted,
@@ -132,6 +153,7 @@ VIEWS: dict[str, Callable[[Data], str]] = {
     "task job started": _render_job_started,
     "task job renewed": _job_confirmation("Renewed"),
     "task job ended": _job_confirmation("Ended"),
+    "task sheet answered": _render_answered,
     "task sheet ended": _job_confirmation("Ended the sheet of"),
     "task ended": _render_shown,
     "task thread": lambda data: f"{colour_text('bold', 'Opened')} {one_line(data['thread_id'])} for {_task_summary(data['task'])}\n",

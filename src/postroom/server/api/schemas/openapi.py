@@ -6,8 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from postroom import __version__
-from postroom.core.records.people import ON_SILENCE, SECTIONS, EntryReceiptStep, Workspace
-from postroom.server.api.schemas import openapi_rooms
+from postroom.core.records.people import DECISIONS, ON_SILENCE, SECTIONS, TRIAGE_STATES, EntryReceiptStep, Workspace
+from postroom.server.api.schemas import openapi_rooms, openapi_tasks
 from postroom.server.api.schemas.builders import (
     BOOLEAN,
     FLAG,
@@ -46,10 +46,14 @@ _QUESTION = object_of(
     answeredBy=NULLABLE_TEXT,
     answeredAt=NULLABLE_TEXT,
     answerId={"type": ["string", "null"], "description": "Of the message in the thread, or of the reply, that settled it"},
+    entryId={"type": "string", "description": "Of the entry, or of the part of it, that asks: reply to this one"},
+    dangerous={**array_of(TEXT), "description": "Choices that need a confirmation"},
+    proposal={"type": ["object", "null"], "description": "A text, or an action with its args, to approve, edit or reject"},
+    decision={"type": ["object", "null"], "description": "Its type, the proposal that holds, and the reason"},
 )
 _DOC = object_of("path", path=TEXT, sha256=NULLABLE_TEXT, size={"type": ["integer", "null"]})
 _ENTRY = object_of(
-    "id ts workspaceId workspaceLabel kind from door readAt readBy replies",
+    "id ts workspaceId workspaceLabel kind from door readAt readBy replies title activeTs parts state snoozedUntil pinned",
     id=TEXT,
     ts={"type": "integer", "description": "Milliseconds since 1970"},
     workspaceId=TEXT,
@@ -63,6 +67,13 @@ _ENTRY = object_of(
     replies=INTEGER,
     question=schema_ref("Question"),
     threadId=TEXT,
+    title={"type": "string", "description": "Given by the agent, or the first heading or line"},
+    activeTs={"type": "integer", "description": "When its agent last wrote, in milliseconds since 1970"},
+    parts={"type": "integer", "description": "How many parts its agent added"},
+    entryId={"type": "string", "description": "Of a part: the entry to which it was added"},
+    state={"enum": list(TRIAGE_STATES)},
+    snoozedUntil={"type": ["integer", "null"]},
+    pinned=BOOLEAN,
 ) | {"description": "An item in a person's inbox: a push, a question or a notice"}
 _ENTRY["properties"]["from"] = TEXT
 _REPLY = object_of(
@@ -75,7 +86,7 @@ _REPLY = object_of(
 _FILE = object_of(
     "path kind html size sha256 pushedSha256 changed gone truncated download",
     path=TEXT,
-    kind={"enum": ["markdown", "text", "code", "binary", "image", None]},
+    kind={"enum": ["markdown", "text", "code", "table", "binary", "image", "pdf", None]},
     html=NULLABLE_TEXT,
     text=NULLABLE_TEXT,
     size={"type": ["integer", "null"]},
@@ -85,7 +96,10 @@ _FILE = object_of(
     gone=BOOLEAN,
     truncated=BOOLEAN,
     download=NULLABLE_TEXT,
-    diff={"type": ["array", "null"], "items": object_of("op text", op={"enum": [" ", "+", "-", "@"]}, text=TEXT)},
+    diff={"type": ["array", "null"], "items": object_of("op text", op={"enum": [" ", "+", "-", "@"]}, text=TEXT, parts=array_of({}))},
+    rows={"type": ["integer", "null"], "description": "Of a table, without its head"},
+    pushedText={"type": "boolean", "description": "The file is gone, and this is its text as it was pushed"},
+    reason={"type": "string", "description": "Why the file is gone"},
 )
 _ERROR = object_of("ok error", ok={"const": False}, error=object_of("code message hint", code=TEXT, message=TEXT, hint=TEXT))
 
@@ -97,11 +111,12 @@ SCHEMAS: dict[str, Schema] = {
     "Reply": _REPLY,
     "Receipt": record_schema(EntryReceiptStep),
     "Detail": object_of(
-        "entry replies receipts",
+        "entry replies receipts parts",
         entry=schema_ref("Entry"),
         replies=array_of(schema_ref("Reply")),
         receipts=array_of(schema_ref("Receipt")),
-        html=object_of("comments", comments=NULLABLE_TEXT),
+        parts=array_of(schema_ref("Entry")),
+        html=object_of("comments texts", comments=NULLABLE_TEXT, texts={"type": "object"}),
     ),
     "Workspace": public_schema(Workspace, optional=("created_at",)),
     "Summary": object_of(
@@ -118,6 +133,7 @@ SCHEMAS: dict[str, Schema] = {
     "File": _FILE,
     "Error": _ERROR,
     **openapi_rooms.SCHEMAS,
+    **openapi_tasks.SCHEMAS,
 }
 
 _PATHS_OF_DOCS = {
@@ -126,7 +142,13 @@ _PATHS_OF_DOCS = {
     "items": {**object_of("path", path={"type": "string", "minLength": 1, "maxLength": 1024}), "additionalProperties": False},
 }
 _ENTRY_ANSWER = object_of("entry", entry=schema_ref("Entry"))
+_WORKSPACE_ANSWER = object_of("workspace", workspace=schema_ref("Workspace"))
 _NONEMPTY_TEXT = {"type": "string", "minLength": 1, "maxLength": 262144}
+_DECISION = {
+    **object_of("type", type={"enum": list(DECISIONS)}, proposal={"type": "object"}, reason=TEXT),
+    "description": "About the proposal of an open question, instead of a body",
+}
+_COMMENT = {"type": "boolean", "description": "Settle a question with choices or a proposal in other words than those offered"}
 _EVENTS = describe_operation(
     "Stream the events of the store as Server-Sent Events; Last-Event-ID resumes",
     "200",
@@ -140,7 +162,7 @@ _EVENTS = describe_operation(
     ),
 )
 _EVENTS["responses"]["200"]["content"] = {"text/event-stream": {"schema": TEXT}}
-_BELL = describe_operation(
+_WAKE_STREAM = describe_operation(
     "Stream a notification whenever there may be new work for an agent, or a message in a mailbox",
     "200",
     None,
@@ -148,7 +170,7 @@ _BELL = describe_operation(
         query_parameter("topic", TEXT, "agent:NAME or mail:SESSION; may be repeated. An agent can name only itself", required=True),
     ),
 )
-_BELL["responses"]["200"]["content"] = {"text/event-stream": {"schema": TEXT}}
+_WAKE_STREAM["responses"]["200"]["content"] = {"text/event-stream": {"schema": TEXT}}
 _FILE_OPERATION = describe_operation(
     "Return a document of a workspace, read live: rendered, or as a download",
     "200",
@@ -180,7 +202,14 @@ PATHS: dict[str, dict[str, Schema]] = {
                 query_parameter("section", {"enum": list(SECTIONS)}, "Default: inbox"),
                 query_parameter("unread", FLAG, "Only unread entries"),
                 query_parameter("open", FLAG, "Only open questions"),
+                query_parameter("state", {"enum": list(TRIAGE_STATES)}, "Only entries in this state"),
+                query_parameter("pinned", FLAG, "Only pinned entries"),
             ),
+        )
+    },
+    "/api/inbox/questions": {
+        "get": describe_operation(
+            "List the entries with an open question, the most urgent first", "200", schema_ref("Page"), parameters=(LIMIT,)
         )
     },
     "/api/inbox/search": {
@@ -189,9 +218,28 @@ PATHS: dict[str, dict[str, Schema]] = {
             "200",
             schema_ref("Page"),
             parameters=(
-                query_parameter("q", {"type": "string", "minLength": 1}, "Words, or the beginnings of words", required=True),
+                query_parameter(
+                    "q",
+                    {"type": "string", "minLength": 1},
+                    "Words or their beginnings; also from:NAME, is:unread, in:done, before:2026-11-30, after:2026-11-01",
+                    required=True,
+                ),
                 LIMIT,
+                query_parameter("before", TEXT, "Only entries older than this one"),
+                query_parameter("workspaceId", TEXT, "Only entries of this workspace"),
+                query_parameter("section", {"enum": list(SECTIONS)}, "Default: both"),
+                query_parameter("unread", FLAG, "Only unread entries"),
+                query_parameter("open", FLAG, "Only open questions"),
+                query_parameter("state", {"enum": list(TRIAGE_STATES)}, "Only entries in this state"),
             ),
+        )
+    },
+    "/api/inbox/read": {
+        "post": describe_operation(
+            "Mark all entries of a section, or of a workspace, as read",
+            "200",
+            object_of("count", count=INTEGER),
+            body=request_body("", section={"enum": list(SECTIONS)}, workspaceId={"type": "string", "minLength": 1, "maxLength": 200}),
         )
     },
     "/api/inbox/seed": {
@@ -200,7 +248,12 @@ PATHS: dict[str, dict[str, Schema]] = {
             "201",
             _ENTRY_ANSWER,
             body=request_body(
-                "", workspaceId=TEXT, workspaceLabel=TEXT, docs=_PATHS_OF_DOCS, comments={"type": "string", "maxLength": 262144}
+                "",
+                workspaceId=TEXT,
+                workspaceLabel=TEXT,
+                docs=_PATHS_OF_DOCS,
+                comments={"type": "string", "maxLength": 262144},
+                ts={"type": "integer", "minimum": 0, "maximum": 253402300799000},
             ),
         )
     },
@@ -209,7 +262,13 @@ PATHS: dict[str, dict[str, Schema]] = {
             "Show a person documents or a comment (with a workspace's token)",
             "201",
             object_of("ok entryId ts", ok={"const": True}, entryId=TEXT, ts=INTEGER),
-            body=request_body("", docs=_PATHS_OF_DOCS, comments={"type": "string", "maxLength": 262144}),
+            body=request_body(
+                "",
+                docs=_PATHS_OF_DOCS,
+                comments={"type": "string", "maxLength": 262144},
+                title={"type": "string", "maxLength": 200},
+                entryId=TEXT,
+            ),
         )
     },
     "/api/inbox/{id}": {
@@ -220,12 +279,25 @@ PATHS: dict[str, dict[str, Schema]] = {
         "put": describe_operation("Mark an entry as read", "200", _ENTRY_ANSWER, parameters=(ID,)),
         "delete": describe_operation("Mark an entry as unread", "200", _ENTRY_ANSWER, parameters=(ID,)),
     },
+    "/api/inbox/{id}/state": {
+        "put": describe_operation(
+            "Move an entry to the inbox, to the done ones, or to the snoozed ones until a time in milliseconds since 1970",
+            "200",
+            _ENTRY_ANSWER,
+            body=request_body("state", state={"enum": list(TRIAGE_STATES)}, until={"type": "integer", "minimum": 1}),
+            parameters=(ID,),
+        )
+    },
+    "/api/inbox/{id}/pin": {
+        "put": describe_operation("Keep an entry at the top of the list", "200", _ENTRY_ANSWER, parameters=(ID,)),
+        "delete": describe_operation("Stop keeping an entry at the top", "200", _ENTRY_ANSWER, parameters=(ID,)),
+    },
     "/api/inbox/{id}/reply": {
         "post": describe_operation(
             "Reply to the agent. A repeated request with the same Idempotency-Key sends nothing twice",
             "201",
             object_of("entry reply", entry=schema_ref("Entry"), reply=schema_ref("Reply")),
-            body=request_body("body", body=_NONEMPTY_TEXT),
+            body=request_body("", body=_NONEMPTY_TEXT, decision=_DECISION, comment=_COMMENT),
             parameters=(ID, KEY),
         )
     },
@@ -242,9 +314,14 @@ PATHS: dict[str, dict[str, Schema]] = {
             parameters=(ID,),
         )
     },
+    "/api/workspaces/{id}/mute": {
+        "put": describe_operation("Let what a workspace pushes arrive as done", "200", _WORKSPACE_ANSWER, parameters=(ID,)),
+        "delete": describe_operation("Let what a workspace pushes arrive in the inbox", "200", _WORKSPACE_ANSWER, parameters=(ID,)),
+    },
     **openapi_rooms.PATHS,
+    **openapi_tasks.PATHS,
     "/api/events": {"get": _EVENTS},
-    "/api/bell": {"get": _BELL},
+    "/api/bell": {"get": _WAKE_STREAM},
     "/api/openapi.json": {"get": describe_operation("Return this description", "200", {"type": "object"})},
     "/api/asyncapi.json": {"get": describe_operation("Return the AsyncAPI description of the WebSockets", "200", {"type": "object"})},
     "/api/sign-out": {"post": describe_operation("Revoke the session or the token of this request", "204", None)},

@@ -6,7 +6,7 @@ from postroom.core.records.mail import STATES, TERMINAL_STATES, Delivery, Mailbo
 from postroom.core.records.runs import RunEvent, RunSummary
 from postroom.core.records.watched_queues import QueueReport
 from postroom.core.records.work import Lease, Message, Thread
-from postroom.core.states import STATUSES
+from postroom.core.states import PRIORITIES, STATUSES
 from postroom.server.api.schemas.builders import (
     BOOLEAN,
     HTML,
@@ -28,7 +28,12 @@ from postroom.server.api.schemas.record_schema import public_schema, record_sche
 _LEASE: Schema = {**public_schema(Lease, hidden=("lease_token",)), "type": ["object", "null"]}
 _THREAD = public_schema(Thread, optional=("run_id", "task_id", "latest_message_id"), status={"enum": list(STATUSES)})
 _MESSAGE = public_schema(
-    Message, optional=("payload_json", "artifacts"), artifacts=array_of({"type": "object"}), is_open=BOOLEAN, verified=BOOLEAN
+    Message,
+    optional=("payload_json", "artifacts"),
+    artifacts=array_of({"type": "object"}),
+    payload={"type": "object"},
+    is_open=BOOLEAN,
+    verified=BOOLEAN,
 )
 _AGENT = object_of(
     "name kind holds alive unread",
@@ -132,22 +137,38 @@ _LIMIT = query_parameter("limit", {"type": "integer", "minimum": 1, "maximum": 1
 _AFTER = query_parameter("after", TEXT, "`after` of the page before")
 _EVENT_ID: Schema = {"type": "integer", "minimum": 0}
 
-_HOLD = object_of("held_by lease_expires_at lapsed", held_by=NULLABLE_TEXT, lease_expires_at=NULLABLE_TEXT, lapsed=BOOLEAN)
+_HOLD_FIELDS = {"held_by": NULLABLE_TEXT, "lease_expires_at": NULLABLE_TEXT, "lapsed": BOOLEAN, "claimed_at": NULLABLE_TEXT}
+_HOLD = object_of("held_by lease_expires_at lapsed", **_HOLD_FIELDS)
 
 _THREAD_PATHS: dict[str, dict[str, Schema]] = {
     "/api/threads": {
         "get": describe_operation(
             "List threads, latest activity first",
             "200",
-            object_of("threads more", threads=array_of({"allOf": [schema_ref("Thread"), _HOLD]}), more=BOOLEAN),
+            object_of("threads more after", threads=array_of({"allOf": [schema_ref("Thread"), _HOLD]}), more=BOOLEAN, after=NULLABLE_TEXT),
             parameters=(
                 query_parameter("status", TEXT, f"One or more of {', '.join(STATUSES)}, separated by commas"),
                 query_parameter("agent", TEXT, "Only threads that this agent created or is assigned to"),
                 query_parameter("run", TEXT, "Only threads of this run. Empty: threads without a run"),
                 query_parameter("task", {"type": "string", "minLength": 1}, "Only threads of this task"),
                 _LIMIT,
+                _AFTER,
             ),
-        )
+        ),
+        "post": describe_operation(
+            "Begin a thread: work that a person gives to an agent",
+            "201",
+            schema_ref("Posted"),
+            body=request_body(
+                "to",
+                to={"type": "string", "minLength": 1, "maxLength": 200},
+                subject={"type": "string", "maxLength": 4096},
+                body={"type": "string", "maxLength": 262144},
+                priority={"enum": list(PRIORITIES)},
+                run=TEXT,
+            ),
+            parameters=(KEY,),
+        ),
     },
     "/api/threads/{id}": {
         "get": describe_operation(
@@ -203,7 +224,10 @@ _THREAD_PATHS: dict[str, dict[str, Schema]] = {
 _RUN_PATHS: dict[str, dict[str, Schema]] = {
     "/api/runs": {
         "get": describe_operation(
-            "List runs, latest activity first", "200", object_of("runs", runs=array_of(schema_ref("Run"))), parameters=(_LIMIT,)
+            "List runs, latest activity first",
+            "200",
+            object_of("runs more after", runs=array_of(schema_ref("Run")), more=BOOLEAN, after=NULLABLE_TEXT),
+            parameters=(_LIMIT, _AFTER),
         )
     },
     "/api/runs/{run}": {
@@ -215,7 +239,8 @@ _RUN_PATHS: dict[str, dict[str, Schema]] = {
         "get": describe_operation(
             "List every known agent and person, and the threads that each holds",
             "200",
-            object_of("agents", agents=array_of(schema_ref("Agent"))),
+            object_of("agents more after", agents=array_of(schema_ref("Agent")), more=BOOLEAN, after=NULLABLE_TEXT),
+            parameters=(_LIMIT, _AFTER),
         )
     },
     "/api/activity": {

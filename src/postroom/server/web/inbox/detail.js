@@ -1,68 +1,67 @@
-// One entry: its documents, comments, question, conversation and receipts. A part is redrawn only when it has
-// changed, so that nothing jumps and typed text is kept.
+// One matter: the documents, comments and question of an entry, then what its agent added and what people replied, in order. A part is
+// redrawn only when it has changed, so that nothing jumps and typed text is kept.
 
 import { at, get, post } from "../lib/api.js";
-import { fill, h, safe } from "../lib/dom.js";
+import { fill, h } from "../lib/dom.js";
 import { oneAtATime } from "../lib/once.js";
+import { isPending, onPending, pendingOf } from "../lib/pending.js";
 import { clock, full, when } from "../lib/time.js";
+import { dialog } from "../parts/dialog.js";
 import { icon } from "../parts/icons.js";
 import { trouble } from "../parts/state.js";
 import { failed, toast } from "../parts/toast.js";
 import { documentOf } from "./documents.js";
-import { questionOf } from "./question.js";
-import { replyBar, send } from "./reply.js";
+import { markdown } from "./markdown.js";
+import { mayChoose, questionOf } from "./question.js";
+import { replyBar, sendLater } from "./reply.js";
+import { receiptsOf, seenStep, threadBefore } from "./record.js";
 import { unverified } from "./row.js";
 
 const LOOK_FOR_SEEN = 5000; // an agent that reads a thread says nothing: so it is looked for
-const STEPS = {
-  stored: "Stored",
-  offered: "Listed",
-  seen: "Opened",
-  answered: "Answered",
-  default: "Silence took the default",
-  refused: "Silence refused",
-  ended: "Not asked any more",
-  escalated: "Escalated",
-  reply_stored: "Reply stored",
-  reply_offered: "Reply offered",
-  reply_seen: "Reply seen",
-};
+const FOLLOW_FILES = 2000; // milliseconds between looks at the open documents
+const DECIDED = { approve: "Approve", edit: "Approve with changes", reject: "Reject" };
 
 export class Detail {
-  constructor(id, { close, remove, unread, workspaces, loaded }) {
-    Object.assign(this, { id, close, remove, unread, workspaces, loaded });
+  constructor(id, { close, remove, unread, done, workspaces, loaded, person }) {
+    Object.assign(this, { id, close, remove, unread, done, workspaces, loaded, person });
     this.parts = new Map(); // name → [what it was made of, element]
     this.documents = [];
     this.detail = null;
-    const sending = async (text) => Boolean(await send(id, text).then((answer) => answer && this.load().then(() => answer)));
-    this.bar = replyBar(`entry:${id}`, { sending });
-    this.loading = h("div.scroll", {}, h("div.ghost.title"), h("div.ghost.block"));
-    this.element = h("article", { id: "detail", "data-id": id, tabindex: "-1", "aria-busy": "true" }, this.loading, this.bar);
-    this.timer = setInterval(() => this.waits() && this.load(), LOOK_FOR_SEEN);
-    this.focused = () => document.hidden || this.lookAtDocuments();
-    window.addEventListener("focus", this.focused);
+    this.bar = replyBar(`entry:${id}`, { sending: (text) => this.send(text), before: this.sessionButton() });
+    this.bar.addEventListener("click", (event) => event.target === this.bar && this.openSession());
+    this.body = h("div.scroll", { tabindex: "0", "aria-label": "Entry", role: "region" }, h("div.ghost.title"), h("div.ghost.block"));
+    this.element = h("article", { id: "detail", "data-id": id, tabindex: "-1", "aria-busy": "true" }, this.body, this.bar);
+    this.timers = [
+      setInterval(() => this.waits() && this.load(), LOOK_FOR_SEEN),
+      setInterval(() => document.hidden || this.lookAtDocuments(), FOLLOW_FILES),
+    ];
+    this.stop = onPending(() => this.detail && this.draw());
     this.load = oneAtATime(() => this.read());
     this.load();
   }
 
   leave() {
-    clearInterval(this.timer);
-    window.removeEventListener("focus", this.focused);
+    this.timers.forEach(clearInterval);
+    this.stop();
     this.gone = true;
+  }
+
+  focus() {
+    this.body.focus({ preventScroll: true });
   }
 
   /** Whether a reply was sent that the agent has not seen yet. */
   waits() {
-    return !document.hidden && this.detail?.replies.some((reply) => !this.seen(reply));
+    return !document.hidden && this.detail?.replies.some((reply) => !seenStep(this.detail, reply));
   }
 
   async read() {
     try {
       this.detail = await get(`${at("api", "inbox", this.id)}?html=true`);
     } catch (error) {
-      if (!this.gone && !this.body)
-        fill(this.loading, this.head(null), error.status === 404 ? missing(this.close) : trouble(error, () => this.load()));
-      this.bar.hidden = !this.body;
+      if (!this.gone && !this.drawn)
+        fill(this.body, this.head(null), error.status === 404 ? missing(this.close) : trouble(error, () => this.load()));
+      this.bar.hidden = !this.drawn;
       this.element.ariaBusy = "false";
       return;
     }
@@ -70,41 +69,54 @@ export class Detail {
     this.bar.hidden = false;
     this.element.ariaBusy = "false";
     this.draw();
-    this.loaded(this.detail.entry);
+    this.loaded(this.detail);
   }
 
   draw() {
-    const { entry, replies, receipts, html } = this.detail;
+    const { entry, parts, replies, receipts, html } = this.detail;
     const workspace = this.workspaces().find((known) => known.workspace_id === entry.workspaceId);
-    if (!this.body) this.begin(entry);
-    this.part("head", [entry.workspaceLabel, entry.ts, entry.from, entry.threadId, workspace?.focus], () => this.head(entry, workspace));
-    this.part("comments", html.comments, () => html.comments && safe("section.comments.markdown", html.comments));
-    this.part("question", entry.question, () => entry.question && questionOf(entry, (choice) => this.answer(choice)));
-    this.part("conversation", [replies, receipts], () => this.conversation(replies));
-    this.part("receipts", receipts, () => hops(receipts));
-    this.lookAtDocuments();
+    if (!this.drawn) this.begin(entry);
+    const pending = pendingOf("reply ").length + isPending(`reply ${this.id}`);
+    this.part("head", [entry, workspace?.focus], () => this.head(entry));
+    this.part("before", entry.threadId, () => entry.threadId && threadBefore(entry));
+    this.part("comments", html.comments, () => html.comments && withoutTitle(this.text("section.comments", html.comments), entry));
+    const own = entry.question?.entryId === entry.id && entry.question;
+    this.part("question", [own, pending], () => own && this.question(entry));
+    this.part("conversation", [parts, replies, receipts, pending], () => this.conversation(parts, replies));
+    this.part("receipts", receipts, () => receiptsOf(receipts));
+  }
+
+  text(tag, html) {
+    return markdown(tag, html, this.detail.entry, { quote: (words) => this.quote(words) });
   }
 
   /** The frame with the containers of the parts and the documents. */
   begin(entry) {
-    this.documents = (entry.docs ?? []).map((doc) => documentOf(entry, doc.path));
+    this.drawn = true;
     const place = (name) => {
       const element = h("div.part", { "data-part": name });
       this.parts.set(name, [undefined, element]);
       return element;
     };
-    this.body = h(
-      "div.scroll",
-      { tabindex: "-1" },
+    const documents = this.documentsOf(entry);
+    fill(
+      this.body,
       place("head"),
-      this.documents.map(({ element }) => element),
+      place("before"),
+      documents,
       place("comments"),
       place("question"),
       place("conversation"),
       place("receipts"),
     );
     this.bar.querySelector("textarea").placeholder = `Reply to ${entry.from || entry.workspaceLabel}…`;
-    this.loading.replaceWith(this.body);
+  }
+
+  documentsOf(entry) {
+    const fresh = (entry.docs ?? []).map((doc) => documentOf(entry, doc.path, { quote: (words) => this.quote(words) }));
+    this.documents.push(...fresh);
+    for (const document of fresh) document.look();
+    return fresh.map(({ element }) => element);
   }
 
   part(name, madeOf, make) {
@@ -112,38 +124,52 @@ export class Detail {
     const now = JSON.stringify(madeOf ?? null);
     if (before === now) return;
     const open = element.querySelector("details")?.open;
+    const focused = element.contains(document.activeElement) ? document.activeElement.textContent : null;
     fill(element, make());
     if (open) element.querySelector("details")?.setAttribute("open", "");
+    if (focused)
+      [...element.querySelectorAll("button, a, summary")].find((each) => each.textContent === focused)?.focus({ preventScroll: true });
     this.parts.set(name, [now, element]);
   }
 
-  head(entry, workspace) {
+  head(entry) {
     const back = h("button.icon-button.back", { type: "button", "aria-label": "Back", onclick: this.close }, icon("back"));
     if (!entry) return h("header.head", {}, back);
-    const focus =
-      workspace?.focus &&
-      h("button", { type: "button", onclick: () => this.focus(workspace) }, icon("terminal"), h("span", {}, "Open session"));
     const thread = entry.threadId && h("a", { href: `/threads/${encodeURIComponent(entry.threadId)}` }, "Thread");
     const said = [
-      entry.from && `${entry.from} · `,
+      h("strong", {}, entry.workspaceLabel),
+      entry.from && entry.from !== entry.workspaceLabel && ` · ${entry.from}`,
+      " · ",
       unverified(entry) && [unverified(entry), " "],
       h("time", { datetime: new Date(entry.ts).toISOString(), title: full(entry.ts) }, clock(entry.ts)),
     ];
     const act = (name, picture, done) =>
       h("button.icon-button", { type: "button", "aria-label": name, title: name, onclick: done }, icon(picture));
-    const titles = h("div.titles", {}, h("h1", {}, entry.workspaceLabel), h("p.soft", {}, said, thread && [" · ", thread]));
+    const titles = h("div.titles", {}, h("h1", { dir: "auto" }, entry.title), h("p.soft", {}, said, thread && [" · ", thread]));
+    const done = entry.kind !== "notice" && entry.state === "inbox" && act("Done", "check", this.done);
     return h(
       "header.head",
       {},
       back,
       titles,
-      focus,
+      done,
       act("Mark as unread", "unread", this.unread),
       act("Delete this entry", "trash", this.remove),
     );
   }
 
-  async focus(workspace) {
+  // --- the session
+
+  sessionButton() {
+    const attributes = { type: "button", title: "Bring the session of this workspace to the front", onclick: () => this.openSession() };
+    return h("button.session", attributes, icon("terminal"), h("span", {}, "Open session"));
+  }
+
+  async openSession() {
+    const { entry } = this.detail ?? {};
+    const workspace = this.workspaces().find((known) => known.workspace_id === entry?.workspaceId);
+    if (!workspace) return toast("The workspace of this entry is not there any more.");
+    if (!workspace.focus) return tellHowToFocus(workspace);
     try {
       await post(at("api", "workspaces", workspace.workspace_id, "focus"));
       toast("The session is open");
@@ -152,76 +178,144 @@ export class Detail {
     }
   }
 
+  // --- answering
+
+  /** The entries of this matter that ask something, the one to answer first. */
+  asking() {
+    const { entry, parts } = this.detail ?? {};
+    const asks = [entry, ...(parts ?? [])].filter((each) => each?.question?.state === "open" && each.question.entryId === each.id);
+    return asks.filter((each) => !isPending(`reply ${each.id}`));
+  }
+
+  question(entry) {
+    const act = { answer: (choice) => this.answer(entry, choice), decide: (decision) => this.decide(entry, decision) };
+    return questionOf(entry, act, { person: this.person, pending: isPending(`reply ${entry.id}`) && pendingOf(`reply ${entry.id}`)[0] });
+  }
+
   /** Choose an answer by its button or its number. */
-  async answer(choice) {
-    for (const button of this.element.querySelectorAll(".choices button")) button.disabled = true;
-    await send(this.id, choice, `choice:${this.id}`);
-    await this.load();
-    for (const button of this.element.querySelectorAll(".choices button")) button.disabled = false;
+  async answer(entry, choice) {
+    if (!(await mayChoose(entry.question, choice))) return;
+    this.post(entry.id, { body: choice }, choice, `choice:${entry.id}`);
+  }
+
+  decide(entry, decision) {
+    this.post(entry.id, { decision }, DECIDED[decision.type], `choice:${entry.id}`);
+  }
+
+  post(id, body, words, of) {
+    const done = () => this.gone || this.load();
+    sendLater(id, body, { words, of, done });
   }
 
   choose(number) {
-    const { question } = this.detail?.entry ?? {};
-    if (question?.state !== "open" || !question.choices[number - 1]) return false;
-    this.answer(question.choices[number - 1]);
+    const [entry] = this.asking();
+    const choice = entry?.question.choices[number - 1];
+    if (!choice) return false;
+    this.answer(entry, choice);
     return true;
   }
 
-  seen(reply) {
-    return this.detail.receipts.find((receipt) => receipt.step === "reply_seen" && receipt.reply === reply.id);
+  /** Reply with a text: to the open question, or else to the entry. It comes back into the field if it is taken back. */
+  send(text) {
+    const [asked] = this.asking();
+    const id = asked?.id ?? this.id;
+    const back = () => this.bar.setText(text);
+    const done = (answer) => (answer ? this.gone || this.load() : this.bar.setText(text));
+    sendLater(id, { body: text, comment: true }, { words: text, of: `entry:${this.id}`, done, back });
+    return true;
   }
 
-  conversation(replies) {
-    if (!replies.length) return null;
+  /** Put a quotation into the reply bar. */
+  quote(words) {
+    const field = this.bar.querySelector("textarea");
+    this.bar.setText(field.value ? `${field.value.trimEnd()}\n\n${words}` : words);
+    field.focus();
+    field.setSelectionRange(field.value.length, field.value.length);
+  }
+
+  // --- the conversation
+
+  conversation(parts, replies) {
+    const items = [
+      ...parts.map((part) => [part.ts, () => this.added(part)]),
+      ...replies.map((reply) => [when(reply.at), () => this.said(reply)]),
+      ...[this.id, ...parts.map((part) => part.id)].flatMap((id) =>
+        pendingOf(`reply ${id}`).map((text) => [Infinity, () => waiting(text)]),
+      ),
+    ];
+    if (!items.length) return null;
+    items.sort(([one], [other]) => one - other);
+    const list = h("ol.conversation", { "aria-label": "Conversation" });
+    list.append(...items.map(([, make]) => make()));
+    return list;
+  }
+
+  added(part) {
+    const html = this.detail.html.texts[part.id];
     return h(
-      "ol.conversation",
-      { "aria-label": "Conversation" },
-      replies.map((reply) => {
-        const seen = this.seen(reply);
-        const told = seen ? `Seen by ${seen.by} · ${clock(when(seen.at))}` : "Not seen yet";
-        return h(
-          "li.said",
-          {},
-          h(
-            "p.who",
-            {},
-            h("strong", {}, reply.from),
-            reply.verified ? null : h("span.badge", { title: "It came by a door at which nobody vouched for who spoke" }, "unverified"),
-            h("time.soft", { title: full(when(reply.at)) }, clock(when(reply.at))),
-          ),
-          h("p.text", {}, reply.body),
-          h("p.seen", { "data-seen": String(Boolean(seen)) }, told),
-        );
-      }),
+      "li.said.added",
+      { "data-part-id": part.id },
+      h("p.who", {}, h("strong", {}, part.from), h("time.soft", { title: full(part.ts) }, clock(part.ts))),
+      this.keptDocuments(part),
+      part.comments && this.text("div.text", html),
+      part.question && this.question(part),
+    );
+  }
+
+  /** The documents of a part, which keep their element when the conversation is drawn again. */
+  keptDocuments(part) {
+    this.ofParts ??= new Map();
+    if (!this.ofParts.has(part.id)) this.ofParts.set(part.id, this.documentsOf(part));
+    return this.ofParts.get(part.id);
+  }
+
+  said(reply) {
+    const seen = seenStep(this.detail, reply);
+    const told = seen ? `Seen by ${seen.by} · ${clock(when(seen.at))}` : "Not seen yet";
+    return h(
+      "li.said.mine",
+      {},
+      h(
+        "p.who",
+        {},
+        h("strong", {}, reply.from),
+        reply.verified ? null : h("span.badge", { title: "It came by a door at which nobody vouched for who spoke" }, "unverified"),
+        h("time.soft", { title: full(when(reply.at)) }, clock(when(reply.at))),
+      ),
+      this.text("div.text", this.detail.html.texts[reply.id]),
+      h("p.seen", { "data-seen": String(Boolean(seen)) }, told),
     );
   }
 
   lookAtDocuments() {
-    for (const document of this.documents) document.look();
+    for (const document of this.documents) document.follow();
   }
 
   reply() {
-    this.element.querySelector("textarea")?.focus();
+    this.element.querySelector(".reply textarea")?.focus();
   }
 }
 
-function hops(receipts) {
-  return h(
-    "details.receipts",
-    {},
-    h("summary", {}, "Receipts"),
+/** Longer comments without a first paragraph that the title repeats word for word, because it was made of it. */
+function withoutTitle(text, { title }) {
+  const first = text.firstElementChild;
+  if (text.childElementCount > 1 && first.tagName === "P" && !first.childElementCount && first.textContent.trim() === title) first.remove();
+  return text;
+}
+
+function waiting(text) {
+  return h("li.said.mine.waiting", {}, h("p.text", { dir: "auto" }, text), h("p.seen", {}, "Goes out in a moment"));
+}
+
+function tellHowToFocus(workspace) {
+  const line = `inbox workspace set ${workspace.workspace_id} --focus "tmux select-window -t ${workspace.agent}"`;
+  dialog(
+    "Open the session from here",
     h(
-      "ol",
+      "div.body",
       {},
-      receipts.map(({ step, at: stamp, by, door }) =>
-        h(
-          "li",
-          {},
-          h("time", { title: full(when(stamp)) }, clock(when(stamp))),
-          h("span", {}, STEPS[step] ?? step),
-          h("span.soft", {}, [by && `by ${by}`, door && `through ${door}`].filter(Boolean).join(" ")),
-        ),
-      ),
+      h("p", {}, `Tell the server which command brings the terminal of ${workspace.label} to the front. On the server's machine:`),
+      h("div.command", {}, h("pre", { tabindex: "0" }, line)),
     ),
   );
 }

@@ -1,36 +1,91 @@
-// The question of an entry: its choices as buttons, the time that is left, and its outcome.
+// The question of an entry: its choices as buttons, or a proposal to approve, edit or reject; the time that is left, and its outcome.
 
 import { h } from "../lib/dom.js";
 import { clock, everySecond, full, left, when } from "../lib/time.js";
+import { confirm } from "../parts/dialog.js";
 
 const ENDED = {
   default: (question) => `Nobody answered in time, so “${question.answer ?? question.default}” holds.`,
   refused: () => "Nobody answered in time: it counts as refused.",
   ended: () => "It is not asked any more.",
 };
+const DECIDED = { approve: "Approved", edit: "Approved with changes", reject: "Rejected" };
 
-export function questionOf({ question }, answer) {
+/** Ask for a confirmation if the agent marked a choice as dangerous. Return whether to go on. */
+export const mayChoose = (question, choice) =>
+  !question.dangerous?.includes(choice) || confirm("Are you sure?", `The agent marked “${choice}” as dangerous.`, choice);
+
+/** `act`: {answer(choice), decide(decision)}. `pending` is the answer that can still be taken back. */
+export function questionOf({ question }, act, { person, pending }) {
   if (question.state !== "open")
     return h("section.question", { "data-state": question.state, "aria-label": "Question" }, h("p", {}, ended(question)));
-  const choices = question.choices.map((choice, at) =>
-    h("button", { type: "button", "data-number": at < 9 ? String(at + 1) : null, onclick: () => answer(choice) }, choice),
-  );
+  const choices = question.choices.map((choice, at) => choiceButton(question, choice, at, act));
+  const asked = question.to === person ? "A question for you" : `A question for ${question.to}. You may answer it, too`;
   return h(
     "section.question",
     { "data-state": "open", "aria-label": "Question" },
-    h("p.asked", {}, `A question for ${question.to}`, question.escalatedAt && ", who was asked because nobody else answered"),
+    h("p.asked", {}, asked, question.escalatedAt && ", because nobody else answered"),
     choices.length ? h("div.choices", { role: "group", "aria-label": "Choices" }, choices) : null,
+    question.proposal && proposalOf(question.proposal, act),
+    pending &&
+      h(
+        "p.soft",
+        {},
+        `“${pending}” goes out in a moment. `,
+        h("kbd", {}, "Enter"),
+        " sends it now, ",
+        h("kbd", {}, "z"),
+        " takes it back.",
+      ),
     question.deadline && countdown(question),
+  );
+}
+
+function choiceButton(question, choice, at, act) {
+  const dangerous = question.dangerous?.includes(choice);
+  const attributes = { type: "button", "data-number": at < 9 ? String(at + 1) : null, onclick: () => act.answer(choice) };
+  return h(dangerous ? "button.danger" : "button", attributes, choice);
+}
+
+/** A text or the arguments of an action, which can be edited in place. */
+function proposalOf(proposal, act) {
+  const text = proposal.text ?? JSON.stringify(proposal.args, null, 2);
+  const field = h("textarea.proposal", { "aria-label": "Proposal", rows: String(Math.min(16, text.split("\n").length + 1)), dir: "auto" });
+  field.value = text;
+  const wrong = h("p.wrong-text", { role: "alert", hidden: true });
+  const approve = h("button.primary", { type: "button", onclick: () => send() }, "Approve");
+  const reason = h("input", { type: "text", "aria-label": "Reason", placeholder: "Reason to reject (optional)" });
+  field.addEventListener("input", () => (approve.textContent = field.value === text ? "Approve" : "Approve with changes"));
+  const send = () => {
+    if (field.value === text) return act.decide({ type: "approve" });
+    try {
+      const edited = "text" in proposal ? { text: field.value } : { action: proposal.action, args: JSON.parse(field.value) };
+      act.decide({ type: "edit", proposal: edited });
+    } catch (error) {
+      wrong.hidden = false;
+      wrong.textContent = `The arguments are not JSON: ${error.message}`;
+    }
+  };
+  const reject = () => act.decide({ type: "reject", reason: reason.value.trim() });
+  return h(
+    "div.deciding",
+    {},
+    proposal.action && h("p", {}, "Proposed action: ", h("code", {}, proposal.action)),
+    field,
+    wrong,
+    h("div.actions", {}, approve, h("button.danger", { type: "button", onclick: reject }, "Reject"), reason),
   );
 }
 
 function ended(question) {
   if (question.state !== "answered") return (ENDED[question.state] ?? (() => question.state))(question);
   const at = when(question.answeredAt);
+  const outcome = question.decision ? DECIDED[question.decision.type] : (question.choice ?? short(question.answer ?? "Answered"));
   return [
-    h("strong", {}, question.choice ?? short(question.answer ?? "Answered")),
+    h("strong", {}, outcome),
     ` by ${question.answeredBy}`,
     h("span.soft", { title: full(at) }, ` · ${clock(at)}`),
+    question.decision?.reason && h("span", {}, ` · ${question.decision.reason}`),
   ];
 }
 

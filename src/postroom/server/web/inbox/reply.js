@@ -1,26 +1,74 @@
-// The reply bar. Typed text is kept until the server has it. A text that is sent twice is stored once.
+// Replies and answers. They can be taken back for some seconds. Typed text is kept until the server has it, and stored once however often
+// it is sent. What could not be sent because the server is away waits in this browser, and is sent once it is back.
 
 import { at, post } from "../lib/api.js";
 import { h } from "../lib/dom.js";
-import { draft, dropDraft, keepDraft, keyFor } from "../lib/settings.js";
-import { failed } from "../parts/toast.js";
+import { later, pendingOf, sendNow } from "../lib/pending.js";
+import { draft, dropDraft, keepDraft, keyFor, keptReplies, keepReply, dropReply } from "../lib/settings.js";
+import { failed, toast } from "../parts/toast.js";
 import { icon } from "../parts/icons.js";
 
 /** Send a reply to an entry. Return the server's answer, or null. */
-export async function send(id, text, of = `entry:${id}`) {
+export async function send(id, body, { of = `entry:${id}`, keepalive = false } = {}) {
+  const text = JSON.stringify(body);
+  const key = keyFor(of, text);
+  if (keepalive) {
+    // The page does not see the answer any more. The next one sends it again, which stores it once.
+    keepReply(key, { id, body, of, left: true });
+    if (isSent(of, body)) keepDraft(of, { text: "" });
+  }
   try {
-    const answer = await post(at("api", "inbox", id, "reply"), { body: text }, { "Idempotency-Key": keyFor(of, text) });
-    dropDraft(of);
+    const answer = await post(at("api", "inbox", id, "reply"), body, { "Idempotency-Key": key }, keepalive);
+    forget(of, body);
+    dropReply(key);
     return answer;
   } catch (error) {
-    failed("The reply was not sent.", error);
+    if (error.code === "away") {
+      keepReply(key, { id, body, of });
+      toast("The server is away. Your words are kept, and sent when it is back.");
+    } else failed("The reply was not sent.", error, { kept: true });
     return null;
   }
 }
 
+const isSent = (of, { body }) => !draft(of).text || draft(of).text.trim() === body;
+
+/** Forget the draft of a text that arrived. What was typed since is kept. */
+function forget(of, body) {
+  if (isSent(of, body)) dropDraft(of);
+  else keepDraft(of, { sent: null, key: null });
+}
+
+/** Send the replies that were written while the server was away, or of which the page that was left saw no answer, each once. */
+export async function sendKept() {
+  for (const [key, { id, body, of, left }] of Object.entries(keptReplies())) {
+    try {
+      await post(at("api", "inbox", id, "reply"), body, { "Idempotency-Key": key });
+      if (!left) toast("What you wrote while the server was away is sent.");
+    } catch (error) {
+      if (error.code === "away") return;
+      dropReply(key);
+      if (body.body && !draft(of).text) keepDraft(of, { text: body.body });
+      failed("A reply that you wrote before was refused.", error, { kept: true });
+      continue;
+    }
+    dropReply(key);
+    forget(of, body);
+    window.dispatchEvent(new CustomEvent("postroom.sent", { detail: { of, text: body.body } }));
+  }
+}
+
+/** Send after the undo has expired. `done(answer)` is called with the server's answer or null, `back()` if it was taken back. */
+export function sendLater(id, body, { words, of, done, back }) {
+  if (pendingOf(`reply ${id}`)[0] === words) return sendNow(`reply ${id}`); // pressed again
+  const shown = words.length > 40 ? `${words.slice(0, 39)}…` : words;
+  const act = async (leaving) => done?.(await send(id, body, { of, keepalive: leaving }));
+  later(`reply ${id}`, `Sending: ${shown}`, { send: act, back, value: words });
+}
+
 /** A reply bar under a conversation. sending(text) sends the text and returns whether it arrived. */
 export function replyBar(of, { sending, placeholder = "Reply…", before = null }) {
-  const field = h("textarea", { "aria-label": "Reply", rows: "1", placeholder });
+  const field = h("textarea", { "aria-label": "Reply", rows: "1", placeholder, dir: "auto" });
   const button = h("button.primary", { type: "submit" }, icon("send"), h("span", {}, "Send"));
   const grow = () => {
     field.style.height = "auto";
@@ -33,9 +81,19 @@ export function replyBar(of, { sending, placeholder = "Reply…", before = null 
     grow();
   });
   field.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+    if (event.key !== "Enter") return;
+    if (event.ctrlKey || event.metaKey) form.requestSubmit();
+    else if (!field.value && sendNow("reply ")) event.preventDefault();
   });
   const form = h("form.reply", {}, before, field, button);
+  window.addEventListener("postroom.sent", ({ detail }) => {
+    if (detail.of === of && field.value.trim() === detail.text) form.setText(""); // it was sent meanwhile
+  });
+  form.setText = (text) => {
+    field.value = text;
+    keepDraft(of, { text });
+    grow();
+  };
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const text = field.value.trim();

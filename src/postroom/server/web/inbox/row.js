@@ -1,28 +1,35 @@
-// One row of the list: the sender, the time, and the first words.
+// One row of the list: the title, the sender and the first words, the time, and the choices of an open question.
 
 import { h } from "../lib/dom.js";
 import { address } from "../lib/router.js";
-import { full, short } from "../lib/time.js";
+import { draft, settings } from "../lib/settings.js";
+import { full, left, short, when } from "../lib/time.js";
 import { icon } from "../parts/icons.js";
 
-export const ROW = 74; // pixels, as inbox.css has it
-const STATES = { answered: "Answered", default: "Answered by silence", refused: "Refused by silence", ended: "Ended" };
+const [TWO_LINES, ONE_LINE, CHOICES] = [58, 36, 36]; // pixels, as inbox.css has them
+const WIDE = matchMedia("(min-width: 721px)"); // on a phone a row is large enough for a finger
+const SOON = 60 * 60_000; // milliseconds: a deadline that is marked
+const STATES = { answered: "Answered", default: "Default taken", refused: "Refused by silence", ended: "Ended" };
 
-/** Markdown as plain text on one line. */
+/** Markdown as plain text on one line. Marks inside a word stay: they belong to an identifier. */
 export function plain(markdown) {
   return markdown
     .slice(0, 600)
     .replace(/```.*$|^[|:\-\s]+$/gm, " ")
     .replace(/!?\[([^\]]*)\]\([^)]*\)/g, "$1")
-    .replace(/^[#>\-*+\s]+/gm, "")
-    .replace(/[*_`~|]+/g, "")
+    .replace(/^[#>\-+\s]+|^\*\s+/gm, "")
+    .replace(/(?<![\p{L}\p{N}_])(\*\*|__|~~|[*_`])(?=\S)|(?<=\S)(\*\*|__|~~|[*_`])(?![\p{L}\p{N}_])/gu, "")
+    .replace(/`/g, "")
+    .replace(/\s*\|\s*/g, " ")
     .replace(/\s+/g, " ")
     .trim();
 }
 
-/** The first words of an entry, or the names of its documents. */
+/** The first words of an entry after its title, or the names of its documents. */
 export function preview(entry) {
-  return plain(entry.comments ?? "") || (entry.docs ?? []).map((doc) => doc.path.split("/").at(-1)).join(", ");
+  const words = plain(entry.comments ?? "");
+  const rest = words.startsWith(entry.title) ? words.slice(entry.title.length).trim() : words;
+  return rest || (entry.docs ?? []).map((doc) => doc.path.split("/").at(-1)).join(", ");
 }
 
 const UNVERIFIED_DOORS = new Set(["cli", "library", "file", "unix"]); // there, anyone can use any name
@@ -33,58 +40,115 @@ export function unverified(entry) {
   return h("span.badge", { title: `It came in by ${entry.door}, where anyone can use any name.` }, "unverified");
 }
 
-function badge(entry) {
-  if (entry.question?.state === "open") return h("span.badge", { "data-tone": "warn" }, "Question");
-  if (entry.question) return h("span.badge", { "data-tone": "good" }, STATES[entry.question.state] ?? entry.question.state);
-  return null;
+/** The badge of a question: the time that is left, or how it ended. */
+function badge({ question }) {
+  if (!question) return null;
+  if (question.state !== "open") return h("span.badge", { "data-tone": "good" }, STATES[question.state] ?? question.state);
+  if (!question.deadline || question.escalatedAt) return h("span.badge", { "data-tone": "warn" }, "Question");
+  const span = when(question.deadline) - Date.now();
+  const tone = span < SOON ? "bad" : "warn";
+  return h(
+    "span.badge.left",
+    { "data-tone": tone, title: `Until ${full(when(question.deadline))}` },
+    span > 0 ? `${left(span)} left` : "Overdue",
+  );
 }
 
 function extras(entry) {
   const docs = entry.docs?.length ?? 0;
+  const said = (entry.replies ?? 0) + (entry.parts ?? 0);
   return [
+    draft(`entry:${entry.id}`).text && h("span.extra", { title: "You have not sent your reply" }, "Draft"),
+    entry.pinned && h("span.extra", { title: "Pinned" }, icon("pin")),
+    entry.state === "snoozed" && h("span.extra", { title: "Snoozed" }, icon("snooze")),
     docs ? h("span.extra", { title: `${docs} document${docs === 1 ? "" : "s"}` }, icon("file"), String(docs)) : null,
-    entry.replies
-      ? h("span.extra", { title: `${entry.replies} ${entry.replies === 1 ? "reply" : "replies"}` }, icon("threads"), String(entry.replies))
-      : null,
+    said ? h("span.extra", { title: `${said} more in this conversation` }, icon("threads"), String(said)) : null,
   ];
 }
 
-export function row({ entry, cursor, open, room }, remove) {
+/** Whether the choices of an open question are shown in its row. */
+export const asksInRow = (entry, room) => room === "questions" && entry.question?.state === "open" && entry.question.choices.length > 0;
+
+/** The height of a row in pixels: of two lines or one, and of the choices below it. */
+export function rowHeight(asks = false) {
+  return (settings().rows === "one" && WIDE.matches ? ONE_LINE : TWO_LINES) + (asks ? CHOICES : 0);
+}
+
+/** `act`: {remove(id), done(id), answer(entry, choice), select(id, event)}. `query` is kept in the address. */
+export function row({ entry, cursor, open, room, selected, query, hit }, act) {
   const link = h(
     "a",
-    { href: address(room, entry.id), tabindex: cursor ? "0" : "-1", "aria-current": open ? "true" : null },
+    { href: address(room, entry.id) + query, tabindex: cursor ? "0" : "-1", "aria-current": open ? "true" : null },
     h(
       "span.top",
       {},
       entry.readAt ? null : h("span.unread", { role: "img", "aria-label": "Unread" }),
-      h("span.who", {}, entry.workspaceLabel),
-      badge(entry),
-      unverified(entry),
-      h("span.extras", {}, extras(entry)),
-      h("time", { datetime: new Date(entry.ts).toISOString(), title: full(entry.ts) }, short(entry.ts)),
+      h("span.title", { dir: "auto" }, marked(entry.title, hit)),
+      h("time", { datetime: new Date(entry.activeTs).toISOString(), title: full(entry.activeTs) }, short(entry.activeTs)),
     ),
-    h("span.words", {}, preview(entry)),
+    h(
+      "span.second",
+      {},
+      h("span.who", {}, entry.workspaceLabel),
+      unverified(entry),
+      h("span.words", { dir: "auto" }, marked(preview(entry), hit)),
+      h("span.extras", {}, extras(entry)),
+      badge(entry),
+    ),
   );
-  const attributes = { "data-id": entry.id, "data-read": String(Boolean(entry.readAt)), "data-cursor": cursor ? "" : null };
+  const attributes = {
+    "data-id": entry.id,
+    "data-read": String(Boolean(entry.readAt)),
+    "data-cursor": cursor ? "" : null,
+    "data-selected": selected ? "" : null,
+  };
+  return h("li.row", attributes, link, asksInRow(entry, room) && choices(entry, act), buttons(entry, act));
+}
+
+function choices(entry, act) {
+  const button = (choice) => h("button", { type: "button", tabindex: "-1", onclick: () => act.answer(entry, choice) }, choice);
+  return h("span.row-choices", { role: "group", "aria-label": "Choices" }, entry.question.choices.slice(0, 4).map(button));
+}
+
+function buttons(entry, act) {
+  const button = (name, picture, done) =>
+    h("button.icon-button", { type: "button", tabindex: "-1", "aria-label": name, title: name, onclick: done }, icon(picture));
   return h(
-    "li.row",
-    attributes,
-    link,
-    h("button.icon-button", { type: "button", tabindex: "-1", "aria-label": "Delete", onclick: () => remove(entry.id) }, icon("trash")),
+    "span.row-buttons",
+    {},
+    entry.state === "inbox" && entry.kind !== "notice" && button("Done", "check", () => act.done(entry.id)),
+    button("Delete", "trash", () => act.remove(entry.id)),
   );
 }
 
+/** A text with the words of the search marked. */
+function marked(text, hit) {
+  if (!hit) return text;
+  const parts = text.split(hit);
+  return parts.map((part, at) => (at % 2 ? h("mark", {}, part) : part));
+}
+
 /** Update a row in place, so that it keeps the focus. */
-export function patchRow(element, item, remove) {
-  const fresh = row(item, remove);
-  for (const name of ["data-read", "data-cursor"]) {
+export function patchRow(element, item, act) {
+  const fresh = row(item, act);
+  for (const name of ["data-read", "data-cursor", "data-selected"]) {
     if (fresh.hasAttribute(name)) element.setAttribute(name, fresh.getAttribute(name));
     else element.removeAttribute(name);
   }
   const [link, now] = [element.querySelector("a"), fresh.querySelector("a")];
-  for (const name of ["tabindex", "aria-current"]) {
+  for (const name of ["tabindex", "aria-current", "href"]) {
     if (now.hasAttribute(name)) link.setAttribute(name, now.getAttribute(name));
     else link.removeAttribute(name);
   }
   link.replaceChildren(...now.childNodes);
+  while (link.nextSibling) link.nextSibling.remove();
+  element.append(...[...fresh.childNodes].slice(1));
+}
+
+/** A pattern that finds the words of a search, which are marked in the rows. */
+export function hitPattern(words) {
+  const terms = (words ?? "").split(/\s+/).filter((word) => word && !/^\w+:/.test(word));
+  if (!terms.length) return null;
+  const escaped = terms.map((term) => term.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  return new RegExp(`((?<![\\p{L}\\p{N}])(?:${escaped.join("|")})[\\p{L}\\p{N}]*)`, "giu");
 }

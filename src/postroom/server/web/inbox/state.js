@@ -1,73 +1,93 @@
 // The entries that the page has loaded. Events and the person's actions update them.
 // A change is shown at once and sent to the server. If it fails, it is reverted and an error is shown.
 
-import { at, get, put, remove } from "../lib/api.js";
+import { at, get, getIfChanged, put, remove } from "../lib/api.js";
 import { oneAtATime } from "../lib/once.js";
-import { failed, toast, UNDO_MILLISECONDS } from "../parts/toast.js";
+import { isPending, later } from "../lib/pending.js";
+import { failed } from "../parts/toast.js";
 
 const PAGE = 100;
 const RETRY_MILLISECONDS = 3000;
 const MOST_IN_GROUPS = 2000; // grouped by workspace, only this many of the newest are loaded
+const MOST_TO_FIND = 5000; // until an entry that was opened by its address is in the list
 const ONE_BY_ONE = 8; // if more entries changed at once, the whole list is loaded again
+const MOVES = { "entry.done": "done", "entry.snoozed": "snoozed", "entry.reopened": "inbox", "entry.woken": "inbox" };
+const NOTHING_CHOSEN = { unread: false, open: false, workspace: "", words: "", state: "inbox" };
+
+/** The id of the entry in whose row an event is shown. */
+export const matterOf = (event) => event.payload?.root_id ?? event.message_id;
+
+/** The question that a row shows, as the server has it for lists: of the open ones of a matter the most urgent, else the latest. */
+export function rowOf({ entry, parts = [] }) {
+  const asks = [entry, ...parts].map((each) => each.question).filter(Boolean);
+  const open = asks.filter(({ state }) => state === "open").sort((one, other) => urgency(one).localeCompare(urgency(other)));
+  const question = open[0] ?? asks.at(-1);
+  return question ? { ...entry, question } : entry;
+}
+
+const urgency = ({ deadline }) => deadline ?? "9";
 
 export class Entries {
-  constructor(section, changed) {
-    this.section = section;
+  constructor(room, changed, filter = {}) {
+    this.room = room; // "inbox", "notices" or "questions"
     this.changed = changed;
-    this.filter = { unread: false, open: false, workspace: "", words: "" };
+    this.filter = { ...NOTHING_CHOSEN, ...filter };
     this.list = [];
+    this.pinned = [];
     this.more = false;
     this.ready = false;
     this.error = null;
-    this.leaving = new Map(); // id → {entry, timer}: deleted here, and not yet sent
     this.reading = null;
     this.retry = null;
     this.outdated = false; // whether entries were created during a request, whose answer may lack them
     this.telling = new Map(); // id → the promise of the last request
     this.marking = new Map(); // id → the readAt shown while the server is being told
+    this.meanwhile = new Map(); // id → the readAt of the last event that came during that
     this.head = oneAtATime(() => this.readHead());
-    this.flush = () => this.tellAll();
-    window.addEventListener("pagehide", this.flush);
   }
 
   leave() {
     this.reading?.abort();
     clearTimeout(this.retry);
-    this.tellAll();
-    window.removeEventListener("pagehide", this.flush);
+    this.left = true;
+  }
+
+  /** Whether a request for the list is on its way. */
+  get readsNow() {
+    return Boolean(this.reading) || Boolean(this.headRead);
+  }
+
+  get section() {
+    return this.room === "notices" ? "notices" : "inbox";
+  }
+
+  /** Whether the plain inbox is shown, in which pinned entries come first. */
+  get plain() {
+    const { unread, open, workspace, words, state } = this.filter;
+    return this.room === "inbox" && !unread && !open && !workspace && !words && state === "inbox";
   }
 
   get shown() {
-    return this.leaving.size ? this.list.filter((entry) => !this.leaving.has(entry.id)) : this.list;
+    const top = this.plain ? this.pinned : [];
+    const first = new Set(top.map((entry) => entry.id));
+    return [...top, ...this.list.filter((entry) => !first.has(entry.id))].filter((entry) => !isPending(`delete ${entry.id}`));
   }
 
   find(id) {
-    return this.list.find((entry) => entry.id === id);
+    return this.list.find((entry) => entry.id === id) ?? this.pinned.find((entry) => entry.id === id);
   }
 
   address(before = null, limit = PAGE) {
-    const { unread, open, workspace, words } = this.filter;
-    if (words) return `/api/inbox/search?${new URLSearchParams({ q: words, limit: 500 })}`;
+    const { unread, open, workspace, words, state } = this.filter;
+    if (this.room === "questions" && !words) return "/api/inbox/questions?limit=500";
     const query = new URLSearchParams({ limit, section: this.section });
     if (before) query.set("before", before);
     if (unread) query.set("unread", "true");
-    if (open) query.set("open", "true");
+    if (open || this.room === "questions") query.set("open", "true");
     if (workspace) query.set("workspaceId", workspace);
-    return `/api/inbox/history?${query}`;
-  }
-
-  /** The search results that match the other filters. */
-  sifted(entries) {
-    const { unread, open, workspace, words } = this.filter;
-    if (!words) return entries;
-    const here = (entry) => (entry.kind === "notice") === (this.section === "notices");
-    return entries.filter(
-      (entry) =>
-        here(entry) &&
-        !(unread && entry.readAt) &&
-        !(open && entry.question?.state !== "open") &&
-        !(workspace && entry.workspaceId !== workspace),
-    );
+    if (state !== "all" && this.section === "inbox" && !open && !words) query.set("state", state);
+    if (words) query.set("q", words);
+    return `/api/inbox/${words ? "search" : "history"}?${query}`;
   }
 
   /** Load the first page with the current filter. */
@@ -75,10 +95,12 @@ export class Entries {
     Object.assign(this.filter, filter);
     this.reading?.abort();
     const control = (this.reading = new AbortController());
+    this.tag = null;
     try {
-      const page = await get(this.address(), control.signal);
-      this.list = this.sifted(this.withMarks(page.entries));
-      this.more = page.hasMore && !this.filter.words;
+      const [page, pinned] = await Promise.all([get(this.address(), control.signal), this.readPinned(control.signal)]);
+      this.list = this.withMarks(page.entries);
+      this.pinned = this.withMarks(pinned);
+      this.more = page.hasMore;
       this.error = null;
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -89,14 +111,20 @@ export class Entries {
     this.changed();
   }
 
+  async readPinned(signal) {
+    if (!this.plain) return [];
+    return (await get("/api/inbox/history?pinned=true&limit=100", signal)).entries;
+  }
+
   async loadMore() {
-    if (!this.more || this.reading) return;
+    if (!this.more || this.reading || (this.room === "questions" && !this.filter.words)) return;
     const control = (this.reading = new AbortController());
     try {
       const page = await get(this.address(this.list.at(-1)?.id, 500), control.signal);
       const known = new Set(this.list.map((entry) => entry.id));
-      this.list = [...this.list, ...this.withMarks(page.entries.filter((entry) => !known.has(entry.id)))];
-      this.more = page.hasMore;
+      const fresh = page.entries.filter((entry) => !known.has(entry.id));
+      this.list = [...this.list, ...this.withMarks(fresh)];
+      this.more = page.hasMore && fresh.length > 0;
     } catch (error) {
       if (error.name === "AbortError") return;
       this.more = false;
@@ -118,57 +146,108 @@ export class Entries {
     while (this.more && this.list.length < MOST_IN_GROUPS && !this.error) await this.loadMore();
   }
 
+  /** Load on until an entry is in the list. Return whether it is. */
+  async loadUntil(id) {
+    while (!this.find(id) && this.more && this.list.length < MOST_TO_FIND && !this.error && !this.left) {
+      if (this.reading) await new Promise((done) => setTimeout(done, 50));
+      else await this.loadMore();
+    }
+    return Boolean(this.find(id));
+  }
+
   /** Apply events. Without events, load the newest page again. */
   async heard(events) {
     const fetched = new Set();
     let anew = !events.length;
-    for (const { event_type: type, message_id: id, created_at: readAt, source: readBy, payload } of events) {
+    for (const event of events) {
+      const { event_type: type, created_at: readAt, source: readBy, payload } = event;
+      const id = matterOf(event);
       if (!type.startsWith("entry.")) continue;
-      if (type === "entry.created") anew ||= (payload.section ?? "inbox") === this.section;
-      else if (type === "entry.deleted") this.list = this.list.filter((entry) => entry.id !== id);
+      if (type === "entry.created") anew ||= Boolean(payload.root_id) || (payload.section ?? "inbox") === this.section;
+      else if (type === "entry.deleted") this.forget(id);
+      else if (MOVES[type])
+        anew = !this.moved(id, MOVES[type]) || this.readsNow || anew; // an answer on its way may be older than the move
+      else if (type === "entry.pinned" || type === "entry.unpinned") anew = true;
+      else if (this.room === "questions" && type !== "entry.read" && type !== "entry.unread") anew = true;
       else if (!this.find(id)) continue;
-      else if (type === "entry.read") this.replace(id, { readAt, readBy });
-      else if (type === "entry.unread") this.replace(id, { readAt: null, readBy: null });
+      else if (type === "entry.read") this.hearMark(id, { readAt, readBy });
+      else if (type === "entry.unread") this.hearMark(id, { readAt: null, readBy: null });
       else fetched.add(id);
     }
     this.changed();
     if (fetched.size > ONE_BY_ONE) anew = true;
     else await Promise.all([...fetched].map((id) => this.fetch(id)));
+    if (anew) this.tag = null;
     if (anew && this.reading) this.outdated = true;
     else if (anew) await this.head();
   }
 
+  hearMark(id, mark) {
+    if (this.marking.has(id)) this.meanwhile.set(id, mark.readAt);
+    this.replace(id, mark);
+  }
+
+  forget(id) {
+    this.list = this.list.filter((entry) => entry.id !== id);
+    this.pinned = this.pinned.filter((entry) => entry.id !== id);
+  }
+
+  /** An entry changed its state of triage. Return whether nothing has to be loaded for that. */
+  moved(id, state) {
+    if (this.filter.words || this.filter.state === "all" || this.room === "questions") return Boolean(this.fetch(id));
+    if (state === this.filter.state) return false;
+    this.forget(id);
+    return true;
+  }
+
   async fetch(id) {
-    const { entry } = await get(at("api", "inbox", id)).catch(() => ({}));
-    if (entry) this.replace(id, entry);
+    const detail = await get(at("api", "inbox", id)).catch(() => ({}));
+    if (detail.entry) this.replace(id, rowOf(detail));
     this.changed();
   }
 
-  /** Load the newest page again, and put it before the known entries. */
+  /** Load the newest page again if it changed, and put it before the known entries. A failed request is tried again. */
   async readHead() {
-    if (this.filter.words) return this.load();
-    let page;
+    if (this.filter.words || this.room === "questions") return this.load();
+    let answer;
+    let pinned;
+    this.headRead = true;
     try {
-      page = await get(this.address());
+      [answer, pinned] = await Promise.all([getIfChanged(this.address(), this.tag), this.readPinned()]);
     } catch (error) {
       if (!this.list.length) this.error = error;
-      this.retry ??= setTimeout(() => this.headAgain(), RETRY_MILLISECONDS); // the first request after a restart may fail
+      this.retry ??= setTimeout(() => this.headAgain(), RETRY_MILLISECONDS);
       return this.changed();
+    } finally {
+      this.headRead = false;
     }
     this.error = null;
     this.ready = true;
-    const entries = this.withMarks(page.entries);
-    const fresh = new Set(entries.map((entry) => entry.id));
-    const at = this.list.findLastIndex((entry) => fresh.has(entry.id));
-    if (page.hasMore && at < 0)
-      [this.list, this.more] = [entries, true]; // so much is new that the rest is read anew
-    else this.list = page.hasMore ? [...entries, ...this.list.slice(at + 1)] : [...entries, ...this.kept(fresh)];
-    this.more = page.hasMore && (this.more || at < 0 || this.list.length === entries.length);
+    this.pinned = this.withMarks(pinned);
+    this.tag = answer.tag;
+    if (answer.body) this.merge(answer.body);
     this.changed();
+  }
+
+  /** Put a newest page before the entries that are older than it. An entry may have moved up since. */
+  merge({ entries: newest, hasMore }) {
+    const entries = this.withMarks(newest);
+    const fresh = new Set(entries.map((entry) => entry.id));
+    const isKnown = this.list.some((entry) => fresh.has(entry.id));
+    if (!hasMore) [this.list, this.more] = [[...entries, ...this.kept(fresh)], false];
+    else if (!isKnown)
+      [this.list, this.more] = [entries, true]; // so much is new that the rest is read anew
+    else {
+      const last = entries.at(-1);
+      const older = this.list.filter((entry) => !fresh.has(entry.id) && entry.activeTs <= last.activeTs);
+      this.more ||= !older.length;
+      this.list = [...entries, ...older];
+    }
   }
 
   headAgain() {
     this.retry = null;
+    this.tag = null;
     this.head();
   }
 
@@ -178,7 +257,9 @@ export class Entries {
   }
 
   replace(id, changes) {
-    this.list = this.list.map((entry) => (entry.id === id ? this.withMark({ ...entry, ...changes }) : entry));
+    const changed = (entry) => (entry.id === id ? this.withMark({ ...entry, ...changes }) : entry);
+    this.list = this.list.map(changed);
+    this.pinned = this.pinned.map(changed);
   }
 
   /** Entries as the server has them, except that a mark on its way to the server is shown as this person set it. */
@@ -204,10 +285,40 @@ export class Entries {
     } catch (error) {
       failed(read ? "It could not be marked as read." : "It could not be marked as unread.", error);
     }
-    if (this.telling.get(id) === told) this.marking.delete(id); // else a later mark is on its way
-    if (outcome) this.replace(id, outcome);
+    if (this.telling.get(id) !== told) return true; // a later mark is on its way
+    this.marking.delete(id);
+    const other = this.meanwhile.get(id);
+    this.meanwhile.delete(id);
+    if (outcome) this.replace(id, { readAt: outcome.readAt, readBy: outcome.readBy });
     this.changed();
+    // Somebody else marked it after this person, and their event came before this answer.
+    if (other !== undefined && Boolean(other) !== Boolean(outcome?.readAt)) await this.fetch(id);
     return true;
+  }
+
+  /** Move an entry to the inbox, to the done ones or to the snoozed ones. It leaves this list at once, if it does not belong there. */
+  async move(id, state, until = null) {
+    const before = [this.list, this.pinned];
+    if (!this.moved(id, state)) this.replace(id, { state, snoozedUntil: until });
+    this.changed();
+    try {
+      await this.inTurn(id, () => put(at("api", "inbox", id, "state"), until ? { state, until } : { state }));
+    } catch (error) {
+      [this.list, this.pinned] = before;
+      failed("It could not be moved.", error);
+      this.changed();
+    }
+  }
+
+  async pin(id, pinned) {
+    this.replace(id, { pinned });
+    const entry = this.find(id);
+    this.pinned = pinned && entry ? [entry, ...this.pinned] : this.pinned.filter((each) => each.id !== id);
+    this.changed();
+    await this.inTurn(id, () => (pinned ? put : remove)(at("api", "inbox", id, "pin"))).catch((error) =>
+      failed(pinned ? "It could not be pinned." : "It could not be unpinned.", error),
+    );
+    this.head();
   }
 
   /** Send the requests about one entry one after another: a request could overtake another. */
@@ -219,34 +330,18 @@ export class Entries {
 
   /** Delete an entry: hidden at once, sent to the server when the undo has expired. */
   delete(id, back) {
-    const entry = this.find(id) ?? { id };
-    const told = () => this.tell(id);
-    const undo = () => {
-      this.leaving.delete(id);
+    const send = async (leaving) => {
+      try {
+        await remove(at("api", "inbox", id), { keepalive: leaving });
+        this.forget(id);
+      } catch (error) {
+        if (error.status !== 404) failed("It could not be deleted.", error, { kept: false });
+      }
       this.changed();
-      back?.(id);
     };
-    this.leaving.set(id, entry);
+    later(`delete ${id}`, "Deleted", { send, after: DELETE_MILLISECONDS, back: () => (this.changed(), back?.(id)) });
     this.changed();
-    toast("Deleted", { undo, after: UNDO_MILLISECONDS, done: told });
-  }
-
-  async tell(id) {
-    const entry = this.leaving.get(id);
-    if (!entry) return;
-    try {
-      await remove(at("api", "inbox", id));
-      this.list = this.list.filter((each) => each.id !== id);
-    } catch (error) {
-      if (error.status !== 404) failed("It could not be deleted.", error);
-    }
-    this.leaving.delete(id);
-    this.changed();
-  }
-
-  /** Send the pending deletions now, because the page is closing. The requests outlive the page. */
-  tellAll() {
-    for (const id of this.leaving.keys()) remove(at("api", "inbox", id), { keepalive: true }).catch(() => {});
-    this.leaving.clear();
   }
 }
+
+const DELETE_MILLISECONDS = 6000;

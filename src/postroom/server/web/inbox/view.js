@@ -1,73 +1,54 @@
-// The inbox: a list at the left, an entry at the right, and their keys. The room of notices uses the same view.
+// The inbox: a list at the left, an entry at the right, and their keys. The rooms of questions and notices use the same view.
 
-import { get } from "../lib/api.js";
+import { get, post } from "../lib/api.js";
 import { fill, h } from "../lib/dom.js";
-import { address, go } from "../lib/router.js";
-import { choose, settings } from "../lib/settings.js";
+import { isPending, sendNow } from "../lib/pending.js";
+import { address, go, query, setQuery } from "../lib/router.js";
+import { settings } from "../lib/settings.js";
+import { onSwipe } from "../lib/swipe.js";
 import { firstRun } from "../parts/connect.js";
-import { icon } from "../parts/icons.js";
-import { nothing, trouble } from "../parts/state.js";
-import { toast } from "../parts/toast.js";
+import { nothing, quietPane, trouble } from "../parts/state.js";
+import { failed, toast } from "../parts/toast.js";
 import { Detail } from "./detail.js";
 import { List } from "./list.js";
-import { Entries } from "./state.js";
+import { mayChoose } from "./question.js";
+import { sendLater } from "./reply.js";
+import { hitPattern } from "./row.js";
+import { askWhen } from "./snooze.js";
+import { Entries, matterOf, rowOf } from "./state.js";
+import { filterOf, Tools } from "./tools.js";
 
-const PAUSE = 150; // milliseconds after the last letter of a search
+const places = new Map(); // room → where the list was when it was left
 
 class Inbox {
-  constructor(main, id, { room, summary }) {
-    Object.assign(this, { main, room, summary, cursor: id, detail: null, workspaces: [] });
+  constructor(main, id, { room, summary, titled }) {
+    Object.assign(this, { main, room, summary, titled, cursor: id, detail: null, workspaces: [] });
     this.marked = new Set(); // opened here, and so read; unless they say otherwise
-    this.entries = new Entries(room === "notices" ? "notices" : "inbox", () => this.draw());
-    this.list = new List({ room, remove: (entry) => this.remove(entry), nearEnd: () => this.entries.loadMore() });
+    this.entries = new Entries(room, () => this.draw(), filterOf(query()));
+    const act = {
+      remove: (id) => this.remove(id),
+      done: (id) => this.done(id),
+      answer: (entry, choice) => this.answer(entry, choice),
+    };
+    this.list = new List({ room, act, nearEnd: () => this.entries.loadMore() });
+    onSwipe(this.list.view, ".row", {
+      right: (element) => this.done(element.dataset.id),
+      left: (element) => ((this.cursor = element.dataset.id), this.snooze()),
+    });
+    this.tools = new Tools(this);
     this.below = h("div.below");
     this.pane = h("div.pane");
-    this.side = h("section.side", { "aria-label": "Entries" }, this.tools(), this.list.element, this.below);
+    this.side = h("section.side", { "aria-label": "Entries" }, this.tools.element, this.list.element, this.below);
     this.side.ariaBusy = "true";
-    this.ghosts();
-    this.frame = h("div.inbox", {}, this.side, this.pane);
-    fill(main, this.frame);
-    this.open(id);
-    this.reload();
-    this.readWorkspaces();
-  }
-
-  tools() {
-    const filter = (name, wanted) => h("button", { type: "button", "aria-pressed": "false", onclick: () => this.choose(wanted) }, name);
-    this.filters = [
-      filter("All", { unread: false, open: false }),
-      filter("Unread", { unread: true, open: false }),
-      filter("Questions", { unread: false, open: true }),
-    ];
-    if (this.room === "notices") this.filters.pop();
-    this.search = h("input", { type: "search", "aria-label": "Search entries", placeholder: "Search", oninput: () => this.searching() });
-    this.workspace = h(
-      "select",
-      { "aria-label": "Workspace", onchange: () => this.choose({ workspace: this.workspace.value }) },
-      h("option", { value: "" }, "All workspaces"),
-    );
-    this.group = h(
-      "select",
-      { "aria-label": "Group by", onchange: () => this.regroup() },
-      h("option", { value: "date" }, "Date"),
-      h("option", { value: "workspace" }, "Workspace"),
-    );
-    this.group.value = settings().group;
-    const selects = this.room === "notices" ? null : h("div.selects", {}, this.workspace, this.group);
-    return h(
-      "div.tools",
-      {},
-      h("label.search", {}, icon("search"), this.search),
-      h("div.filters", { role: "group", "aria-label": "Show" }, this.filters),
-      selects,
-    );
-  }
-
-  ghosts() {
     fill(
       this.below,
       Array.from({ length: 7 }, () => h("div.ghost.row-ghost")),
     );
+    this.frame = h("div.inbox", {}, this.side, this.pane);
+    fill(main, this.frame);
+    this.open(id);
+    this.reload().then(() => this.settle(id));
+    this.readWorkspaces();
   }
 
   // --- the list
@@ -77,57 +58,60 @@ class Inbox {
     if (settings().group === "workspace") await this.entries.loadForGroups();
   }
 
+  /** Bring the row of the entry that the address names into view, or the place where the list was left. */
+  async settle(id) {
+    if (id !== null) {
+      await this.entries.loadUntil(id);
+      this.draw();
+      this.list.reveal(id);
+    } else if (places.has(this.room)) this.list.view.scrollTop = places.get(this.room);
+  }
+
   choose(filter) {
     this.list.restart();
-    this.reload(filter);
+    this.list.selected.clear();
+    Object.assign(this.entries.filter, filter);
+    setQuery(this.tools.query());
+    return this.reload();
   }
 
   showAll() {
-    this.search.value = this.workspace.value = "";
-    this.choose({ unread: false, open: false, workspace: "", words: "" });
-  }
-
-  searching() {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.choose({ words: this.search.value.trim() }), PAUSE);
-  }
-
-  regroup() {
-    choose({ group: this.group.value });
-    this.list.restart();
-    this.draw();
-    if (this.group.value === "workspace") this.entries.loadForGroups();
+    this.tools.clear();
+    this.choose({ unread: false, open: false, workspace: "", words: "", state: "inbox" });
   }
 
   async readWorkspaces() {
     const found = await get("/api/workspaces").catch(() => ({ workspaces: [] }));
     this.workspaces = found.workspaces;
-    const options = this.workspaces.map(({ workspace_id: id, label }) => h("option", { value: id }, label));
-    this.workspace.append(...options);
+    this.tools.setWorkspaces(this.workspaces);
     this.detail?.detail && this.detail.draw();
   }
 
   draw() {
     const { filter, shown, ready, error } = this.entries;
-    const states = [!filter.unread && !filter.open, filter.unread, filter.open];
-    for (const [at, button] of this.filters.entries()) button.setAttribute("aria-pressed", String(states[at]));
-    this.list.show(shown, { cursor: this.cursor, open: this.detail?.id ?? null });
+    this.tools.draw(filter, this.list.selected.size);
+    this.list.query = location.search;
+    this.list.hit = hitPattern(filter.words);
+    const visible = this.room === "questions" ? shown.filter((entry) => !isPending(`reply ${entry.question?.entryId}`)) : shown;
+    this.list.show(visible, { cursor: this.cursor, open: this.detail?.id ?? null });
     this.side.ariaBusy = String(!ready);
-    this.list.element.hidden = !shown.length;
-    if (ready) fill(this.below, shown.length ? null : this.emptiness(filter, error));
+    this.list.element.hidden = !visible.length;
+    if (ready) fill(this.below, visible.length ? null : this.emptiness(filter, error));
     if (!this.detail) this.blank();
   }
 
-  emptiness({ unread, open, workspace, words }, error) {
+  emptiness({ unread, open, workspace, words, state }, error) {
     if (error) return trouble(error, () => this.reload());
     const all = h("button", { type: "button", onclick: () => this.showAll() }, "Show all");
-    if (words) return nothing("Nothing found", `No entry holds “${words}”.`, all);
-    if (open) return nothing("No open questions", "Nobody waits for your answer.", all);
+    if (words) return nothing("Nothing found", `No entry here holds “${words}”.`, all);
+    if (this.room === "questions" || open) return nothing("No open questions", "Nobody waits for your answer.", open && all);
     if (unread) return nothing("All read", "Nothing here is unread.", all);
+    if (state === "snoozed") return nothing("Nothing is snoozed", "Press h on an entry to hide it until later.", all);
+    if (state === "done") return nothing("Nothing is done yet", "Press e on an entry to put it away.", all);
     if (workspace) return nothing("Nothing yet", "This workspace has not pushed anything.", all);
-    return this.room === "notices"
-      ? nothing("No notices", "What automation leaves with `inbox notify` is listed here.")
-      : nothing("Nothing here", "What agents push appears here.");
+    if (this.room === "notices") return nothing("No notices", "What automation leaves with `inbox notify` is listed here.");
+    const any = this.summary()?.any;
+    return any ? nothing("All done", "Nothing waits for you here.") : nothing("Nothing here", "What agents push appears here.");
   }
 
   // --- the open entry
@@ -135,22 +119,29 @@ class Inbox {
   open(id) {
     if (this.detail?.id === id) return;
     this.detail?.leave();
-    this.detail =
-      id === null
-        ? null
-        : new Detail(id, {
-            close: () => go(address(this.room)),
-            remove: () => this.remove(id),
-            unread: () => this.unread(),
-            workspaces: () => this.workspaces,
-            loaded: (entry) => this.loaded(entry),
-          });
+    const detail = {
+      close: () => this.go(null),
+      remove: () => this.remove(id),
+      unread: () => this.unread(),
+      done: () => this.done(id),
+      workspaces: () => this.workspaces,
+      loaded: (shown) => this.loaded(shown),
+      person: this.summary()?.person,
+    };
+    this.detail = id === null ? null : new Detail(id, detail);
     this.frame.toggleAttribute("data-open", id !== null);
     if (this.detail) {
       this.cursor = id;
       fill(this.pane, this.detail.element);
-    } else this.blank();
+    } else {
+      this.blank();
+      this.titled(null);
+    }
     this.draw();
+  }
+
+  go(id) {
+    go(address(this.room, id) + location.search);
   }
 
   /** Nothing is open: show the first steps, or a hint. */
@@ -160,29 +151,15 @@ class Inbox {
     const wanted = first ? "first" : "quiet";
     if (this.pane.dataset.blank === wanted && this.pane.firstElementChild?.id !== "detail") return;
     this.pane.dataset.blank = wanted;
-    fill(
-      this.pane,
-      first
-        ? firstRun()
-        : h(
-            "p.empty.soft",
-            {},
-            "Nothing is open. ",
-            h("kbd", {}, "j"),
-            " and ",
-            h("kbd", {}, "k"),
-            " move, ",
-            h("kbd", {}, "Enter"),
-            " opens, ",
-            h("kbd", {}, "?"),
-            " tells the rest.",
-          ),
-    );
+    const name = { notices: "Notices", questions: "Needs you" }[this.room] ?? "Inbox";
+    fill(this.pane, h("h1.hidden", {}, name), first ? firstRun() : quietPane());
   }
 
   /** Mark an entry as read when it is shown in a visible page. */
-  loaded(entry) {
+  loaded(detail) {
+    const entry = rowOf(detail);
     this.entries.replace(entry.id, entry);
+    this.titled(entry.title);
     if (!entry.readAt && !this.marked.has(entry.id)) {
       this.marked.add(entry.id);
       this.entries.mark(entry.id, true);
@@ -196,85 +173,202 @@ class Inbox {
     return this.detail?.id ?? this.cursor;
   }
 
-  move(step) {
+  /** The chosen entries, or else the one under the cursor. */
+  get targets() {
+    return this.list.selected.size ? [...this.list.selected] : this.target ? [this.target] : [];
+  }
+
+  move(step, { select = false } = {}) {
     const next = this.list.beside(this.cursor, step);
     if (!next) return;
+    if (select && this.cursor) this.list.selected.add(this.cursor).add(next);
     this.cursor = next;
-    if (this.detail) go(address(this.room, next));
+    if (this.detail) this.go(next);
     else this.draw();
     this.list.reveal(next, { focus: !this.detail });
-    if (this.detail) this.detail.element.focus({ preventScroll: true });
+    if (this.detail) this.detail.focus();
   }
 
   enter(event) {
-    if (event.target.closest?.("a, button, summary")) return false;
+    if (sendNow("reply ")) return true;
+    if (event.target.closest?.("button, summary") || (event.target.closest?.("a") && !event.target.closest(".row"))) return false;
     if (!this.cursor) return false;
-    go(address(this.room, this.cursor));
-    this.detail?.element.focus({ preventScroll: true });
+    this.go(this.cursor);
+    this.detail?.focus();
     return true;
   }
 
-  done() {
-    const id = this.target;
-    if (!id || !this.entries.find(id)) return;
-    this.entries.mark(id, true);
-    toast("Done", { undo: () => this.entries.mark(id, false) });
-    const next = this.list.beside(id, 1);
-    if (next !== id) this.move(1);
+  /** The entry after some that leave the list, so that the person goes on there. */
+  after(ids) {
+    const gone = new Set(ids);
+    for (const step of [1, -1])
+      for (let at = ids.at(-1), next; (next = this.list.beside(at, step)) && next !== at; at = next) if (!gone.has(next)) return next;
+    return null;
+  }
+
+  /** Move entries elsewhere, go on with the next one, and offer to undo it. */
+  shift(ids, state, text, until = null) {
+    if (!ids.length) return;
+    const before = new Map(ids.map((id) => [id, this.entries.find(id)?.state ?? "inbox"]));
+    const next = this.entries.filter.state === state ? this.cursor : this.after(ids);
+    for (const id of ids) this.entries.move(id, state, until);
+    this.list.selected.clear();
+    toast(ids.length > 1 ? `${text}: ${ids.length} entries` : text, {
+      undo: () => ids.forEach((id) => this.entries.move(id, before.get(id))),
+    });
+    this.cursor = next;
+    if (this.detail && ids.includes(this.detail.id)) this.go(next);
+    this.draw();
+    if (next) this.list.reveal(next, { focus: !this.detail });
+    this.entries.head();
+  }
+
+  done(id = null) {
+    if (this.room === "notices") return this.read(true);
+    this.shift(id ? [id] : this.targets, this.entries.filter.state === "done" ? "inbox" : "done", "Done");
+  }
+
+  async snooze() {
+    const ids = this.targets;
+    if (!ids.length || this.room === "notices") return;
+    const chosen = await askWhen();
+    if (chosen) this.shift(ids, "snoozed", chosen.text, chosen.until);
+  }
+
+  pin() {
+    for (const id of this.targets) this.entries.pin(id, !this.entries.find(id)?.pinned);
+  }
+
+  select(id = this.cursor) {
+    if (!id) return;
+    if (!this.list.selected.delete(id)) this.list.selected.add(id);
+    this.draw();
+  }
+
+  read(read) {
+    const ids = this.targets.filter((id) => this.entries.find(id));
+    if (!ids.length) return;
+    for (const id of ids) {
+      this.marked.add(id); // also if it is still on its way: what a person says last holds
+      this.entries.mark(id, read);
+    }
+    toast(read ? "Marked as read" : "Marked as unread", { undo: () => ids.forEach((id) => this.entries.mark(id, !read)) });
+    this.list.selected.clear();
+    this.draw();
   }
 
   unread() {
-    const id = this.target;
-    if (!id || !this.entries.find(id)) return;
-    this.marked.add(id); // also if it is still on its way: what a person says last holds
-    this.entries.mark(id, false);
-    toast("Marked as unread", { undo: () => this.entries.mark(id, true) });
+    this.read(false);
   }
 
-  remove(id = this.target) {
-    if (!id || this.entries.leaving.has(id)) return;
-    const next = this.list.beside(id, 1);
-    this.cursor = next === id ? this.list.beside(id, -1) : next;
-    if (this.cursor === id) this.cursor = null;
-    if (this.detail?.id === id) go(address(this.room, this.cursor));
-    this.entries.delete(id, (back) => {
-      this.cursor = back;
+  async readAll() {
+    const { workspace } = this.entries.filter;
+    try {
+      const { count } = await post("/api/inbox/read", { section: this.entries.section, ...(workspace && { workspaceId: workspace }) });
+      toast(count === 1 ? "1 entry is read" : `${count} entries are read`);
+      this.entries.head();
+    } catch (error) {
+      failed("They could not be marked as read.", error);
+    }
+  }
+
+  remove(id = null) {
+    const ids = (id ? [id] : this.targets).filter((each) => !isPending(`delete ${each}`));
+    if (!ids.length) return;
+    this.cursor = this.after(ids);
+    if (ids.includes(this.detail?.id)) this.go(this.cursor);
+    const back = (returned) => {
+      this.cursor = returned;
       this.draw();
-      this.list.reveal(back);
-    });
+      this.list.reveal(returned);
+    };
+    for (const each of ids) this.entries.delete(each, back);
+    this.list.selected.clear();
     if (this.cursor) this.list.reveal(this.cursor, { focus: !this.detail });
   }
 
+  /** Answer from the list, without opening the entry. */
+  async answer(entry, choice) {
+    if (!(await mayChoose(entry.question, choice))) return;
+    const id = entry.question.entryId;
+    const done = () => this.entries.heard([]);
+    sendLater(id, { body: choice }, { words: choice, of: `choice:${id}`, done, back: () => this.draw() });
+    this.draw();
+  }
+
+  chooseNumber(number) {
+    if (this.detail) return this.detail.choose(number);
+    const entry = this.entries.find(this.cursor);
+    const choice = entry?.question?.state === "open" && entry.question.choices[number - 1];
+    if (!choice) return false;
+    this.answer(entry, choice);
+    return true;
+  }
+
+  /** Go to the next open question. */
+  async nextQuestion() {
+    const { entries } = await get("/api/inbox/questions?limit=100").catch(() => ({ entries: [] }));
+    const open = entries.filter((entry) => !isPending(`reply ${entry.question?.entryId}`));
+    const at = open.findIndex((entry) => entry.id === this.detail?.id);
+    const next = open[(at + 1) % (open.length || 1)];
+    if (!next) return toast("Nobody waits for your answer.");
+    go(address(this.room === "questions" ? "questions" : "inbox", next.id));
+    this.detail?.focus();
+  }
+
   escape() {
-    if (document.activeElement?.matches("input, textarea, select")) return document.activeElement.blur();
+    if (document.activeElement?.matches("input, textarea, select")) {
+      if (document.activeElement === this.tools.search && this.tools.search.value) this.tools.clearSearch();
+      return document.activeElement.blur();
+    }
+    if (this.list.selected.size) {
+      this.list.selected.clear();
+      return this.draw();
+    }
+    if (!this.detail && this.entries.filter.words) return this.tools.clearSearch();
     if (!this.detail) return false;
-    go(address(this.room));
+    this.go(null);
     this.list.reveal(this.cursor, { focus: true });
     return true;
   }
 
   keys() {
-    const numbers = Object.fromEntries(Array.from({ length: 9 }, (_, at) => [String(at + 1), () => this.detail?.choose(at + 1) ?? false]));
+    const numbers = Object.fromEntries(Array.from({ length: 9 }, (_, at) => [String(at + 1), () => this.chooseNumber(at + 1)]));
     return {
       ...numbers,
       j: () => this.move(1),
       k: () => this.move(-1),
-      ArrowDown: () => this.move(1),
-      ArrowUp: () => this.move(-1),
+      J: () => this.move(1, { select: true }),
+      K: () => this.move(-1, { select: true }),
+      ArrowDown: () => this.arrow(1),
+      ArrowUp: () => this.arrow(-1),
       Enter: (event) => this.enter(event),
-      o: () => this.cursor && go(address(this.room, this.cursor)),
+      o: () => this.cursor && this.go(this.cursor),
       e: () => this.done(),
+      h: () => this.snooze(),
+      p: () => this.pin(),
+      x: () => this.select(),
       u: () => this.unread(),
+      U: () => this.read(true),
+      n: () => this.nextQuestion(),
       r: () => this.reply(),
       Delete: () => this.remove(),
       "#": () => this.remove(),
-      "/": () => this.search.focus(),
+      "/": () => this.tools.search.focus(),
       Escape: () => this.escape(),
     };
   }
 
+  /** The arrows scroll the text of the entry if the focus is there and it is long, and else move in the list. */
+  arrow(step) {
+    const text = this.detail?.body;
+    if (text && document.activeElement === text && text.scrollHeight > text.clientHeight) return false;
+    this.move(step);
+    return true;
+  }
+
   reply() {
-    if (!this.detail && this.cursor) go(address(this.room, this.cursor));
+    if (!this.detail && this.cursor) this.go(this.cursor);
     if (!this.detail) return false;
     this.detail.reply();
     return true;
@@ -285,35 +379,45 @@ class Inbox {
       ? [
           ["Reply", "r", () => this.reply(), "send"],
           ["Done", "e", () => this.done(), "check"],
+          ["Snooze", "h", () => this.snooze(), "snooze"],
+          ["Pin or unpin", "p", () => this.pin(), "pin"],
           ["Mark as unread", "u", () => this.unread(), "inbox"],
           ["Delete", "#", () => this.remove(), "trash"],
         ]
       : [];
-    return [...of, ["Search entries", "/", () => this.search.focus(), "search"]].map(([name, key, act, picture]) => ({
-      name,
-      key,
-      act,
-      icon: picture,
-    }));
+    const session = this.detail ? [["Open session", "", () => this.detail.openSession(), "terminal"]] : [];
+    const filters = [
+      ["Show unread entries", "", () => this.choose({ unread: true, open: false }), "inbox"],
+      ["Show snoozed entries", "", () => this.choose({ state: "snoozed", unread: false, open: false }), "snooze"],
+      ["Show done entries", "", () => this.choose({ state: "done", unread: false, open: false }), "check"],
+    ];
+    const rest = [
+      ["Next question", "n", () => this.nextQuestion(), "questions"],
+      ["Mark all as read", "", () => this.readAll(), "check"],
+      ["Search entries", "/", () => this.tools.search.focus(), "search"],
+    ];
+    return [...of, ...session, ...rest, ...filters].map(([name, key, act, picture]) => ({ name, key, act, icon: picture }));
   }
 
   heard(events) {
     this.entries.heard(events);
     const { entry } = this.detail?.detail ?? {};
     const concerns = (event) =>
-      event.message_id === this.detail.id ||
+      matterOf(event) === this.detail.id ||
       (entry?.threadId && event.thread_id === entry.threadId) ||
       event.event_type === "mail.acked" ||
       event.event_type === "mail.offered";
     if (events.some((event) => event.event_type === "entry.deleted" && event.message_id === this.detail?.id)) {
       toast("It was deleted elsewhere");
-      return go(address(this.room));
+      return this.go(null);
     }
     if (this.detail && (!events.length || events.some(concerns))) this.detail.load();
   }
 
   leave() {
-    clearTimeout(this.timer);
+    places.set(this.room, this.list.view.scrollTop);
+    this.tools.leave();
+    this.list.leave();
     this.entries.leave();
     this.detail?.leave();
   }

@@ -30,7 +30,7 @@ function dress(element, classes, attributes, children) {
 export function safe(tag, html) {
   const element = h(tag);
   element.innerHTML = html;
-  for (const link of element.querySelectorAll("a[href]")) link.target = "_blank";
+  for (const link of element.querySelectorAll('a[href]:not([href^="#"])')) link.target = "_blank";
   for (const wide of element.querySelectorAll("pre, table")) wide.tabIndex = 0; // those that scroll can be scrolled by keys
   return element;
 }

@@ -1,5 +1,5 @@
 // Live events. One tab holds the connection and forwards events to the other tabs: a browser opens few connections to one host.
-// Events are numbered, so that another tab can resume. While the server is unreachable, the page polls every 20 seconds.
+// Events are numbered, so that another tab can resume. Every 20 seconds the page looks by itself: that heals what a lost answer left out.
 
 import { proof } from "./key.js";
 
@@ -8,14 +8,13 @@ const LOOK_EVERY = 20_000;
 const GATHER = 10; // milliseconds: what comes together is told together
 const PAUSES = [250, 500, 1000, 2000, 4000];
 
-/** Follow events after `after`. Calls told(events), state("connecting" | "live" | "away"), look() while away, and out() when the session ended. */
+/** Follow events after `after`. Calls told(events), state("connecting" | "live" | "away"), look() every 20 seconds, and out() when the session ended. */
 export function listen({ after, told, state, look, out }) {
   const channel = new BroadcastChannel("postroom.live");
   let last = after;
   let leading = false;
   let known = "";
   let gathered = [];
-  let polling = null;
 
   function take(events) {
     const fresh = events.filter((event) => event.event_id > last);
@@ -30,8 +29,6 @@ export function listen({ after, told, state, look, out }) {
     known = now;
     state(now);
     if (leading) channel.postMessage({ state: now });
-    clearInterval(polling);
-    if (now === "away") polling = setInterval(look, LOOK_EVERY);
   }
 
   channel.onmessage = ({ data }) => {
@@ -41,6 +38,7 @@ export function listen({ after, told, state, look, out }) {
     if (data.events) take(data.events);
     if (data.state) become(data.state);
   };
+  setInterval(() => document.hidden || look(), LOOK_EVERY);
   become("connecting");
   channel.postMessage({ hello: true });
 
@@ -102,7 +100,7 @@ class Stream {
     let watch = setTimeout(() => control.abort(), SILENCE);
     try {
       const response = await fetch(`/api/events?after=${this.from()}`, { headers: proof(), signal: control.signal, cache: "no-store" });
-      if (response.status === 400) this.lost();
+      if (response.status === 400 || response.status === 410) this.lost();
       this.over = response.status === 401;
       if (!response.ok) return false;
       this.become("live");

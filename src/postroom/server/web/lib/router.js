@@ -23,8 +23,17 @@ export function address(room, id = null) {
 }
 
 export function go(path, { replace = false } = {}) {
-  if (path !== location.pathname) history[replace ? "replaceState" : "pushState"]({}, "", path);
+  if (path !== location.pathname + location.search) history[replace ? "replaceState" : "pushState"]({}, "", path);
   act(here());
+}
+
+/** What the address says behind its path. */
+export const query = () => new URLSearchParams(location.search);
+
+/** Change what the address says behind its path, without another entry in the browser's history. */
+export function setQuery(parameters) {
+  const text = String(parameters);
+  history.replaceState(history.state, "", location.pathname + (text ? `?${text}` : ""));
 }
 
 /** Call `change` with the current place, and with every later one. */
@@ -37,7 +46,7 @@ export function follow(change) {
     if (!link || !plain || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
     if (link.pathname.startsWith("/api/")) return;
     event.preventDefault();
-    go(link.pathname);
+    go(link.pathname + link.search);
   });
   act(here());
 }

@@ -1,7 +1,16 @@
 // The settings and drafts of a person, kept in this browser. Works without storage, too.
 
 const KEY = "postroom.settings";
-const USUAL = { theme: "system", group: "date", notify: false, quiet: false, quietFrom: "22:00", quietTo: "07:00" };
+const USUAL = {
+  theme: "system",
+  rows: "two",
+  nav: "narrow",
+  group: "date",
+  notify: false,
+  quiet: false,
+  quietFrom: "22:00",
+  quietTo: "07:00",
+};
 const listeners = new Set();
 
 function load(key) {
@@ -66,4 +75,16 @@ export function keyFor(of, text) {
 export function dropDraft(of) {
   drafts.delete(of);
   save(draftKey(of), null);
+}
+
+// Replies that were written while the server was away, by their idempotency key.
+
+const KEPT = "postroom.replies";
+
+export const keptReplies = () => load(KEPT) ?? {};
+export const keepReply = (key, reply) => save(KEPT, { ...keptReplies(), [key]: reply });
+
+export function dropReply(key) {
+  const rest = Object.fromEntries(Object.entries(keptReplies()).filter(([kept]) => kept !== key));
+  save(KEPT, Object.keys(rest).length ? rest : null);
 }

@@ -61,9 +61,15 @@ export class Notifier {
 
   /** Load the question again: it may have been read or answered since. */
   async question(id) {
-    const { entry } = await get(at("api", "inbox", id));
-    if (entry.readAt || entry.question?.state !== "open" || entry.question.to !== this.person) return;
-    await this.show(entry.id, `${entry.workspaceLabel} asks`, preview(entry), address("inbox", entry.id));
+    const { entry, parts } = await get(at("api", "inbox", id));
+    const { question } = [entry, ...parts].find((each) => each.id === id) ?? {};
+    if (entry.readAt || question?.state !== "open" || question.to !== this.person) return;
+    await this.show(
+      entry.id,
+      `${entry.workspaceLabel} asks`,
+      [entry.title, preview(entry)].filter(Boolean).join("\n"),
+      address("inbox", entry.id),
+    );
   }
 
   async show(tag, title, body, place) {

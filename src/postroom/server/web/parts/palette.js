@@ -7,7 +7,6 @@ import { dialog } from "./dialog.js";
 import { help } from "./help.js";
 import { icon } from "./icons.js";
 import { choose } from "../lib/settings.js";
-import { preview } from "../inbox/row.js";
 
 const PAUSE = 120;
 
@@ -35,6 +34,10 @@ export function palette({ rooms, actions }) {
       picture: "settings",
       act: () => choose({ theme: name.toLowerCase() }),
     })),
+    ...[
+      ["One line", "one"],
+      ["Two lines", "two"],
+    ].map(([name, rows]) => ({ name: `Rows: ${name}`, picture: "queues", act: () => choose({ rows }) })),
     { name: "Keyboard shortcuts", key: "?", picture: "keyboard", act: help },
   ];
   new Choices(element, field, list, fixed);
@@ -57,14 +60,18 @@ class Choices {
   }
 
   async search(wanted) {
-    const found = await get(`/api/inbox/search?q=${encodeURIComponent(wanted)}&limit=8`).catch(() => ({ entries: [] }));
+    const asked = get(`/api/inbox/search?q=${encodeURIComponent(wanted)}&limit=8`).catch(() => ({ entries: [] }));
+    this.places ??= readPlaces();
+    const [found, places] = await Promise.all([asked, this.places]);
     if (!this.element.isConnected || this.field.value.trim().toLowerCase() !== wanted) return;
+    const words = wanted.split(/\s+/);
+    const named = places.filter(({ name }) => words.every((word) => name.toLowerCase().includes(word))).slice(0, 8);
     const entries = found.entries.map((entry) => ({
-      name: `${entry.workspaceLabel}: ${preview(entry)}`,
+      name: `${entry.workspaceLabel}: ${entry.title}`,
       picture: entry.kind === "question" ? "question" : "inbox",
       act: () => go(address(entry.kind === "notice" ? "notices" : "inbox", entry.id)),
     }));
-    this.show([...this.options, ...entries]);
+    this.show([...this.options, ...entries, ...named]);
   }
 
   show(options) {
@@ -109,4 +116,19 @@ class Choices {
     this.element.close();
     option.act();
   }
+}
+
+/** What the rooms hold, by name. A room that cannot be read is left out. */
+async function readPlaces() {
+  const read = (path) => get(path).catch(() => ({}));
+  const lists = ["/api/threads?limit=200", "/api/agents", "/api/runs?limit=100", "/api/mailboxes?limit=200", "/api/queues"];
+  const [{ threads = [] }, { agents = [] }, { runs = [] }, { mailboxes = [] }, { queues = [] }] = await Promise.all(lists.map(read));
+  const place = (name, picture, path) => ({ name, picture, act: () => go(path) });
+  return [
+    ...threads.map(({ subject, thread_id: id }) => place(`Thread: ${subject}`, "threads", address("threads", id))),
+    ...agents.map(({ name }) => place(`Agent: ${name}`, "agents", address("agents"))),
+    ...runs.map(({ run_id: id }) => place(`Run: ${id || "(none)"}`, "runs", address("runs", id || "~"))),
+    ...mailboxes.map(({ session }) => place(`Mailbox: ${session}`, "mailboxes", address("mailboxes", session))),
+    ...queues.map(({ label, path }) => place(`Queue: ${label ?? path}`, "queues", address("queues"))),
+  ];
 }

@@ -28,3 +28,20 @@ export function trouble(error, again) {
 export function nothing(title, text, ...actions) {
   return h("div.empty", {}, h("h2", {}, title), text && h("p", {}, text), actions.length > 0 && h("div.actions", {}, actions));
 }
+
+const FIRST_KEYS = [
+  ["j k", "Move in the list"],
+  ["Enter", "Open"],
+  ["1 … 9", "Answer a question"],
+  ["e", "Done"],
+  ["h", "Snooze"],
+  ["c", "New message"],
+  ["Ctrl K", "Everything else"],
+  ["?", "All keys"],
+];
+
+/** What stands beside the list while no entry is open: the keys that one needs first. */
+export function quietPane() {
+  const line = ([keys, what]) => [h("dt", {}, h("kbd", {}, keys)), h("dd", {}, what)];
+  return h("div.empty.quiet", {}, h("h2", {}, "Nothing is open"), h("dl.shortcuts", {}, FIRST_KEYS.map(line)));
+}

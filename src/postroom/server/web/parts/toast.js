@@ -45,7 +45,7 @@ export function undoLast() {
   return Boolean(back);
 }
 
-/** Show why something failed. */
-export function failed(what, error) {
-  toast([`${what} ${error.message}`, error.hint].filter(Boolean).join(" "), { wrong: true });
+/** Show why something failed. `kept`: the person's words are kept. */
+export function failed(what, error, { kept = false } = {}) {
+  toast([`${what} ${error.message}`, error.hint, kept && "What you wrote is kept."].filter(Boolean).join(" "), { wrong: true });
 }

@@ -79,7 +79,8 @@ function kind(message, status) {
 
 const silent = (message) => ({ progress: "is working on it", event: "gave it back", control: "changed its course" })[message.kind] ?? "";
 
-function unverified(message) {
+/** The mark of a message or a task in the name of a person whom no server checked. */
+export function unverified(message) {
   const why = `It came in by ${DOORS[message.door] ?? message.door}, where anyone can use any name.`;
   return h("span.badge", { "data-tone": "warn", title: why }, "unverified");
 }

@@ -46,7 +46,7 @@ function line(run) {
       "a.line.run-line",
       { href: address("runs", runPath(run.run_id)) },
       h("span.subject", {}, runName(run.run_id)),
-      h("span.soft.small.of", {}, `${many(run.threads, "thread")}${open ? `, ${open} open` : ""}`),
+      h("span.soft.small.of", {}, `${run.partial ? "more than " : ""}${many(run.threads, "thread")}${open ? `, ${open} open` : ""}`),
       byStatus(run.by_status),
       h("span.soft.small.crew", { title: run.agents.join(", ") }, crew(run.agents)),
       h("span.soft.small.took", {}, took >= 1000 ? length(took) : ""),

@@ -18,6 +18,11 @@ const THEMES = [
   ["dark", "Dark"],
 ];
 
+const ROWS = [
+  ["two", "Two lines"],
+  ["one", "One line"],
+];
+
 export const room = {
   title: "Settings",
   show(main, id, house) {
@@ -44,10 +49,12 @@ export const room = {
   },
 };
 
-// The theme may also be changed in the palette, or in another tab.
-onChoice(({ theme }) => {
-  const radio = document.querySelector(`.settings input[name="theme"][value="${theme}"]`);
-  if (radio) radio.checked = true;
+// They may also be changed in the palette, or in another tab.
+onChoice((chosen) => {
+  for (const name of ["theme", "rows"]) {
+    const radio = document.querySelector(`.settings input[name="${name}"][value="${chosen[name]}"]`);
+    if (radio) radio.checked = true;
+  }
 });
 
 const about = (summary) =>
@@ -62,15 +69,20 @@ function part(title, about, ...children) {
   );
 }
 
-function appearance() {
+function segmented(legend, key, options) {
   const radio = ([value, name]) => {
-    const chosen = { checked: settings().theme === value, onchange: () => choose({ theme: value }) };
-    return h("label.choice", {}, h("input", { type: "radio", name: "theme", value, ...chosen }), h("span", {}, name));
+    const chosen = { checked: settings()[key] === value, onchange: () => choose({ [key]: value }) };
+    return h("label.choice", {}, h("input", { type: "radio", name: key, value, ...chosen }), h("span", {}, name));
   };
+  return h("fieldset.segmented", {}, h("legend.unseen", {}, legend), options.map(radio));
+}
+
+function appearance() {
   return part(
     "Appearance",
-    "Light, dark, or as the system has it.",
-    h("fieldset.segmented", {}, h("legend.unseen", {}, "Theme"), THEMES.map(radio)),
+    "Light, dark, or as the system has it; and how much of an entry its row shows.",
+    segmented("Theme", "theme", THEMES),
+    segmented("Rows", "rows", ROWS),
   );
 }
 

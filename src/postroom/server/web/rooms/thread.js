@@ -14,7 +14,7 @@ import { conversation } from "./conversation.js";
 import { View } from "./keeping.js";
 import { ENDED, fact, priorityBadge, runName, runPath, stamp, statusBadge } from "./words.js";
 
-export function showThread(main, id) {
+export function showThread(main, id, { titled }) {
   const view = new View(main, {
     name: `thread ${id}`,
     title: "Thread",
@@ -22,17 +22,17 @@ export function showThread(main, id) {
     ask(signal) {
       return ask(id, signal, this.data);
     },
-    view: (data) =>
-      page(id, data, {
-        act,
-        answer: (text, question) => reply(view, id, text, question),
-        choose,
-        chosen: view.chosen,
-        earlier: () => loadEarlier(view, id),
-      }),
+    // A thread that was shown before is drawn before `view` is assigned.
+    view(data) {
+      const answer = (text, question) => reply(this, id, text, question);
+      return page(id, data, { act, answer, choose, chosen: this.chosen, earlier: () => loadEarlier(this, id) });
+    },
     concerns: (event) => event.thread_id === id,
     ghosts: () => loading(5, 88),
-    drawn: (view) => furnish(view, id),
+    drawn: (view) => {
+      furnish(view, id);
+      if (view.data) titled(view.data.thread.subject);
+    },
   });
   function choose(question) {
     view.chosen = question;

@@ -8,12 +8,22 @@ export const STATUSES = ["pending", "claimed", "in_progress", "blocked", "done",
 export const ENDED = new Set(["done", "failed", "cancelled"]);
 
 const WORDS = { in_progress: "In progress" }; // the others are words as they are
-const TONES = { claimed: "accent", in_progress: "accent", blocked: "warn", done: "good", failed: "bad" };
+const TONES = {
+  claimed: "accent",
+  in_progress: "accent",
+  accepted: "accent",
+  blocked: "warn",
+  done: "good",
+  completed: "good",
+  failed: "bad",
+};
 
 // On a grid of 14. Each has its own shape, so that colour is not the only difference.
 const SHAPES = {
   pending: "",
   claimed: "M7 5.6v2.8M5.6 7h2.8",
+  accepted: "M7 5.6v2.8M5.6 7h2.8",
+  completed: "M4.3 7.2 6.3 9.2 9.9 5",
   in_progress: "M7 3.5a3.5 3.5 0 0 1 0 7z",
   blocked: "M7 3.8v3.6M7 9.9v.3",
   done: "M4.3 7.2 6.3 9.2 9.9 5",
@@ -39,7 +49,7 @@ export function statusBadge(status) {
 
 export function priorityBadge(priority) {
   if (priority === "normal") return null;
-  return h("span.badge", { "data-tone": priority === "high" ? "warn" : "" }, priority === "high" ? "High priority" : "Low priority");
+  return h("span.badge", { "data-tone": priority === "low" ? "" : "warn" }, word(priority), " priority");
 }
 
 /** The sender and the addressee. */

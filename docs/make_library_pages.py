@@ -1,0 +1,64 @@
+"""Pages that `make reference` writes from docstrings and command tables: the Python API, and manual pages in roff."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+
+from postroom.cli.framework.spec import CommandTable, Flag
+
+ROOMS = ("work", "people", "mail", "queues", "tasks")
+
+
+def python_api() -> str:
+    """Return the page of the Python library: every public name of the package and its rooms, with its docstring."""
+    import postroom
+
+    parts = [
+        "# The Python library\n",
+        "Made by `make reference` from the docstrings; do not edit. [The guide](../guides/python.md) shows how to use it.\n",
+        "The same text is in `help(postroom.work)`; `dir(postroom.work)` lists the verbs.\n",
+        "## postroom\n",
+    ]
+    parts += [_describe("postroom", name, getattr(postroom, name)) for name in ("open", "connect", "init")]
+    for room in ROOMS:
+        package = importlib.import_module(f"postroom.{room}")
+        parts.append(f"## postroom.{room}\n")
+        parts.append((inspect.getdoc(package) or "").partition("\n")[0] + "\n")
+        module_of_name = next(value for name, value in vars(package).items() if name.startswith("_MODULE_OF"))
+        parts += [_describe(room, name, getattr(package, name)) for name in sorted(module_of_name)]
+    return "\n".join(parts)
+
+
+def _describe(owner: str, name: str, value: object) -> str:
+    text = inspect.getdoc(value) or ""
+    if not inspect.isfunction(value):
+        return f"### `{owner}.{name}`\n\n{text.partition(chr(10) * 2)[0]}\n"
+    signature = re.sub(r"(?<=[:>] )'([^']*)'", r"\1", str(inspect.signature(value)))
+    signature = re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", signature)
+    return f"### `{owner}.{name}`\n\n```text\n{name}{signature}\n```\n\n{text}\n"
+
+
+def manual_page(program: CommandTable) -> str:
+    """Return the manual page of a program, in the macros that every `man` knows."""
+    parts = [f'.TH {program.name.upper()} 1 "" postroom "User Commands"', ".SH NAME", f"{program.name} \\- {_roff(program.about)}"]
+    parts += [".SH SYNOPSIS", f".B {program.name}", "COMMAND [FLAGS]", ".SH COMMANDS"]
+    for command in program.commands.values():
+        words = "".join(f" {word}" for word in command.words)
+        parts += [f'.SS "{program.name} {command.name}{_roff(words)}"', _roff(command.summary)]
+        parts += [".PP", _roff(command.details)] if command.details else []
+        parts += [line for flag in command.flags for line in _describe_flag(flag)]
+        parts += [".PP", "Example:", ".RS", ".nf", _roff(command.example), ".fi", ".RE"] if command.example else []
+    parts += [".SH FLAGS OF EVERY COMMAND", *(line for flag in program.flags for line in _describe_flag(flag))]
+    return "\n".join([*parts, ".SH EXIT STATUS", _roff(program.exit_codes_text), ".SH ENVIRONMENT", "See docs/environment.md."]) + "\n"
+
+
+def _describe_flag(flag: Flag) -> list[str]:
+    return [".TP", f"\\fB{_roff(flag.name)}\\fR {_roff(flag.metavar)}".rstrip(), _roff(flag.help)]
+
+
+def _roff(text: str) -> str:
+    """Return a text that roff prints as it is: no escapes, no hyphens that it would turn, no line that begins as a request."""
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{text}" if text.startswith((".", "'")) else text

@@ -1,0 +1,1 @@
+"""The commands `inbox channel …`: add, list, show, remove, test, run, receive. Only `run` and `test` send anything."""

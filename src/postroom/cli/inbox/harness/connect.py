@@ -1,0 +1,109 @@
+"""Handler of `harness connect`: plan, write, check and undo the connection of a program."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from postroom.cli.framework.output import CONFLICT, OK, Outcome
+from postroom.cli.inbox import inputs
+from postroom.cli.inbox.harness import programs
+from postroom.cli.inbox.harness.files import ADD, CHANGED_SINCE, LEFT_ALONE, PRESENT, ConnectionRecord, plan_parts
+from postroom.core.errors import InvalidInput
+from postroom.people.access import workspaces
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from postroom.cli.framework.parser import Arguments
+    from postroom.core.records.people import Workspace
+    from postroom.store.interface import Store
+
+
+def handle_connect(args: Arguments) -> Outcome:
+    program = args.words[0]
+    if program not in programs.PROGRAMS:
+        raise InvalidInput(f"{program} is not a known program", field="harness", hint=f"One of: {', '.join(programs.PROGRAMS)}.")
+    if sum(map(bool, (args.plan, args.check, args.undo))) > 1 or (args.user and args.project):
+        raise InvalidInput("these flags exclude each other", field="plan", hint="Give one of --plan, --check, --undo; --user or --project.")
+    folder = os.getcwd()
+    if args.undo:
+        return _undo(ConnectionRecord(folder, program))
+    target = find_target(args, program, folder, may_add=not args.plan)
+    if program == "generic":
+        return _explain(target)
+    if args.check:
+        from postroom.cli.inbox.harness.checking import check_connection
+
+        checks = check_connection(program, target)
+        failed = any(not check["ok"] for check in checks)
+        return Outcome({"program": program, "checks": checks}, view="harness checks", exit_code=CONFLICT if failed else OK)
+    steps, changes = plan_parts(programs.parts_of(program, target))
+    if not args.plan:
+        used = [step.part.file for step in steps if step.action == PRESENT]
+        ConnectionRecord(folder, program).apply(changes, used)
+    data = {"program": program, "agent": target.agent, "written": not args.plan, "steps": [step.to_json() for step in steps]}
+    is_incomplete = any(step.action == LEFT_ALONE for step in steps)
+    needs_restart = any(step.action == ADD for step in steps)
+    next_step = programs.NEXT_STEPS[program] if needs_restart else ""
+    return Outcome({**data, "next": next_step}, view="harness plan", exit_code=CONFLICT if is_incomplete else OK, only_reads=False)
+
+
+def _undo(record: ConnectionRecord) -> Outcome:
+    files = record.undo() if record.exists else []
+    data = {"program": record.data["program"], "files": [{"file": path, "action": action} for path, action in files]}
+    is_incomplete = any(action == CHANGED_SINCE for _, action in files)
+    return Outcome(data, view="harness undone", exit_code=CONFLICT if is_incomplete else OK, only_reads=False)
+
+
+def find_target(args: Arguments, program: str, folder: str, *, may_add: bool) -> programs.Target:
+    """Return what is connected. The folder becomes a workspace if it is none."""
+    store = inputs.open_store_for(args)
+    if store.is_remote:
+        raise InvalidInput("that store is behind a server", field="db", hint="See `inbox harness connect generic` for MCP over HTTP.")
+    workspace = workspaces.find_by_folder(store, folder) or _add_workspace(store, args, folder, may_add=may_add)
+    if args.values["agent"] not in (None, workspace.agent):
+        hint = f"Leave --agent out, or connect another folder; see `inbox workspace show {workspace.workspace_id}`."
+        raise InvalidInput(f"the agent of this folder is {workspace.agent}", field="agent", hint=hint)
+    given = args.values  # `harness check` has no flags for the place
+    is_user = given.get("user") or (program in programs.USER_SCOPED and not given.get("project"))
+    command = find_command()
+    return programs.Target(
+        folder, workspace.agent, workspace.workspace_id, store.location, command, is_user=bool(is_user), hold=bool(given.get("hold"))
+    )
+
+
+def _add_workspace(store: Store, args: Arguments, folder: str, *, may_add: bool) -> Workspace:
+    from postroom.core.records.people import Workspace
+
+    label = os.path.basename(os.path.realpath(folder))
+    agent = args.agent or label
+    if not may_add:
+        return Workspace("ws_new", label, folder, agent, "")
+    return workspaces.add_workspace(store, folder, label=label, agent=agent).workspace
+
+
+def find_command() -> str:
+    """Return the word with which programs start `inbox`: its name if that is found in PATH, else the path of this one."""
+    from shutil import which
+
+    own = os.path.realpath(sys.argv[0])
+    found = which("inbox")
+    return "inbox" if found is not None and os.path.realpath(found) == own else own
+
+
+def _explain(target: programs.Target) -> Outcome:
+    """Return what to do for a program that is not known here."""
+    hook = target.hook_line("EVENT", "claude")
+    lines: dict[str, Any] = {"command": target.server[0], "args": target.server[1:]}
+    text = (
+        "Give the program an MCP server over stdio:\n"
+        f"  {' '.join(target.server)}\n"
+        f"or over HTTP: /mcp/{target.workspace_id} of `inbox serve`, with the token of `inbox workspace token {target.workspace_id}`.\n"
+        "If it runs hooks with JSON on standard input, as Claude Code does, run at the start of a session, before a prompt, after a tool"
+        " and at the end of a turn, with EVENT start, prompt, tool and stop:\n"
+        f"  {hook}\n"
+        f"To wake it yourself, wait with `inbox wait --agent {target.agent} --after CURSOR --json` and start a turn when that returns.\n"
+    )
+    return Outcome({"program": "generic", "mcp": lines, "text": text}, view="text")

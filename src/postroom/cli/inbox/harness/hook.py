@@ -1,0 +1,289 @@
+"""Handlers of `hook` and `prime`: tell an agent in another program what waits for it.
+
+A hook only announces. What waits stays until the agent reads it with a tool, so that nothing is lost with a session, and an answer reaches
+the agent as the answer of a tool. It announces each message once in a session. Events of subagents are skipped. Whatever goes wrong, the
+program is left alone: exit 0. Only `wait` exits with 2, which wakes the agent in Claude Code.
+"""
+
+from __future__ import annotations
+
+import os
+
+from postroom._fastpath import json_text as jsontext
+from postroom.cli.framework.output import OK, Outcome, write_all
+from postroom.cli.inbox import inputs
+from postroom.cli.inbox.harness.sessions import HookSession, find_owner
+from postroom.core.errors import InvalidInput, Missing, Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from postroom.cli.framework.parser import Arguments
+    from postroom.core.records.handovers import WaitingItem
+    from postroom.store.interface import Store
+
+    Event = dict[str, Any]
+
+WAKE = 2  # the exit code with which a background hook wakes an agent at rest
+HARNESSES = ("claude", "codex", "gemini", "qwen", "opencode")
+EVENTS = ("start", "prompt", "tool", "stop", "wait", "ring", "end")
+MAX_EVENT_BYTES = 64 * 1024 * 1024
+_EVENT_NAMES = {  # as each program names the event, if its own event does not say
+    "start": "SessionStart",
+    "prompt": "UserPromptSubmit",
+    "tool": "PostToolUse",
+    "stop": "Stop",
+}
+
+
+def handle_hook(args: Arguments) -> Outcome:
+    """Serve one event. Every failure is reported to the agent at the start of a session, and ignored later."""
+    try:
+        return Outcome(None, exit_code=Hook(args).serve())
+    except Exception as error:  # a hook must never break the program that runs it
+        if os.environ.get("POSTROOM_DEBUG"):
+            raise
+        if args.words and args.words[0] == "start":
+            _report_failure(args, error)
+        return Outcome(None, exit_code=OK)
+
+
+def handle_prime(args: Arguments) -> Outcome:
+    from postroom.cli.inbox.harness.wording import introduce_agent
+    from postroom.people.agents.waiting import list_waiting
+
+    agent = inputs.require_agent(args)
+    waiting = list_waiting(inputs.open_store_for(args), agent=agent)
+    return Outcome({"agent": agent, "text": f"{introduce_agent(agent, waiting.waiting)}\n"}, view="text")
+
+
+def _report_failure(args: Arguments, error: Exception) -> None:
+    from postroom.cli.inbox.harness.wording import report_unreachable
+
+    reason = str(error) if isinstance(error, Refusal) else type(error).__name__
+    _print_context({"hook_event_name": "SessionStart"}, "start", report_unreachable(reason))
+
+
+def _print_context(event: Event, name: str, text: str) -> None:
+    """Print the answer of a hook that adds a text to the agent's context."""
+    shown = event.get("hook_event_name") or _EVENT_NAMES.get(name, "")
+    write_all(1, jsontext.dumps({"hookSpecificOutput": {"hookEventName": shown, "additionalContext": text}}) + "\n")
+
+
+class Hook:
+    """One run of a hook."""
+
+    def __init__(self, args: Arguments) -> None:
+        self.args = args
+        self.name = args.words[0] if args.words else ""
+        if self.name not in EVENTS or args.harness not in HARNESSES:
+            raise InvalidInput("a hook needs an event and a harness", field="harness", hint=f"Events: {', '.join(EVENTS)}.")
+        self.harness: str = args.harness
+        self.event = _read_event() if args.session is None else {"session_id": args.session}
+        if path := os.environ.get("POSTROOM_HOOK_LOG"):
+            _log_event(path, {"harness": self.harness, "hook": self.name, "event": self.event})
+        self._store: Store | None = None
+        folder = self.event.get("cwd")
+        if isinstance(folder, str) and os.path.isdir(folder):
+            os.chdir(folder)  # the store is looked for from the project upward
+        self.agent = args.agent or self._agent_of_folder()
+        self.session_id = str(self.event.get("session_id") or "-")
+        self.session = HookSession(self.agent, str(self.event.get("session_id") or ""))
+
+    def _agent_of_folder(self) -> str:
+        """Return the agent of the workspace in which the program runs, or "" if there is none: the user's settings are for all folders."""
+        from postroom.people.access.workspaces import find_by_folder
+
+        try:
+            workspace = find_by_folder(self.store, os.getcwd())
+        except Missing:
+            return ""
+        return "" if workspace is None else workspace.agent
+
+    def serve(self) -> int:
+        if not self.agent or self.event.get("agent_id"):  # a subagent's event: its messages are the main agent's
+            return OK
+        if self.name not in ("start", "ring", "end") and (rung := self.session.take_rung()):
+            self._note_injected(rung)
+        serve = {"start": self._start, "prompt": self._prompt, "tool": self._tool, "stop": self._stop, "wait": self._wait}
+        serve |= {"ring": self._ring, "end": self._end}
+        return serve[self.name]()
+
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            self._store = inputs.open_store_for(self.args, owns_process=True)
+        return self._store
+
+    def take_new(self, *, use_wake_file: bool = False, accept: Callable[[list[WaitingItem]], bool] | None = None) -> list[WaitingItem]:
+        """Return what was not announced in this session yet, unless `accept` refuses it.
+
+        With `use_wake_file`, read the store only if the agent's wake file was touched.
+        """
+        return self.session.take_new(self._wake_file_time() if use_wake_file else None, self._list_waiting, accept)
+
+    @property
+    def route(self) -> dict[str, str]:
+        """The way by which this session is woken, as the verbs of wake routes take it."""
+        kind = {"codex": "queue", "qwen": "input"}.get(self.harness, "hook")
+        return {"agent": self.agent, "route": kind, "session": self.session_id}
+
+    def register_route(self) -> None:
+        """Record that this process waits for the session."""
+        from os import uname
+
+        from postroom.people.agents.wake_routes import register_route
+
+        register_route(self.store, **self.route, program=self.harness, host=uname().nodename, pid=os.getpid())
+
+    def may_ring(self, items: list[WaitingItem]) -> bool:
+        """Ask to ring the session for some items. They count as offered then."""
+        from postroom.people.agents.wake_routes import begin_ring
+
+        ids = tuple(item.id for item in items)
+        if begin_ring(self.store, ids, **self.route):
+            return False
+        self.session.note_rung(ids)
+        return True
+
+    def _note_injected(self, ids: Iterable[str]) -> None:
+        from postroom.people.agents.wake_routes import note_injected
+
+        note_injected(self.store, tuple(ids), **self.route)
+
+    def _list_waiting(self) -> tuple[WaitingItem, ...]:
+        from postroom.people.agents.waiting import list_waiting
+
+        return list_waiting(self.store, agent=self.agent).waiting
+
+    def _wake_file_time(self) -> int | None:
+        """Return when the agent's wake file was last touched, in nanoseconds, or None if the store has no such file."""
+        from postroom.store.location import find_location
+        from postroom.store.sqlite.wake_files import inbox_wake_file_path
+
+        location = find_location(self.args.db)
+        if "://" in location or location.startswith("unix:"):
+            return None
+        try:
+            return os.stat(inbox_wake_file_path(location, self.agent)).st_mtime_ns
+        except FileNotFoundError:
+            return None
+
+    def announce(self, items: list[WaitingItem]) -> str:
+        from postroom.cli.inbox.harness.wording import announce_items
+
+        return announce_items(items)
+
+    def confirm(self) -> None:
+        """Record that the agent has seen what the tools handed it: its turn has ended."""
+        from postroom.people.agents.handovers import confirm_handover, has_handovers
+
+        with self.store.read() as tx:
+            is_needed = has_handovers(tx, agent=self.agent)
+        if is_needed:
+            confirm_handover(self.store, agent=self.agent)
+
+    # The events
+
+    def _start(self) -> int:
+        """A session begins: introduce the agent, and leave a ringer behind where a hook cannot wake."""
+        from postroom.cli.inbox.harness.wording import introduce_agent
+        from postroom.store.event_log import inbox_topic
+
+        self.session.set_busy(False)
+        self.session.reset_continuations()
+        with self.store.watch(inbox_topic(self.agent)):
+            pass  # creates the wake file
+        items = self._list_waiting()
+        self.session.take_new(None, lambda: items)
+        _print_context(self.event, "start", introduce_agent(self.agent, items))
+        if self.harness in ("codex", "qwen"):
+            self._leave_ringer()
+        return OK
+
+    def _prompt(self) -> int:
+        self.session.set_busy(True)
+        self.session.reset_continuations()
+        return self._tell(self.take_new())
+
+    def _tool(self) -> int:
+        self.session.set_busy(True)
+        return self._tell(self.take_new(use_wake_file=True))
+
+    def _tell(self, items: list[WaitingItem]) -> int:
+        if items:
+            _print_context(self.event, self.name, self.announce(items))
+            self._note_injected(item.id for item in items)
+        return OK
+
+    def _stop(self) -> int:
+        """A turn has ended: if something new waits, let the agent go on, but not for ever."""
+        self.session.set_busy(False)
+        self.confirm()
+        if (items := self.take_new()) and self.session.may_continue():
+            self.session.set_busy(True)
+            write_all(1, jsontext.dumps({"decision": "block", "reason": self.announce(items)}) + "\n")
+            self._note_injected(item.id for item in items)
+        return OK
+
+    def _wait(self) -> int:
+        """In the background, between turns: sleep until something new waits, then wake the agent by the exit code."""
+        from postroom.cli.inbox.harness.ringing import wait_for_new
+
+        if self.event.get("hook_event_name") == "Stop":
+            self.session.set_busy(False)
+            self.confirm()
+        if os.environ.get("CLAUDE_CODE_ENTRYPOINT", "cli") != "cli":  # `claude -p` would not end before this hook does
+            items = self.take_new() if self.event.get("hook_event_name") == "Stop" and self.session.may_continue() else []
+        elif not self.session.become_waiter():
+            return OK
+        else:
+            self.register_route()
+            items = wait_for_new(self, find_owner(), at_rest=False)
+        if not items:
+            return OK
+        if self.harness == "gemini":  # any exit code above 1 stops its turn
+            write_all(1, jsontext.dumps({"decision": "block", "reason": self.announce(items)}) + "\n")
+            return OK
+        write_all(2, self.announce(items) + "\n")
+        return WAKE
+
+    def _leave_ringer(self) -> None:
+        from postroom.cli.inbox.harness.ringing import start_ringer
+
+        start_ringer(self, find_owner())
+
+    def _ring(self) -> int:
+        from postroom.cli.inbox.harness.ringing import ring_until_end
+
+        return ring_until_end(self, int(self.args.owner or find_owner()))
+
+    def _end(self) -> int:
+        from postroom.people.agents.wake_routes import remove_route
+
+        self.session.remove()
+        remove_route(self.store, **self.route)
+        return OK
+
+
+def _log_event(path: str, entry: Event) -> None:
+    """Append an event to a file, for the person who looks for a fault, and for the tests that play recorded events."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    os.write(descriptor, (jsontext.dumps(entry) + "\n").encode(errors="replace"))
+    os.close(descriptor)
+
+
+def _read_event() -> Event:
+    """Return the event on standard input, or an empty one: a person may run the command by hand."""
+    if os.isatty(0):
+        return {}
+    data = bytearray()
+    while len(data) < MAX_EVENT_BYTES and (part := os.read(0, 65536)):
+        data += part
+    try:
+        event = jsontext.loads(data.decode(errors="replace"))
+    except ValueError:
+        return {}
+    return event if isinstance(event, dict) else {}

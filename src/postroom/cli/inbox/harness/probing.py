@@ -1,0 +1,31 @@
+"""Probe the ways by which an agent can be woken: a recorded way counts only if its process lives."""
+
+from __future__ import annotations
+
+import os
+
+from postroom.cli.inbox.harness.sessions import is_running
+from postroom.people.agents.wake_routes import OFF, ROUTES, list_routes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from postroom.core.records.agent_sessions import WakeRoute
+    from postroom.store.interface import Store
+
+WAITING, GONE, ELSEWHERE = "waiting now", "gone", "on another machine"
+
+
+def probe_routes(store: Store, agent: str) -> list[dict[str, Any]]:
+    """Return the ways to wake an agent, from the lowest rung of the ladder, each with what a probe of it showed."""
+    found = sorted(list_routes(store, agent=agent), key=lambda route: (ROUTES.index(route.route), route.session))
+    return [{**route.to_json(), "probe": _probe(route)} for route in found]
+
+
+def _probe(route: WakeRoute) -> str:
+    if route.state == OFF:
+        return f"switched off after {route.failures} failures"
+    if route.host != os.uname().nodename:
+        return ELSEWHERE
+    return WAITING if is_running(route.pid) else GONE

@@ -1,0 +1,175 @@
+"""The memory of the hooks of one session, in small files: what was announced, whether a turn runs, and which process waits."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from postroom.core.text import sha1_hex
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from postroom.core.records.handovers import WaitingItem
+
+MAX_FORCED_CONTINUATIONS = 3
+_SHELLS = ("sh", "bash", "dash", "zsh", "fish", "env", "timeout", "nice")
+
+
+def state_root() -> str:
+    """Return the folder for what the commands of this package remember."""
+    home = os.environ.get("XDG_STATE_HOME", "")
+    return os.path.join(home if os.path.isabs(home) else os.path.expanduser("~/.local/state"), "postroom")
+
+
+class HookSession:
+    """The files of one agent in one session of a program."""
+
+    def __init__(self, agent: str, session_id: str) -> None:
+        folder = os.path.join(state_root(), "hooks")
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        self._path = os.path.join(folder, sha1_hex(f"{agent}\0{session_id}")[:20])
+        self._waiting: int | None = None
+
+    def take_new(
+        self,
+        wake_file_time: int | None,
+        list_items: Callable[[], Sequence[WaitingItem]],
+        accept: Callable[[list[WaitingItem]], bool] | None = None,
+    ) -> list[WaitingItem]:
+        """Return what was not announced in this session yet, and note it as announced, unless `accept` refuses it for now.
+
+        `wake_file_time` is when the agent's wake file was last touched. If that is as at the last look, the store is not read.
+        """
+        descriptor = os.open(f"{self._path}.announced", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            first, *known = os.read(descriptor, 1 << 24).decode().splitlines() or [""]
+            if wake_file_time is not None and first == str(wake_file_time):
+                return []
+            announced = set(known)
+            items = list_items()
+            new = [item for item in items if _key_of(item) not in announced]
+            if new and accept is not None and not accept(new):
+                return []
+            kept = [_key_of(item) for item in items]  # what waits no more cannot be announced again, except for what comes back
+            text = "\n".join((str(wake_file_time or ""), *dict.fromkeys((*known[-5000:], *kept)))) + "\n"
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, text.encode())
+            return new
+        finally:
+            os.close(descriptor)
+
+    def forget(self, items: Sequence[WaitingItem]) -> None:
+        """Note that some items were not announced after all, because ringing failed."""
+        descriptor = os.open(f"{self._path}.announced", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lost = {_key_of(item) for item in items}
+            known = os.read(descriptor, 1 << 24).decode().splitlines()[1:]
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, ("\n".join(("", *(key for key in known if key not in lost))) + "\n").encode())
+        finally:
+            os.close(descriptor)
+
+    def note_rung(self, item_ids: Sequence[str]) -> None:
+        """Note what was rung for. The session's next event shows that the words are in its context."""
+        _write_file(f"{self._path}.rung", "\n".join(item_ids))
+
+    def take_rung(self) -> list[str]:
+        """Return what was rung for since the session's last event."""
+        if not os.path.exists(f"{self._path}.rung"):
+            return []
+        ids = _read_file(f"{self._path}.rung").splitlines()
+        _remove_file(f"{self._path}.rung")
+        return ids
+
+    def set_busy(self, is_busy: bool) -> None:
+        """Note whether a turn runs. A ringer leaves a session at work alone: its own hooks look."""
+        if is_busy:
+            _write_file(f"{self._path}.busy", "")
+        else:
+            _remove_file(f"{self._path}.busy")
+
+    @property
+    def is_busy(self) -> bool:
+        return os.path.exists(f"{self._path}.busy")
+
+    def may_continue(self) -> bool:
+        """Count a forced continuation. Returns False after too many in a row."""
+        number = int(_read_file(f"{self._path}.forced") or "0") + 1
+        _write_file(f"{self._path}.forced", str(number))
+        return number <= MAX_FORCED_CONTINUATIONS
+
+    def reset_continuations(self) -> None:
+        _remove_file(f"{self._path}.forced")
+
+    def become_waiter(self) -> bool:
+        """Return whether no other process waits for this session. The lock ends with the process."""
+        self._waiting = os.open(f"{self._path}.waiter", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._waiting, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def remove(self) -> None:
+        for suffix in ("announced", "busy", "forced", "rung", "waiter"):
+            _remove_file(f"{self._path}.{suffix}")
+
+
+def _key_of(item: WaitingItem) -> str:
+    return (
+        f"{item.kind if item.kind in ('mail', 'reply', 'thread', 'message') else 'answer'}:{sha1_hex(item.from_ + chr(0) + item.id)[:20]}"
+    )
+
+
+def _write_file(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    os.write(descriptor, text.encode())
+    os.close(descriptor)
+
+
+def _read_file(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def _remove_file(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
+def find_owner() -> int:
+    """Return the process that runs the hook: the nearest one above us that is no shell."""
+    pid = os.getppid()
+    while pid > 1 and (found := _name_and_parent(pid)) is not None and found[0] in _SHELLS:
+        pid = found[1]
+    return pid
+
+
+def _name_and_parent(pid: int) -> tuple[str, int] | None:
+    """Return the name of a process and its parent. None on systems without /proc."""
+    text = _read_file(f"/proc/{pid}/stat")
+    if not text:
+        return None
+    head, _, rest = text.rpartition(")")
+    return head.partition("(")[2], int(rest.split()[1])
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,1 @@
+"""The commands `inbox store …`: maintenance of a whole store."""

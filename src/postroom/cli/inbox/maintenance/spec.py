@@ -1,0 +1,106 @@
+"""The commands of `inbox` that maintain a whole store."""
+
+from __future__ import annotations
+
+from postroom.cli.framework.spec import LIST, Command, Flag
+
+_OLDER = Flag("--older-than", "90d", "what ended longer ago than this: a number and s, m, h, d or w")
+_KEEP_RUNS = Flag("--keep-runs", "RUN,RUN", "keep the threads of these runs", LIST)
+
+STORE_COMMANDS = (
+    Command(
+        "store prune",
+        "Remove what ended long ago: threads, mail, tasks, jobs, entries, and events.",
+        "inbox.maintenance.commands:handle_prune",
+        (
+            Flag("--older-than", "90d", "what ended longer ago than this: a number and s, m, h, d or w; default 90d"),
+            _KEEP_RUNS,
+            Flag("--dry-run", "", "only count what would be removed"),
+            Flag("--by-policy", "", "as `inbox store policy` says, instead of the flags above"),
+        ),
+        details="Nothing that waits for anyone is removed: open threads, tasks and questions, unread and pinned entries, mail that was not"
+        " acked, dead letters. Ids and keys that make a repeat safe stay known. Old events of the store's queues go too, once all"
+        " consumers have read them. Others can go on writing meanwhile. An --after-event before what was removed is refused from"
+        " then on, with cursor_expired and where to go on.",
+        example="inbox store prune --older-than 90d --dry-run",
+    ),
+    Command(
+        "store policy",
+        "Set what is pruned by itself, every day. Without flags, show it.",
+        "inbox.maintenance.commands:handle_policy",
+        (
+            _OLDER,
+            _KEEP_RUNS,
+            Flag("--no-timer", "", "only a server prunes; otherwise a timer of `notifier` does too, for a store in a file"),
+            Flag("--off", "", "prune nothing by itself any more"),
+        ),
+        details="The policy is kept in the store. A server that runs prunes by it, and so does the timer that this adds to `notifier`.",
+        example="inbox store policy --older-than 90d",
+    ),
+    Command(
+        "store erase",
+        "Remove one thread, entry or message with every trace of its text, such as a pasted secret.",
+        "inbox.maintenance.commands:handle_erase",
+        (
+            Flag("--thread", "THREAD_ID", "a thread with its messages, its task, and the entries that show it"),
+            Flag("--entry", "ENTRY_ID", "an entry with its replies, and the messages that it shows"),
+            Flag("--msg-id", "ID", "a message of a mailbox or of a thread"),
+        ),
+        details="Whatever its state is, and whoever waits for it. Then the mirror, the search index and the whole store are rewritten, so"
+        " that the bytes are gone from every file of the store; others wait meanwhile, about a second for 200 MB. If it is interrupted, run"
+        " it again. Backups, documents that an entry names, and memory of running programs are not touched. Change a secret that was read.",
+        example="inbox store erase --thread thr_123",
+    ),
+    Command(
+        "store backup",
+        "Write the whole store into a new file, while it stays in use, and verify it.",
+        "inbox.maintenance.commands:handle_backup",
+        (),
+        words=("FILE",),
+        details="The file is a SQLite store, also of a store on PostgreSQL. Entries are in it. Queues have folders of their own and are"
+        " not.",
+        example="inbox store backup backups/monday.db",
+    ),
+    Command(
+        "store restore",
+        "Make a store from a backup, or overwrite one with it.",
+        "inbox.maintenance.commands:handle_restore",
+        (Flag("--replace", "", "overwrite the store that is there; what it has is written into a backup beside it first"),),
+        words=("FILE",),
+        details="A store in a file may be in use meanwhile: programs that have it open see the restored content at their next call. Event"
+        " ids go on behind those that were used, and a cursor from before is refused with cursor_expired. A store on PostgreSQL must be"
+        " new.",
+        example="inbox store restore backups/monday.db --db .agents/coord.db",
+    ),
+    Command(
+        "store export",
+        "Print the whole store as JSON Lines.",
+        "inbox.maintenance.commands:handle_export",
+        (Flag("--to-file", "FILE", "write a new file, for you alone, instead of standard output"),),
+        details="The first line names the format and the schema, each other line is a row. Guard it like the store itself: every message"
+        " and the secrets of channels are in it.",
+        example="inbox store export --to-file monday.jsonl",
+    ),
+    Command(
+        "store import",
+        "Read JSON Lines into the store: an export into a new one, or the issues of beads as threads.",
+        "inbox.maintenance.commands:handle_import",
+        (
+            Flag("--format", "postroom|beads", "what the file is: an export (the default), or .beads/issues.jsonl"),
+            Flag("--to", "AGENT", "beads: for issues without an assignee; default: user"),
+        ),
+        words=("FILE",),
+        details="An issue of beads that is not closed becomes a thread with its id, pending for its assignee. The whole issue is the"
+        " payload of its first message. Closed and deleted issues are left out, and ids that the store knows: an import can be repeated.",
+        example="inbox store import .beads/issues.jsonl --format beads --to builder",
+    ),
+    Command(
+        "store compact",
+        "Rewrite the store without free space. Others wait meanwhile.",
+        "inbox.maintenance.commands:handle_compact",
+        (),
+        details="`store prune` returns free space by itself. A file that an older version created needs this once. It takes about a second"
+        " for 200 MB, and as much free disk space as the store.",
+        example="inbox store compact",
+    ),
+)

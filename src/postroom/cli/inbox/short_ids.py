@@ -1,0 +1,117 @@
+"""Complete ids that a person shortened: the beginning of an id is enough if only one id begins so."""
+
+from __future__ import annotations
+
+from postroom.core.errors import InvalidInput
+from postroom.core.text import short_repr
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from postroom.cli.framework.parser import Arguments
+    from postroom.store.interface import Store
+
+MAX_SEARCHED_ROWS = 20_000
+PAGE_ROWS = 500
+UUID_CHARACTERS = 36
+MAX_SHOWN_IDS = 5
+
+
+def expand_ids(args: Arguments) -> bool:
+    """Replace shortened ids in the arguments by whole ones. Return whether one was replaced.
+
+    Refuses with `InvalidInput` if several ids begin with the given text.
+    """
+    from postroom.cli.inbox.inputs import open_store_for
+
+    store = open_store_for(args)
+    owner = args.command.name.partition(" ")[0]
+    replaced = False
+    for number, (word, metavar) in enumerate(zip(args.words, args.command.words, strict=False)):
+        whole = _expand(store, owner, metavar.strip("[]"), word)
+        replaced |= whole != word
+        args.words[number] = whole
+    for flag in args.command.flags:
+        value = args.values[flag.key]
+        if isinstance(value, str):
+            args.values[flag.key] = _expand(store, flag.name, flag.metavar, value)
+        elif flag.repeat:
+            args.values[flag.key] = tuple(_expand(store, flag.name, flag.metavar, one) for one in value)
+        replaced |= args.values[flag.key] != value
+    return replaced
+
+
+def _expand(store: Store, owner: str, metavar: str, given: str) -> str:
+    """Return the only id that begins with `given`, or `given` itself if it is whole, unknown, or no id."""
+    list_ids = _LISTERS.get(f"{owner} {metavar}") or _LISTERS.get(metavar)
+    if list_ids is None or not given or len(given) >= UUID_CHARACTERS:
+        return given
+    found: list[str] = []
+    for searched, identity in enumerate(list_ids(store)):
+        if identity == given:
+            return given
+        if searched == MAX_SEARCHED_ROWS:
+            hint = f"Only the newest {MAX_SEARCHED_ROWS} are searched for the beginning of an id."
+            raise InvalidInput(f"{short_repr(given)} cannot be completed: there are too many", field="id", hint=f"{hint} Write it whole.")
+        if identity.startswith(given):
+            found.append(identity)
+    if len(found) > 1:
+        shown = ", ".join(found[:MAX_SHOWN_IDS]) + (", …" if len(found) > MAX_SHOWN_IDS else "")
+        raise InvalidInput(f"{short_repr(given)} is the beginning of {len(found)} ids", field="id", hint=f"Write more of it: {shown}.")
+    return found[0] if found else given
+
+
+def _list_threads(store: Store) -> Iterator[str]:
+    from postroom.work import list_threads
+
+    after = None
+    while True:
+        page = list_threads(store, limit=PAGE_ROWS, after=after)
+        yield from (thread.thread_id for thread in page.threads)
+        after = page.after
+        if not page.more:
+            return
+
+
+def _list_entries(store: Store) -> Iterator[str]:
+    from postroom.people import history
+
+    for section in ("inbox", "notices"):
+        before = None
+        while True:
+            page = history(store, section=section, limit=PAGE_ROWS, before=before)
+            for entry in page.entries:
+                before = entry.id
+                yield entry.id
+            if not page.has_more:
+                break
+
+
+def _list_tasks(store: Store) -> Iterator[str]:
+    from postroom.tasks.listing import list_tasks
+
+    before = None
+    while True:
+        page = list_tasks(store, limit=PAGE_ROWS, before_event=before)
+        yield from (task.task_id for task in page.tasks)
+        before = page.next_before_event
+        if before is None:
+            return
+
+
+def _list_workspaces(store: Store) -> Iterator[str]:
+    from postroom.people import list_workspaces
+
+    return (workspace.workspace_id for workspace in list_workspaces(store))
+
+
+_LISTERS: dict[str, Callable[[Store], Iterator[str]]] = {
+    "THREAD_ID": _list_threads,
+    "TASK_ID": _list_tasks,
+    "entry ID": _list_entries,
+    "--entry ID": _list_entries,
+    "--add-to ID": _list_entries,
+    "workspace ID": _list_workspaces,
+    "--workspace ID": _list_workspaces,
+}

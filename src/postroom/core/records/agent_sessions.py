@@ -1,0 +1,42 @@
+"""The records of an agent's sessions in other programs: the conversations of a resident agent, and the ways to wake an agent."""
+
+from __future__ import annotations
+
+from postroom.core.records import Record
+
+
+class AgentConversation(Record):
+    """The session of a program in which a resident agent works on a thread, or reads its mail if `thread_id` is empty.
+
+    `turns` is how often the program was prompted. `prompted_event_id` is the latest event that a prompt told of.
+    """
+
+    agent: str
+    thread_id: str
+    program: str
+    session: str
+    turns: int
+    prompted_event_id: int
+    updated_at: str
+
+
+class WakeRoute(Record):
+    """A way to wake an agent in a session of a program: `hook`, `queue`, `input` or `resident`.
+
+    `host` and `pid` are the process that rings or is rung. `state` is `ready` or `off`, with the `reason` of the last failure. `retry_at`
+    is in microseconds. `rings` is how often it was rung in the hour `hour`.
+    """
+
+    agent: str
+    route: str
+    session: str
+    program: str
+    host: str
+    pid: int
+    state: str
+    reason: str
+    failures: int
+    retry_at: int
+    hour: int
+    rings: int
+    registered_at: str

@@ -1,0 +1,147 @@
+"""Read the messages to an agent. They are taken and acked in one transaction, so that none comes twice. Old replies can be read again."""
+
+from __future__ import annotations
+
+from postroom.core import checks, clock, limits
+from postroom.core.records.handovers import ReceivedMessage
+from postroom.core.states import UNVERIFIED_DOORS
+from postroom.core.verbs import OWN_NAME, READ, WRITE, verb
+from postroom.mail import mailbox
+from postroom.mail.drafts import REPLY_ID_PREFIX
+from postroom.mail.mailbox import build_message
+from postroom.people import repository
+from postroom.people.questions import asking, question_sync
+from postroom.store.agents import note_seen
+from postroom.store.retries import retry_on_contention
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from postroom.core.records.mail import DeliveryRow, MailMessage, StoredMessage
+    from postroom.core.records.people import Entry, PersonReply
+    from postroom.store.interface import Store, Transaction
+
+_AFTER_ALL_DELIVERIES = 2**62
+_ACKED_PER_STEP = 10  # each may have 10 MiB
+
+
+@verb(caller="agent", access=OWN_NAME, mode=WRITE)
+def read_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[ReceivedMessage, ...]:
+    """Take the messages to an agent, oldest first: its mail, and the answers to questions that it did not wait for.
+
+    Takes at most `limit`, and no more after `MAX_RECEIVED_BYTES`. The next call returns the others.
+    """
+    checks.name("agent", agent)
+    checks.limit("limit", limit)
+    question_sync.sync(store)
+    return _take_messages(store, agent, limit)
+
+
+@retry_on_contention
+def _take_messages(store: Store, agent: str, limit: int) -> tuple[ReceivedMessage, ...]:
+    with store.write() as tx:
+        received: list[ReceivedMessage] = []
+        for question in tx.fetch_all(tx.sql.asks_uncollected, agent=agent, now=tx.now(), limit=limit):
+            answer = answer_message(question)
+            received += _take_mail(tx, agent, limit - len(received), upto=clock.parse_stamp(answer.at))
+            if len(received) == limit or _size_of(received) >= limits.MAX_RECEIVED_BYTES:
+                break
+            entry = repository.lock_entry_if_exists(tx, answer.id)
+            if entry is not None and entry.ask is not None and entry.ask.collected_at is None:  # not collected before we locked it
+                asking.write_collected(tx, entry)
+                received.append(answer)
+        if _size_of(received) < limits.MAX_RECEIVED_BYTES:
+            received += _take_mail(tx, agent, limit - len(received))
+        note_seen(tx, "agent", agent)
+    return tuple(received)
+
+
+def _take_mail(tx: Transaction, agent: str, limit: int, *, upto: int | None = None) -> list[ReceivedMessage]:
+    """Take up to `limit` messages from the agent's mailbox. `upto`, in microseconds, takes only those stored by then."""
+    taken = mailbox.take_and_ack_all(tx, agent, receiver=agent, limit=limit, upto=upto) if limit else []
+    return [mail_message(tx, message, delivery) for message, delivery in taken]
+
+
+def _size_of(received: list[ReceivedMessage]) -> int:
+    return sum(len(message.body) for message in received)
+
+
+def has_messages(tx: Transaction, *, agent: str) -> bool:
+    """Return whether there is a message to receive. This only reads, so it does not wait for writers."""
+    from postroom.mail.waiting import is_message_ready
+
+    return bool(tx.fetch_all(tx.sql.asks_uncollected, agent=agent, now=tx.now(), limit=1)) or is_message_ready(tx, agent)
+
+
+@verb(caller="agent", access=OWN_NAME, mode=READ)
+def old_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[ReceivedMessage, ...]:
+    """Return the messages that an agent received before, newest first, for an agent that lost a response. Changes nothing."""
+    checks.name("agent", agent)
+    checks.limit("limit", limit)
+    with store.read() as tx:
+        replies = tx.fetch_all(tx.sql.replies_of_agent, agent=agent, limit=limit)
+        acked = _read_acked(tx, agent, limit)
+        mail = [mail_message(tx, build_message(stored.delivery, stored.contents), stored.delivery) for stored in acked]
+    received = [
+        ReceivedMessage(
+            "reply", reply.reply_id, reply.person, reply.body, reply.entry_id, reply.created_at, is_verified(reply.door), None, reply.door
+        )
+        for reply in replies
+    ]
+    received += [message for message in mail if message.kind == "mail"]
+    return tuple(sorted(received, key=lambda message: message.at, reverse=True)[:limit])
+
+
+def _read_acked(tx: Transaction, agent: str, limit: int) -> list[StoredMessage]:
+    """Return the newest acked messages of a mailbox, in small steps: at most `limit`, and no more after `MAX_RECEIVED_BYTES`."""
+    read: list[StoredMessage] = []
+    size = 0
+    while len(read) < limit:
+        before = read[-1].delivery.delivery_id if read else _AFTER_ALL_DELIVERIES
+        step = tx.fetch_all(tx.sql.deliveries_acked, session=agent, before=before, limit=min(limit - len(read), _ACKED_PER_STEP))
+        for stored in step:
+            read.append(stored)
+            size += len(stored.contents.payload)
+            if size >= limits.MAX_RECEIVED_BYTES:
+                return read
+        if len(step) < _ACKED_PER_STEP:
+            break
+    return read
+
+
+def answer_message(entry: Entry) -> ReceivedMessage:
+    ask = entry.ask
+    assert ask is not None
+    body = "" if ask.answer is None else ask.answer
+    return ReceivedMessage(
+        ask.state if ask.state != "answered" else "answer",
+        entry.id,
+        ask.answered_by or "",
+        body,
+        entry.id,
+        ask.answered_at or "",
+        ask.answered_door is not None and is_verified(ask.answered_door),  # no door is recorded for the outcome of silence
+        ask.decision,
+        ask.answered_door or "",
+    )
+
+
+def mail_message(tx: Transaction, message: MailMessage, delivery: DeliveryRow) -> ReceivedMessage:
+    """Return a message of a mailbox: a person's reply to an entry, or mail from another agent."""
+    reply = find_reply(tx, message.msg_id, message.sender)
+    kind, entry_id = ("mail", None) if reply is None else ("reply", reply.entry_id)
+    at = clock.format_stamp(delivery.stored_at)
+    return ReceivedMessage(
+        kind, message.msg_id, message.sender, message.payload, entry_id, at, is_verified(delivery.door), None, delivery.door
+    )
+
+
+def find_reply(tx: Transaction, msg_id: str, sender: str) -> PersonReply | None:
+    """Return the stored reply that a message carries. The content of a message does not make it a reply: its sender wrote that."""
+    if not msg_id.startswith(REPLY_ID_PREFIX):
+        return None
+    reply = tx.fetch_one(tx.sql.reply_find, reply_id=msg_id.removeprefix(REPLY_ID_PREFIX))
+    return reply if reply is not None and (reply.message_id, reply.person) == (msg_id, sender) else None
+
+
+def is_verified(door: str) -> bool:
+    return door not in UNVERIFIED_DOORS

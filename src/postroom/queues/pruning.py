@@ -1,0 +1,59 @@
+"""Pruning of a queue: remove old events that every consumer has read, from the database and from `events.jsonl`."""
+
+from __future__ import annotations
+
+from postroom.core import clock
+from postroom.core.errors import StorageFailure
+from postroom.queues.subscriptions import DEAD
+from postroom.store.sqlite.queues import queue_statements as sql
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from postroom.queues.queue import Queue
+    from postroom.store.sqlite.engine import SqliteTransaction
+
+EVENTS_PER_STEP = 50
+
+
+def find_removable(queue: Queue, before: int) -> tuple[int, int]:
+    """Return the ids of the oldest event and of the last one that may go: older than `before`, in microseconds, and read by all.
+
+    The newest event stays, and so do an event that was set aside for a consumer and all that follow it.
+    """
+    with queue.file.read() as tx:
+        oldest, newest = tx.fetch_one(sql.EVENT_OLDEST) or 1, (tx.fetch_one(sql.EVENT_HEAD) or 0) - 1
+        acked = {progress.consumer_id: progress.last_acked_id for progress in tx.fetch_all(sql.PROGRESS_ALL)}
+        subscribed = [acked.get(subscription.consumer_id, 0) for subscription in tx.fetch_all(sql.SUBSCRIPTIONS)]
+        dead = tx.fetch_one(sql.DEAD_OLDEST) if DEAD in tx.fetch_all(sql.ADDED_TABLES) else None
+        high = min([newest, *subscribed, *([] if dead is None else [dead - 1])])
+        return oldest, _find_last_before(tx, oldest - 1, high, clock.format_stamp_milliseconds(before))
+
+
+def remove_events(queue: Queue, oldest: int, upto: int, run_batches: Callable[..., int]) -> int:
+    """Remove the events from `oldest` up to `upto`, first their lines and then their rows, and return how many there were."""
+    if upto < oldest:
+        return 0
+    problem = queue.journal.drop_events(upto)
+    if problem:
+        raise StorageFailure(f"events.jsonl of {queue.path} cannot be rewritten: {problem}", hint="Check the disk and the permissions.")
+
+    def remove(tx: SqliteTransaction, first: int) -> int:
+        tx.execute(sql.EVENTS_DELETE, upto=min(first + EVENTS_PER_STEP - 1, upto))
+        return 0
+
+    run_batches(range(oldest, upto + 1, EVENTS_PER_STEP), remove)
+    return upto - oldest + 1
+
+
+def _find_last_before(tx: SqliteTransaction, low: int, high: int, before: str) -> int:
+    """Return the last event from `low` up to `high` that is older than an instant, by bisection. `low` if there is none."""
+    while low < high:
+        middle = (low + high + 1) // 2
+        found = tx.fetch_one(sql.EVENT_FROM, id=middle)
+        if found is None or found.created_at >= before:
+            high = middle - 1
+        else:
+            low = middle
+    return low

@@ -1,0 +1,50 @@
+// What changed in a document since it was pushed: words inside the text for prose, lines for code.
+
+import { h } from "../lib/dom.js";
+
+const NAMES = { "+": "added", "-": "removed", "@": "place", " ": "same" };
+
+export function difference(file) {
+  const prose = file.kind === "markdown" || file.kind === "text";
+  const lines = prose ? merged(file.diff) : file.diff.map(codeLine);
+  return h(prose ? "div.diff.prose" : "pre.diff", { tabindex: "0", "aria-label": "What changed since it was pushed" }, lines);
+}
+
+function codeLine({ op, text, parts }) {
+  if (op === "@") return place(text);
+  return h(`span.${NAMES[op]}`, {}, `${op} `, parts ? marked(parts, op === "+" ? "ins" : "del") : text, "\n");
+}
+
+const place = (text) => h("span.place", {}, `Around line ${/\+(\d+)/.exec(text)?.[1] ?? "1"}`, "\n");
+const marked = (parts, tag) => parts.map(([text, changed]) => (changed ? h(tag, {}, text) : text));
+
+/** Prose: a line that was replaced is one line, with what went and what came. */
+function merged(lines) {
+  const removed = lines.filter((line) => line.op === "-" && line.parts);
+  const result = [];
+  let next = 0;
+  for (const line of lines) {
+    if (line.op === "-" && line.parts) continue;
+    if (line.op === "@") result.push(place(line.text));
+    else if (line.op === "+" && line.parts) result.push(h("p", { dir: "auto" }, woven(removed[next++].parts, line.parts)));
+    else if (line.op === " ") result.push(h("p.same", { dir: "auto" }, line.text));
+    else result.push(h("p", { dir: "auto" }, h(line.op === "+" ? "ins" : "del", {}, line.text)));
+  }
+  return result;
+}
+
+/** Both sides of a line: the words that stayed once, those that went and came where they stood. */
+function woven(before, now) {
+  const out = [];
+  let [left, right] = [0, 0];
+  while (left < before.length || right < now.length) {
+    if (left < before.length && before[left][1]) out.push(h("del", {}, before[left++][0]));
+    else if (right < now.length && now[right][1]) out.push(h("ins", {}, now[right++][0]));
+    else {
+      out.push(now[right]?.[0] ?? before[left]?.[0] ?? "");
+      left++;
+      right++;
+    }
+  }
+  return out;
+}

@@ -1,0 +1,106 @@
+// Start something: work for an agent as a thread, or a message into its mailbox. @name addresses an agent or a person.
+
+import { get, post } from "../lib/api.js";
+import { h } from "../lib/dom.js";
+import { address, go } from "../lib/router.js";
+import { draft, dropDraft, keepDraft, keyFor } from "../lib/settings.js";
+import { dialog } from "./dialog.js";
+import { failed, toast } from "./toast.js";
+
+const MOST_ATTACHED_BYTES = 200_000; // of a text that goes into the message itself
+const OF = "compose";
+
+export async function compose() {
+  if (document.querySelector("dialog[open]")) return;
+  const { agents } = await get("/api/agents").catch(() => ({ agents: [] }));
+  const kept = JSON.parse(draft(OF).text || "{}");
+  const to = h("input", {
+    name: "to",
+    type: "text",
+    required: true,
+    list: "names",
+    placeholder: "@agent",
+    autocomplete: "off",
+    autofocus: true,
+  });
+  const kind = h(
+    "select",
+    { name: "kind", "aria-label": "Kind" },
+    h("option", { value: "thread" }, "Work (a thread that the agent claims and ends)"),
+    h("option", { value: "message" }, "Message (into its mailbox)"),
+  );
+  const subject = h("input", { name: "subject", type: "text", placeholder: "What is it about?", dir: "auto" });
+  const body = h("textarea", { name: "body", rows: "6", placeholder: "What should they do or know? @name tells others.", dir: "auto" });
+  const file = h("input", { name: "file", type: "file", "aria-label": "Attach a text file" });
+  [to.value, kind.value, subject.value, body.value] = [kept.to ?? "", kept.kind ?? "thread", kept.subject ?? "", kept.body ?? ""];
+  const names = h(
+    "datalist",
+    { id: "names" },
+    agents.map(({ name }) => h("option", { value: `@${name}` })),
+  );
+  const labelled = (text, field) => h("label", {}, h("span", {}, text), field);
+  const form = h(
+    "form.compose-form",
+    {},
+    labelled("To", to),
+    labelled("Kind", kind),
+    labelled("Subject", subject),
+    labelled("Text", body),
+    labelled("File", file),
+    names,
+    h("div.actions", {}, h("button.primary", { type: "submit" }, "Send")),
+  );
+  const read = () => ({ to: to.value.trim().replace(/^@/, ""), kind: kind.value, subject: subject.value.trim(), body: body.value });
+  form.addEventListener("input", () => keepDraft(OF, { text: JSON.stringify(read()) }));
+  form.addEventListener("keydown", (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && form.requestSubmit());
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const written = read();
+    if (!written.subject && !written.body.trim()) return subject.focus();
+    if (await send(written, file.files[0], new Set(agents.map(({ name }) => name)))) element.close();
+  });
+  const element = dialog("New message", form);
+}
+
+/** Send to the addressee, and tell those who are mentioned. Return whether it was sent. */
+async function send(written, file, known) {
+  try {
+    const body = await withFile(written.body, file);
+    const key = keyFor(OF, JSON.stringify({ ...written, body }));
+    const sent = await deliver({ ...written, body }, key);
+    const mentioned = [...body.matchAll(/(?<![\p{L}\p{N}])@([\p{L}\p{N}._-]+)/gu)].map(([, name]) => name);
+    const others = [...new Set(mentioned)].filter((name) => known.has(name) && name !== written.to);
+    for (const name of others) await deliver({ ...written, body, to: name, kind: "message" }, `${key}-${name}`);
+    dropDraft(OF);
+    toast(others.length ? `Sent to ${written.to}, and told ${others.join(", ")}` : `Sent to ${written.to}`);
+    if (sent) go(address("threads", sent));
+    return true;
+  } catch (error) {
+    failed("It was not sent.", error, { kept: true });
+    return false;
+  }
+}
+
+async function withFile(body, file) {
+  if (!file) return body;
+  if (file.size > MOST_ATTACHED_BYTES)
+    throw new Error(`${file.name} is larger than ${MOST_ATTACHED_BYTES / 1000} KB. Put it into the workspace.`);
+  const text = await file.text();
+  if (text.includes("\0") || text.includes("\ufffd")) throw new Error(`${file.name} is not a text. Put it into the workspace.`);
+  return `${body}\n\n\`${file.name}\`:\n\n\`\`\`\`\n${text}\n\`\`\`\``;
+}
+
+/** Send one message. Return the id of the thread that it began, if it did. */
+async function deliver({ to, kind, subject, body }, key) {
+  if (kind === "message") {
+    const payload = subject ? `${subject}\n\n${body}` : body;
+    await post("/api/mailbox", { msg_id: key, to, payload });
+    return null;
+  }
+  const { thread } = await post(
+    "/api/threads",
+    { to, subject: subject || body.trim().split("\n")[0].slice(0, 200), body },
+    { "Idempotency-Key": key },
+  );
+  return thread.thread_id;
+}

@@ -1,0 +1,132 @@
+"""Batches: requests that arrive together share one transaction and one COMMIT, and each verb is still all or nothing.
+
+If a verb of the batch fails after it has written, or waits too long for a lock that another batch holds, the whole batch is rolled back,
+and the caller runs it again with `isolate_verbs`: each verb in a transaction of its own.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Self
+
+from postroom.core import clock
+from postroom.core.errors import Contended, InvalidState, StoreBusy
+from postroom.store.postgres.engine import NOW_AND_LISTENING, PostgresTransaction, PostgresWriteTransaction
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from postroom.core.errors import Refusal
+    from postroom.store.postgres.connections.pipelined_connection import Reply
+    from postroom.store.postgres.driver import Error
+    from postroom.store.postgres.engine import PostgresStore
+
+LOCK_WAIT = "500ms"  # a deadlock of two batches would last until the server looks for it, by default after a second
+
+
+class BatchFailed(Contended):
+    """A verb of the batch failed after it had written. Nothing of the batch was kept."""
+
+
+class BatchTransaction(PostgresWriteTransaction):
+    """The transaction that the verbs of a batch share."""
+
+    begin = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout TO '{LOCK_WAIT}'; {NOW_AND_LISTENING}"
+
+
+class PostgresBatch:
+    """A store whose transactions are parts of one outer transaction. Nothing is committed before the batch ends."""
+
+    is_remote = False
+    is_one_transaction = True
+    replacements = 0
+    data_folder = None  # the files beside the store mirror committed rows, and a batch has none yet
+
+    def __init__(self, store: PostgresStore, *, committed_topics: set[str] | None) -> None:
+        store = store.with_door(store.door)
+        store.committed_topics = committed_topics
+        self._outer = BatchTransaction(store)
+        self._failures: list[bool] = []
+        self.location = store.location
+        self.door = store.door
+
+    def read(self) -> NestedPostgresTransaction:
+        return NestedPostgresTransaction(self._outer, self.door, self._failures, self._began)
+
+    write = read
+
+    def with_door(self, door: str) -> PostgresBatch:
+        other = object.__new__(PostgresBatch)
+        other.__dict__.update(self.__dict__, door=door)
+        return other
+
+    def batch(self, *, isolate_verbs: bool = False, committed_topics: set[str] | None = None) -> NoReturn:
+        raise InvalidState("a batch cannot contain another batch", hint="Run all verbs in one batch.")
+
+    def watch(self, *topics: str) -> NoReturn:
+        raise InvalidState("a batch cannot wait for events", hint="Wait on the store itself.")
+
+    def close(self) -> None:
+        """Do nothing: the store stays open."""
+
+    def __enter__(self) -> Self:
+        self._outer.__enter__()
+        self._began = monotonic()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if exc[0] is None and self._failures:
+            failed = BatchFailed("a verb of the batch failed after it had written", hint="Run the batch again, with savepoints.")
+            self._outer.__exit__(BatchFailed, failed, None)
+            raise failed
+        try:
+            self._outer.__exit__(*exc)
+        except (Contended, StoreBusy) as error:  # a statement that was still on its way failed
+            raise BatchFailed(str(error), hint=error.hint) from None
+
+
+class NestedPostgresTransaction(PostgresTransaction):
+    """The part of a batch that belongs to one verb. If it fails after a write, or by an error of the server, so does the batch."""
+
+    def __init__(self, outer: BatchTransaction, door: str, failures: list[bool], began: float) -> None:
+        super().__init__(outer.store)
+        self.door = door
+        self._outer = outer
+        self._failures = failures
+        self._has_written = False
+        self._now = outer.now() + int((monotonic() - began) * clock.MICROSECONDS_PER_SECOND)
+        if outer.store.clock is not None:
+            self._now = outer.store.clock()
+        self._expected_single_rows = outer._expected_single_rows
+
+    def __enter__(self) -> Self:
+        if self._failures:  # not `Contended`: the verb must not try again in a transaction that is rolled back anyway
+            raise InvalidState("the batch of this verb has failed", hint="The batch runs again.")
+        self._process = self._outer._process
+        self._connection = self._outer._connection
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._check_same_process()
+        if exc[0] is None:
+            self._outer._topics.update(self._topics)
+            self._outer._seen_agents.update(self._seen_agents)
+            self._outer._event_ids.extend(self._event_ids)
+        elif self._has_written:
+            self._failures.append(True)
+
+    def _send_statement(self, statement: str, binds: dict[str, object]) -> Reply:
+        self._has_written = self._has_written or statement.lstrip().startswith(("INSERT", "UPDATE", "DELETE"))
+        return super()._send_statement(statement, binds)
+
+    def _check_row_counts(self) -> None:
+        """Check the writes of all verbs so far. One that failed may be another verb's."""
+        try:
+            super()._check_row_counts()
+        except BaseException:
+            self._failures.append(True)
+            raise
+
+    def _map_error(self, error: Error) -> Refusal:
+        self._failures.append(True)  # an error ends the whole transaction
+        return super()._map_error(error)

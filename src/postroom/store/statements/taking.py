@@ -1,0 +1,42 @@
+"""The statements that find the threads which an agent may take. They are part of the work room's."""
+
+from __future__ import annotations
+
+from postroom.core.records.work import OfferedThread, Thread
+from postroom.store.tables import Query
+
+THREAD_COLUMNS = f"t.{', t.'.join(Thread.__fields__)}"
+URGENCY_ORDER = ("high", "normal", "low")
+_TAKEABLE_OF_PRIORITY = """
+    SELECT * FROM (
+      SELECT t.thread_id, t.priority, t.created_at FROM threads t
+      WHERE t.status = 'pending' AND t.assigned_to = :agent AND t.priority = '{0}'
+      ORDER BY t.created_at, t.thread_id LIMIT :limit) AS pending_{0}
+    UNION ALL
+    SELECT * FROM (
+      SELECT t.thread_id, t.priority, t.created_at FROM leases l JOIN threads t ON t.thread_id = l.thread_id
+      WHERE l.released_at IS NULL AND l.waiting = 0 AND l.priority = '{0}' AND l.expires_at <= :now
+      ORDER BY l.expires_at LIMIT :lapsed) AS lapsed_{0}"""
+threads_takeable = Query(" UNION ALL ".join(_TAKEABLE_OF_PRIORITY.format(priority) for priority in URGENCY_ORDER), OfferedThread)
+
+# The most urgent pending thread of an agent. Not if a lease of its priority or a higher one has run out: that thread may be more urgent.
+_PENDING_OF_PRIORITY = f"""
+    SELECT * FROM (
+      SELECT {THREAD_COLUMNS} FROM threads t WHERE t.status = 'pending' AND t.assigned_to = :agent AND t.priority = '{{0}}'
+      ORDER BY t.created_at, t.thread_id LIMIT 1{{lock}}) AS pending_{{0}}
+    WHERE {{no_lapsed}}"""
+_NO_LAPSED_LEASE = """NOT EXISTS (
+      SELECT 1 FROM leases l WHERE l.released_at IS NULL AND l.waiting = 0 AND l.priority = '{0}' AND l.expires_at <= :now)"""
+
+
+def select_pending(lock: str) -> Query[Thread]:
+    """Return the statement that finds the most urgent pending thread. It looks at a priority only if those before have none."""
+    no_lapsed = [_NO_LAPSED_LEASE.format(priority) for priority in URGENCY_ORDER]
+    each = (
+        _PENDING_OF_PRIORITY.format(priority, lock=lock, no_lapsed=" AND ".join(no_lapsed[: place + 1]))
+        for place, priority in enumerate(URGENCY_ORDER)
+    )
+    return Query(f"{' UNION ALL '.join(each)} LIMIT 1", Thread)
+
+
+thread_pending = select_pending(lock="")

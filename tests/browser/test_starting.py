@@ -1,0 +1,101 @@
+"""Starting something by keys alone, finding it again, and the looks that a person chooses."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.browser_page import BrowserTabs
+from tests.server.running_server import RunningServer, WorkspaceClient
+
+SWIPE = """(element, across) => {
+  const {left, top, height, width} = element.getBoundingClientRect();
+  const [x, y] = [left + width / 2, top + height / 2];
+  const touch = (at) => new Touch({identifier: 1, target: element, clientX: at, clientY: y});
+  const tell = (name, at) => element.dispatchEvent(
+    new TouchEvent(name, {bubbles: true, touches: name === 'touchend' ? [] : [touch(at)], changedTouches: [touch(at)]}));
+  tell('touchstart', x);
+  tell('touchmove', x + across);
+  tell('touchend', x + across);
+}"""
+
+
+def test_work_is_sent_and_found_again_without_a_mouse(server: RunningServer, visit: BrowserTabs) -> None:
+    builder, other = server.add_workspace().agent, server.add_workspace().agent
+    subject = f"Mend the door of {builder}"
+    reader = visit(server)
+    reader.press("c")
+    dialog = reader.dialog("New message")
+    expect(dialog.get_by_label("To")).to_be_focused()
+    for text in (f"@{builder}", "", subject, f"It squeaks. @{other} should know."):  # each field after the one before
+        reader.page.keyboard.type(text)
+        if text != f"It squeaks. @{other} should know.":
+            reader.press("Tab")
+    reader.press("Control+Enter")
+    expect(reader.toasts).to_contain_text(f"Sent to {builder}, and told {other}")
+    expect(reader.page).to_have_url(re.compile("/threads/thr_"))
+    expect(reader.page).to_have_title(re.compile(re.escape(f"{subject} · Threads · Postroom")))
+    (thread,) = (each for each in server.get("/api/threads", agent=builder)["threads"] if each["subject"] == subject)
+    assert (thread["created_by"], thread["assigned_to"]) == ("user", builder)
+    (told,) = server.get(f"/api/mailbox/{other}")["messages"]
+    assert told["from"] == "user"
+    reader.press("g", "i")
+    expect(reader.rooms.locator('[aria-current="page"]')).to_contain_text("Inbox")
+    reader.press("Control+k")
+    reader.page.keyboard.type(subject.lower())
+    expect(reader.dialog("Command palette").get_by_role("option", name=f"Thread: {subject}")).to_be_visible()
+    reader.press("Enter")
+    reader.expect_path(f"/threads/{thread['thread_id']}")
+
+
+def test_rows_of_one_line_and_heads_that_stick(emptied: RunningServer, visit: BrowserTabs) -> None:
+    workspace = emptied.add_workspace()
+    for number in range(40):
+        workspace.push(comments=f"Number {number}")
+    reader = visit(emptied)
+    sticky = reader.page.locator(".group.sticky")
+    expect(sticky).to_be_hidden()
+    reader.entries.evaluate("list => { list.scrollTop = 300 }")
+    expect(sticky).to_have_text("Today")
+    high = reader.rows.first.bounding_box()
+    reader.press("Control+k")
+    reader.page.keyboard.type("one line")
+    reader.press("Enter")
+    expect(reader.rows.first).to_have_css("height", "36px")
+    reader.page.reload()
+    expect(reader.rows.first).to_have_css("height", "36px")  # the browser keeps it
+    first, second = reader.rows.nth(0).bounding_box(), reader.rows.nth(1).bounding_box()
+    assert high is not None
+    assert first is not None
+    assert second is not None
+    assert second["y"] - first["y"] == 36 < high["height"]
+
+
+def test_rooms_have_names_in_a_narrow_window_if_they_are_wanted(server: RunningServer, visit: BrowserTabs) -> None:
+    reader = visit(server, viewport={"width": 1000, "height": 700})
+    link = reader.rooms.get_by_role("link", name=re.compile("^Threads"))
+    fold = reader.page.get_by_role("button", name="Names of the rooms")
+    expect(fold).to_have_attribute("aria-expanded", "false")
+    narrow = link.bounding_box()
+    fold.press("Enter")
+    expect(fold).to_have_attribute("aria-expanded", "true")
+    wide = link.bounding_box()
+    assert narrow is not None
+    assert wide is not None
+    assert wide["width"] > 2 * narrow["width"]
+
+
+def test_a_swipe_puts_away_and_postpones(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    done, later = workspace.push(comments="Put me away"), workspace.push(comments="Later")
+    reader = visit(server, viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+    with reader.page.expect_response(re.compile(f"{done}/state")):
+        reader.row(done).evaluate(SWIPE, 150)
+    expect(reader.row(done)).to_have_count(0)
+    reader.row(later).evaluate(SWIPE, -150)
+    with reader.page.expect_response(re.compile(f"{later}/state")):
+        reader.page.get_by_role("button", name="Until something new arrives").click()
+    expect(reader.row(later)).to_have_count(0)
+    assert [server.entry(each)["state"] for each in (done, later)] == ["done", "snoozed"]
+    workspace.http.post("/api/inbox/push", json={"comments": "Here it is", "entryId": later})
+    expect(reader.row(later)).to_be_visible()

@@ -1,0 +1,109 @@
+"""Needs you, answers that can be taken back, proposals, and what a person puts away: all from the list and by keys."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.browser_page import BrowserTabs
+from tests.cli.process import eventually
+from tests.server.running_server import RunningServer, WorkspaceClient
+
+
+def _state(server: RunningServer, identity: str) -> str:
+    return str(server.entry(identity)["question"]["state"])
+
+
+def test_open_questions_are_counted_until_they_are_answered(emptied: RunningServer, visit: BrowserTabs) -> None:
+    agent = emptied.add_workspace().agent
+    later = emptied.ask(agent, "Some day?", "--choice", "Yes", "--choice", "No")
+    soon = emptied.ask(agent, "Drop it?", "--choice", "Drop", "--choice", "Keep", "--dangerous", "Drop", "--deadline-seconds", "600")
+    reader = visit(emptied, "/questions")
+    expect(reader.rows).to_have_count(2)
+    expect(reader.rows.first).to_have_attribute("data-id", soon)
+    expect(reader.row(soon)).to_contain_text(re.compile(r"(9:\d\d|10:00) left"))
+    expect(reader.page).to_have_title(re.compile(r"^\(2\) Needs you"))
+    expect(reader.page.locator('link[rel="icon"]')).to_have_attribute("data-count", "2")
+    reader.open(later)
+    expect(reader.rooms.locator('[data-room="questions"] .count')).to_have_text("2")
+    reader.press("n")
+    expect(reader.of(soon).get_by_role("group", name="Choices")).to_be_visible()
+    reader.press("1")
+    expect(reader.dialog("Are you sure?")).to_contain_text("Drop")
+    reader.page.get_by_role("button", name="Keep").last.click()
+    assert _state(emptied, soon) == "open"
+    reader.go("/questions")
+    reader.row(soon).get_by_role("button", name="Keep").click()
+    expect(reader.row(soon)).to_have_count(0)
+    reader.press("z")
+    expect(reader.row(soon)).to_be_visible()
+    assert _state(emptied, soon) == "open"
+    reader.row(soon).get_by_role("button", name="Keep").click()
+    reader.press("Enter")
+    eventually(lambda: emptied.entry(soon)["question"]["choice"] == "Keep")
+    expect(reader.page).to_have_title(re.compile(r"^\(1\)"))
+    reader.row(later).get_by_role("button", name="Yes").click()
+    reader.go("/threads")  # leaving the page sends it
+    eventually(lambda: _state(emptied, later) == "answered")
+
+
+def test_a_proposal_is_edited_in_place(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    identity = server.ask(workspace.agent, "May I send it?", "--propose-json", '{"action": "send_mail", "args": {"amount": 12}}')
+    reader = visit(server, f"/inbox/{identity}")
+    field = reader.page.get_by_role("textbox", name="Proposal")
+    field.fill("not json")
+    reader.page.get_by_role("button", name="Approve with changes").click()
+    expect(reader.detail).to_contain_text("The arguments are not JSON")
+    field.fill('{"amount": 7}')
+    reader.page.get_by_role("button", name="Approve with changes").click()
+    reader.press("Enter")
+    expect(reader.detail.locator(".question")).to_contain_text("Approved with changes by user")
+    decision = server.entry(identity)["question"]["decision"]
+    assert (decision["type"], decision["proposal"]["args"]) == ("edit", {"amount": 7})
+
+
+def test_a_reply_comes_back_into_the_field_when_it_is_taken_back(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    identity = workspace.push(comments="What do you think?")
+    reader = visit(server, f"/inbox/{identity}")
+    reader.reply.fill("Not bad")
+    reader.page.get_by_role("button", name="Send").click()
+    expect(reader.conversation).to_contain_text("Goes out in a moment")
+    reader.toasts.get_by_role("button", name="Undo").click()
+    expect(reader.reply).to_have_value("Not bad")
+    assert server.entry(identity)["replies"] == 0
+    reader.send("Good")
+    expect(reader.conversation).to_contain_text("Not seen yet")
+
+
+def test_an_inbox_can_be_emptied(emptied: RunningServer, visit: BrowserTabs) -> None:
+    workspace = emptied.add_workspace()
+    kept, snoozed, *others = (workspace.push(comments=f"Entry {number}") for number in range(4))
+    reader = visit(emptied)
+    expect(reader.rows).to_have_count(4)
+    reader.press("j", "x", "J")
+    expect(reader.page.get_by_role("group", name="Chosen entries")).to_contain_text("2 chosen")
+    reader.press("e")
+    expect(reader.rows).to_have_count(2)
+    eventually(lambda: [emptied.entry(entry)["state"] for entry in others] == ["done", "done"])
+    expect(reader.cursor).to_have_attribute("data-id", snoozed)
+    reader.press("h")
+    reader.dialog("Snooze").get_by_role("button", name=re.compile("Tomorrow")).click()
+    expect(reader.row(snoozed)).to_have_count(0)
+    eventually(lambda: emptied.entry(snoozed)["state"] == "snoozed")
+    reader.press("p")
+    expect(reader.entries).to_contain_text("Pinned")
+    reader.press("e")
+    expect(reader.main).to_contain_text("All done")
+    reader.press("z")
+    expect(reader.row(kept)).to_be_visible()
+    reader.page.get_by_label("State").select_option("snoozed")
+    expect(reader.row(snoozed)).to_be_visible()
+    added = workspace.http.post("/api/inbox/push", json={"entryId": others[0], "comments": "There is more", "title": "More"})
+    assert added.status_code == 201
+    reader.page.get_by_label("State").select_option("inbox")
+    expect(reader.row(others[0])).to_have_attribute("data-read", "false")
+    reader.open(others[0])
+    expect(reader.conversation).to_contain_text("There is more")

@@ -1,0 +1,106 @@
+"""A scripted agent behind the Agent Client Protocol, for tests of `inbox agent run`: python acp_agent.py FOLDER.
+
+FOLDER keeps its sessions (one file of prompts each) and a log. What a prompt contains decides what it does:
+"ASK" asks a question in the thread, unless an answer is in the prompt; "HANG" waits until the file `go` is there; "READ" or news of
+messages reads the inbox with the tools of the MCP server that the client gave; "BREAK" fails the turn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(sys.argv[1])
+Json = dict[str, Any]
+servers: dict[str, Json] = {}
+
+
+def send(message: Json) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def note(line: str) -> None:
+    with (FOLDER / "log").open("a") as file:
+        file.write(line + "\n")
+
+
+def call_tool(session: str, tool: str, **arguments: Any) -> str:
+    """Call a tool of the client's MCP server, and end the server in order. Returns the text of its answer."""
+    server = servers[session]
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+    pipe = subprocess.PIPE
+    running = subprocess.Popen([server["command"], *server["args"]], stdin=pipe, stdout=pipe, text=True)
+    assert running.stdin is not None
+    assert running.stdout is not None
+    running.stdin.write(json.dumps(call) + "\n")
+    running.stdin.flush()
+    answer = json.loads(running.stdout.readline())
+    kept.append(running)  # its end would give back what it handed over
+    text: str = answer["result"]["content"][0]["text"]
+    return text
+
+
+kept: list[subprocess.Popen[str]] = []
+
+
+def play(session: str, prompt: str) -> str:
+    """Do what a prompt says, and return the last words of the turn."""
+    thread = re.search(r'thread "([^"]+)"', prompt)
+    if "BREAK" in prompt:
+        raise ValueError("broken on purpose")
+    if "HANG" in prompt:
+        note(f"hanging {session}")
+        while not (FOLDER / "go").exists():
+            time.sleep(0.02)
+    if "ASK" in prompt and thread is not None and '"kind": "answer"' not in prompt.replace('":"', '": "'):
+        call_tool(session, "work_update", threadId=thread[1], status="blocked", summary="Which colour?")
+        return "I asked."
+    if "Postroom inbox" in prompt or "Waiting for you" in prompt:
+        for message in json.loads(call_tool(session, "inbox_read"))["messages"]:
+            note(f"read {message['body']}")
+        return "I read it."
+    return f"turn {len((FOLDER / session).read_text().splitlines())} of {session} is done"
+
+
+def answer(method: str, params: Json) -> Json:
+    if method == "initialize":
+        return {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
+    if method == "session/new":
+        session = f"s{len(list(FOLDER.glob('s*')))}"
+        (FOLDER / session).write_text("")
+        servers[session] = params["mcpServers"][0]
+        note(f"new {session}")
+        return {"sessionId": session}
+    session = params["sessionId"]
+    if method == "session/load":
+        if not (FOLDER / session).exists():
+            raise ValueError("no such session")
+        servers[session] = params["mcpServers"][0]
+        note(f"load {session}")
+        return {}
+    prompt = params["prompt"][0]["text"]
+    with (FOLDER / session).open("a") as file:
+        file.write(json.dumps(prompt) + "\n")
+    note(f"prompt {session} {'interrupted' if 'was interrupted' in prompt else ''}".strip())
+    said = play(session, prompt)
+    chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": said}}
+    send({"method": "session/update", "params": {"sessionId": session, "update": chunk}})
+    return {"stopReason": "end_turn"}
+
+
+note(f"begin {os.getpid()}")
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" not in request:
+        continue
+    try:
+        send({"id": request["id"], "result": answer(request["method"], request["params"])})
+    except ValueError as error:
+        send({"id": request["id"], "error": {"code": -32000, "message": str(error)}})

@@ -1,0 +1,108 @@
+"""What people try first: the bare program, guessed names, ids as plain words, and the beginning of an id."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.mailbox_process import Mailbox
+from tests.cli.process import Inbox
+from tests.cli.queue_process import QuietQueueCommands
+
+
+@pytest.mark.parametrize("program", ["inbox", "mailbox", "thread", "notifier", "postroom"])
+def test_the_bare_program_shows_a_short_page(program: str) -> None:
+    ran = subprocess.run([Path(sys.executable).with_name(program)], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith(f"{program}: ")
+    assert len(ran.stdout.splitlines()) < 40
+
+
+def test_the_page_of_the_inbox_names_the_first_commands_then_the_groups(inbox: Inbox) -> None:
+    said = inbox.says()
+    assert said.index("inbox send ") < said.index("inbox ask ") < said.index("Groups") < said.index("task  ") < said.index("docs/choose.md")
+
+
+@pytest.mark.parametrize("words", [("task",), ("help", "task"), ("task", "--help"), ("task", "-h")])
+def test_a_group_shows_its_commands(inbox: Inbox, words: tuple[str, ...]) -> None:
+    said = inbox.says(*words)
+    assert "task submit" in said
+    assert "workspace" not in said
+
+
+def test_guessed_names_are_understood(inbox: Inbox) -> None:
+    sent = inbox.ok("add", "--from", "leader", "--to", "ada", "--thread", "login", "--subject", "Login")
+    assert sent["command"] == "send"
+    assert [thread["thread_id"] for thread in inbox.ok("ls")["threads"]] == ["login"]
+    assert inbox.ok("get", "login")["thread"]["subject"] == "Login"
+    assert inbox.says("help", "ls") == inbox.says("help", "list")
+    mailbox = Mailbox(inbox.folder)
+    mailbox.ok("send", "--from", "a", "--to", "b", "--msg-id", "m1", "--payload", "x")
+    assert mailbox.ok("receive", "b")["message"]["msg_id"] == "m1"
+    assert mailbox.run("ack", "m1", "--session", "b").code == 0
+
+
+@pytest.mark.parametrize("start", [["-m", "postroom"], ["-m", "postroom", "inbox"]])
+def test_the_package_is_the_front_door(inbox: Inbox, start: list[str]) -> None:
+    argv = [sys.executable, *start, "list"]
+    ran = subprocess.run(argv, cwd=inbox.folder, env=inbox.environment(), capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, inbox.says("list"))
+
+
+def test_the_front_door_leads_to_each_program(inbox: Inbox) -> None:
+    for program in ("inbox", "mailbox", "thread", "notifier"):
+        argv = [Path(sys.executable).with_name("postroom"), program, "help"]
+        ran = subprocess.run(argv, env=inbox.environment(), capture_output=True, text=True, check=False)
+        assert ran.stdout.startswith(f"{program}: ")
+
+
+# ids
+
+
+def test_the_beginning_of_an_id_is_enough(inbox: Inbox) -> None:
+    for thread in ("login-page", "logout-page", "search"):
+        inbox.ok("send", "--from", "leader", "--to", "ada", "--thread", thread, "--subject", thread)
+    assert inbox.ok("show", "logi")["thread"]["thread_id"] == "login-page"
+    assert inbox.ok("cancel", "--thread", "s", "--agent", "leader")["thread"]["thread_id"] == "search"
+    identity = inbox.ok("ask", "--from", "ada", "--question", "Ship it?", "--no-wait")["answer"]["entry_id"]
+    assert inbox.ok("entry", "reply", identity[:8], "--body", "yes")["entry"]["id"] == identity
+    assert inbox.ok("ask", "--entry", identity[:8])["answer"]["answer"] == "yes"
+    assert identity[:8] in inbox.says("entries")
+
+
+def test_the_beginning_of_several_ids_is_refused_with_them_and_changes_nothing(inbox: Inbox) -> None:
+    for thread in ("login-page", "logout-page"):
+        inbox.ok("send", "--from", "leader", "--to", "ada", "--thread", thread, "--subject", thread)
+    refused = inbox.run("cancel", "log", "--agent", "leader", "--json")
+    assert refused.error[:2] == (30, "invalid_input")
+    assert all(thread in refused.json["error"]["hint"] for thread in ("login-page", "logout-page"))
+    assert {thread["status"] for thread in inbox.ok("list")["threads"]} == {"pending"}
+
+
+def test_a_whole_id_is_never_the_beginning_of_another(inbox: Inbox) -> None:
+    for thread in ("a", "ab"):
+        inbox.ok("send", "--from", "leader", "--to", "ada", "--thread", thread, "--subject", thread)
+    assert inbox.ok("show", "a")["thread"]["thread_id"] == "a"
+    assert inbox.run("show", "b", "--json").error[:2] == (40, "not_found")
+
+
+def test_a_task_is_named_by_a_word(inbox: Inbox) -> None:
+    for agent in ("canyon", "forge"):
+        inbox.ok("agent", "register", agent, "--skill", "review")
+    task = inbox.ok("task", "submit", "--from", "forge", "--to", "canyon", "--description", "Review")["task"]["task_id"]
+    assert inbox.ok("task", "show", task[:8])["task"]["task_id"] == task
+    assert inbox.ok("task", "accept", task, "--agent", "canyon")["task"]["task_id"] == task
+    assert inbox.ok("task", "complete", task[:8], "--agent", "canyon")["task"]["status"] == "completed"
+    twice = inbox.run("task", "show", task, "--task", "another", "--json")
+    assert twice.error[:2] == (30, "invalid_input")
+
+
+def test_a_queue_is_named_by_a_word(tmp_path: Path) -> None:
+    with QuietQueueCommands(tmp_path) as queues:
+        queues.init()
+        pushed = queues.thread("push", str(queues.queue), "--source", "self", "--type", "record", "--content", "x")
+        assert (pushed.code, pushed.stdout) == (0, "1\n")
+        assert queues.thread("info", str(queues.queue)).code == 0

@@ -1,0 +1,256 @@
+"""`inbox harness connect` adds its entries, leaves every other byte alone, can be repeated, checked, and undone exactly."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tomllib
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import postroom
+from postroom import people
+from postroom.cli.inbox.harness.json_edits import find_value, insert_entry, parse_with_spans
+from tests.cli.process import SCRIPT, Inbox, eventually
+
+PROGRAMS = ("claude", "codex", "opencode", "gemini", "qwen")
+SETTINGS = {
+    "claude": ".claude/settings.json",
+    "codex": ".codex/config.toml",
+    "opencode": "opencode.json",
+    "gemini": ".gemini/settings.json",
+    "qwen": ".qwen/settings.json",
+}
+JSONC = """{
+  // mine
+  "theme": "dark", /* keep */
+  "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "beep"}]}]},
+  "permissions": {
+    "allow": [],
+  },
+}
+"""
+TOML = """# mine
+model = "o9" # best
+
+[sandbox_workspace_write]
+network_access = false # no
+"""
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Inbox:
+    made = Inbox(tmp_path)
+    made.ok("init")
+    return made
+
+
+def _settings(inbox: Inbox, program: str) -> Path:
+    """The settings of a program, with entries and comments of its user."""
+    path = inbox.folder / SETTINGS[program]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(TOML if path.suffix == ".toml" else JSONC)
+    return path
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    own = [path for path in folder.rglob("*") if path.is_file() and not {".agents", ".local"} & set(path.relative_to(folder).parts[:1])]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in own}
+
+
+def _connect(inbox: Inbox, program: str, *flags: str) -> dict[str, Any]:
+    answer: dict[str, Any] = inbox.ok("harness", "connect", program, *flags)
+    return answer
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_connection_is_planned_written_once_and_undone_to_the_byte(inbox: Inbox, program: str) -> None:
+    settings = _settings(inbox, program)
+    before = _files(inbox.folder)
+    planned = _connect(inbox, program, "--plan", "--agent", "ada")
+    assert {step["action"] for step in planned["steps"]} == {"add"}
+    assert _files(inbox.folder) == before
+    _connect(inbox, program, "--agent", "ada")
+    connected = _files(inbox.folder)
+    assert set(before) < set(connected)
+    _keeps_everything(settings, before[SETTINGS[program]].decode())
+    assert {step["action"] for step in _connect(inbox, program)["steps"]} == {"present"}
+    assert _files(inbox.folder) == connected
+    assert "prw_" not in "".join(map(str, connected.values()))
+    _connect(inbox, program, "--undo")
+    assert _files(inbox.folder) == before
+    assert _connect(inbox, program, "--undo")["files"] == []
+
+
+def _keeps_everything(path: Path, before: str) -> None:
+    """Every line of the user is still there, in its order, and every value as it was."""
+    lines = iter(path.read_text())
+    assert all(character in lines for character in before)
+    if path.suffix == ".toml":
+        now, old = tomllib.loads(path.read_text()), tomllib.loads(before)
+        assert (now["model"], now["sandbox_workspace_write"]["network_access"]) == (old["model"], False)
+    else:
+        now = parse_with_spans(path.read_text()).value
+        assert now["theme"] == "dark"
+        assert "// mine" in path.read_text()
+        assert now["hooks"]["Stop"][0] == {"hooks": [{"type": "command", "command": "beep"}]}
+
+
+@pytest.mark.parametrize("program", ["claude", "codex"])
+def test_what_the_user_changed_meanwhile_survives_the_undo(inbox: Inbox, program: str) -> None:
+    settings = _settings(inbox, program)
+    _connect(inbox, program)
+    text = settings.read_text()
+    settings.write_text(text.replace('"o9"', '"o10"').replace('"dark"', '"light"'))
+    _connect(inbox, program, "--undo")
+    assert settings.read_text() == (TOML if program == "codex" else JSONC).replace('"o9"', '"o10"').replace('"dark"', '"light"')
+
+
+def test_an_entry_that_was_changed_by_hand_is_reported_and_left_alone(inbox: Inbox) -> None:
+    settings = _settings(inbox, "claude")
+    _connect(inbox, "claude")
+    settings.write_text(settings.read_text().replace("hook tool", "hook tool --verbose"))
+    undone = inbox.run("harness", "connect", "claude", "--undo", "--json")
+    assert (undone.code, {file["action"] for file in undone.json["files"] if file["file"] == str(settings)}) == (20, {"changed since"})
+    assert "--verbose" in settings.read_text()
+
+
+@pytest.mark.parametrize("fault", ["broken", "read-only", "link", "folder", "another entry"])
+def test_a_file_that_is_not_ours_to_change_is_reported_and_left_alone(inbox: Inbox, fault: str) -> None:
+    path = inbox.folder / ".mcp.json"
+    path.write_text({"broken": "{", "another entry": '{"mcpServers": {"inbox": {"url": "x"}}}'}.get(fault, "{}"))
+    if fault == "read-only":
+        path.chmod(0o444)
+    elif fault == "link":
+        path.rename(inbox.folder / "other.json")
+        path.symlink_to(inbox.folder / "other.json")
+    elif fault == "folder":
+        path.unlink()
+        path.mkdir()
+    before = path.read_text() if path.is_file() else ""
+    finished = inbox.run("harness", "connect", "claude", "--json")
+    [step] = [step for step in finished.json["steps"] if step["file"] == str(path)]
+    assert (finished.code, step["action"], bool(step["reason"])) == (20, "left alone", True)
+    assert (path.read_text() if path.is_file() else "") == before
+
+
+def test_a_check_runs_the_server_and_the_hook_and_names_what_is_missing(inbox: Inbox) -> None:
+    environment = {"PATH": f"{_program(inbox, 'claude')}:/usr/bin:/bin"}
+    missing = inbox.execute(["harness", "connect", "claude", "--check", "--json"], environment)
+    assert (missing.code, {check["check"] for check in missing.json["checks"] if not check["ok"]} >= {"mcpServers.inbox"}) == (20, True)
+    inbox.execute(["harness", "connect", "claude"], environment)
+    checked = inbox.execute(["harness", "connect", "claude", "--check", "--json"], environment)
+    assert [check for check in checked.json["checks"] if not check["ok"]] == []
+    assert {"server", "hook", "program"} <= {check["check"] for check in checked.json["checks"]}
+    inbox.execute(["harness", "connect", "claude", "--undo"], environment)
+
+
+def _program(inbox: Inbox, name: str) -> Path:
+    """A folder with a program of that name."""
+    folder = inbox.folder / "bin"
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text("#!/bin/sh\n")
+    (folder / name).chmod(0o755)
+    return folder
+
+
+def test_a_missing_command_stops_no_turn_of_gemini(inbox: Inbox) -> None:
+    _connect(inbox, "gemini", "--hold")
+    hooks = json.loads((inbox.folder / ".gemini/settings.json").read_text())["hooks"]
+    for groups in hooks.values():
+        line = groups[0]["hooks"][0]["command"]
+        moved = line.replace(line.split()[0], "/nowhere/inbox")
+        assert subprocess.run(["sh", "-c", moved], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "flags", [("nobody",), ("claude", "--plan", "--check"), ("claude", "--user", "--project"), ("claude", "--agent", "other")]
+)
+def test_bad_input_is_refused_and_changes_nothing(inbox: Inbox, flags: tuple[str, ...]) -> None:
+    inbox.ok("workspace", "add", ".", "--label", "Here", "--agent", "ada")
+    before = _files(inbox.folder)
+    assert inbox.run("harness", "connect", *flags).code == 30
+    assert _files(inbox.folder) == before
+
+
+def test_a_program_that_is_not_known_gets_instructions(inbox: Inbox) -> None:
+    text = _connect(inbox, "generic")["text"]
+    assert "inbox wait --agent" in text
+    assert " mcp --workspace ws_" in text
+
+
+@pytest.mark.parametrize("text", ["{}", '{"a": 1}', '{"a": 1,}', '{\n\t"a": {"b": [1, 2,],}, // x\n}', '\ufeff{"a": [] /* "b": 1 */}'])
+def test_an_insertion_keeps_the_text_before_and_after_it(text: str) -> None:
+    made = insert_entry(text, ("new", "inner"), {"x": [1]})
+    assert find_value(made, ("new", "inner")) == {"x": [1]}
+    start = next((text[:at] for at in range(len(text), -1, -1) if made.startswith(text[:at])), "")
+    assert text[len(start) :] == made[len(made) - (len(text) - len(start)) :]
+    again = insert_entry(made, ("new", "list"), 1, append=True)
+    assert find_value(insert_entry(again, ("new", "list"), 2, append=True), ("new", "list")) == [1, 2]
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"a" 1}', '{"a": 1 "b": 2}', "[1", "/* open", "{} x", '{"a": {]}', "[" * 200])
+def test_a_broken_file_is_refused_with_the_position(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_with_spans(text)
+
+
+@pytest.mark.parametrize("order", [("codex", "gemini"), ("gemini", "codex")])
+def test_what_two_programs_share_stays_until_the_second_is_undone(inbox: Inbox, order: tuple[str, str]) -> None:
+    before = _files(inbox.folder)
+    for program in ("codex", "gemini"):
+        _connect(inbox, program, *(["--agent", "ada"] if program == "codex" else []))
+    skill = inbox.folder / ".agents/skills/inbox/SKILL.md"
+    undone = _connect(inbox, order[0], "--undo")
+    expected = "kept" if order[0] == "codex" else None  # Gemini found the skill of Codex
+    assert {file["file"]: file["action"] for file in undone["files"]}.get(str(skill)) == expected
+    assert {step["action"] for step in _connect(inbox, order[1], "--plan")["steps"]} == {"present"}
+    _connect(inbox, order[1], "--undo")
+    assert not skill.exists()
+    assert _files(inbox.folder) == before
+
+
+def test_settings_of_the_user_stay_for_the_other_folders(inbox: Inbox) -> None:
+    settings = _settings(inbox, "codex")
+    (inbox.folder / "other").mkdir()
+    other = Inbox(inbox.folder / "other")
+    other.served["HOME"] = str(inbox.folder)
+    other.ok("init")
+    for place in (inbox, other):
+        _connect(place, "codex", "--agent", place.folder.name)
+    _connect(inbox, "codex", "--undo")
+    assert {step["action"] for step in _connect(other, "codex", "--plan")["steps"]} == {"present"}
+    _connect(other, "codex", "--undo")
+    assert settings.read_text() == TOML
+
+
+def test_a_round_trip_shows_which_session_was_told_and_when_the_agent_had_read(inbox: Inbox) -> None:
+    _connect(inbox, "claude", "--agent", "ada")
+    assert inbox.run("harness", "check", "codex", "--roundtrip", "--timeout-seconds", "0.1", "--json").json["roundtrip"]["ok"] is False
+    inbox.execute(["purge", "--session", "ada"], {}, program="mailbox")
+    event = json.dumps({"session_id": "s-1", "cwd": str(inbox.folder), "hook_event_name": "SessionStart"})
+    environment = inbox.environment(INBOX_AGENT="ada")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [SCRIPT, "hook", "wait", "--harness", "claude"], cwd=inbox.folder, env=environment, stdin=pipe, stderr=pipe
+    ) as waiter:
+        assert waiter.stdin is not None
+        waiter.stdin.write(event.encode())
+        waiter.stdin.close()
+        eventually(lambda: [route["probe"] for route in inbox.ok("agent", "show", "ada")["routes"]] == ["waiting now"])
+        check = [SCRIPT, "harness", "check", "--roundtrip", "--json", "--timeout-seconds", "30"]
+        with subprocess.Popen(check, cwd=inbox.folder, env=environment, stdout=pipe, text=True) as checking:
+            assert waiter.wait() == 2
+            tool = inbox.run("hook", "tool", "--harness", "claude", stdin=event.encode(), INBOX_AGENT="ada")
+            assert (tool.code, tool.stdout) == (0, "")
+            with closing(postroom.open(str(inbox.db))) as store:
+                assert len(people.read_messages(store, agent="ada")) == 1
+            answer = json.loads(checking.communicate()[0])
+    trip = answer["roundtrip"]
+    assert (trip["ok"], trip["waiting"]) == (True, 1)
+    steps = [(step["step"], step["route"], step["session"]) for step in trip["receipts"]]
+    assert steps[:3] == [("stored", "", ""), ("offered", "hook", "s-1"), ("injected", "hook", "s-1")]
+    assert steps[-1][0] == "seen"

@@ -1,0 +1,168 @@
+"""The programs import their modules by the compiled files. Nothing else about a module differs, and a changed source always counts."""
+
+from __future__ import annotations
+
+import compileall
+import os
+import py_compile
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import postroom
+from tests.cli.test_fastpath import _off
+
+OLD = 10**9  # the time of a source, in seconds
+DESCRIBE = """
+import importlib, sys
+if "quickly" in sys.argv:
+    from postroom._fastpath.imports import import_quickly
+    import_quickly()
+for name in ("postroom.core", "postroom.core.errors", "postroom.store.statements", "postroom.work.threads"):
+    module = importlib.import_module(name)
+    spec = module.__spec__
+    print(name, module.__name__, module.__file__, module.__cached__, module.__package__, getattr(module, "__path__", None), module.__doc__)
+    print(spec.origin, spec.cached, spec.has_location, spec.parent, spec.submodule_search_locations)
+    loader = spec.loader
+    print(loader.get_filename(name), len(loader.get_source(name)), loader.get_code(name).co_filename, loader.is_package(name))
+"""
+LOADERS = """
+import sys
+from postroom._fastpath.imports import import_quickly
+import_quickly()
+import postroom.core.limits
+print(type(postroom.core.limits.__loader__).__name__, postroom.core.limits.MAX_BATCH)
+"""
+FIND = """
+import importlib.util
+from postroom._fastpath.imports import import_quickly
+import_quickly()
+print(importlib.util.find_spec("postroom.core.limits"))
+"""
+FILE_NAME = """
+from postroom._fastpath.imports import import_quickly
+import_quickly()
+from postroom.core.errors import Refusal
+print(Refusal.__init__.__code__.co_filename)
+"""
+FINDERS = (
+    "import sys; from postroom._fastpath.imports import import_quickly; import_quickly(); print('CompiledFinder' in str(sys.meta_path))"
+)
+
+
+def _python(*argv: str, path: Path | None = None, environment: dict[str, str] | None = None) -> str:
+    env = {"PATH": os.environ["PATH"], **(environment or {}), **({"PYTHONPATH": str(path)} if path else {})}
+    done = subprocess.run([sys.executable, *argv], capture_output=True, text=True, env=env, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def copied_package(tmp_path: Path) -> Path:
+    """A copy of the compiled package that a test may change."""
+    source = Path(postroom.__file__).parent
+    for part in ("__init__.py", "_fastpath", "core"):
+        target = tmp_path / "postroom" / part
+        if part.endswith(".py"):
+            target.parent.mkdir(exist_ok=True)
+            shutil.copy2(source / part, target)
+        else:
+            shutil.copytree(source / part, target, ignore=shutil.ignore_patterns("__pycache__"))
+    limits = tmp_path / "postroom" / "core" / "limits.py"
+    limits.write_text("MAX_BATCH = 1\n")
+    os.utime(limits, (OLD, OLD))
+    assert compileall.compile_dir(tmp_path, quiet=1)
+    return tmp_path
+
+
+def _compiled_limits(package: Path) -> Path:
+    (compiled,) = (package / "postroom" / "core" / "__pycache__").glob("limits.*.pyc")
+    return compiled
+
+
+def test_a_module_is_described_as_by_importlib() -> None:
+    compileall.compile_dir(Path(postroom.__file__).parent, quiet=1)
+    assert _python("-c", DESCRIBE, "quickly") == _python("-c", DESCRIBE)
+
+
+def test_a_compiled_module_is_found_by_its_file(copied_package: Path) -> None:
+    assert _python("-c", LOADERS, path=copied_package) == "CompiledLoader 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("MAX_BATCH = 2\n", OLD + 1), ("MAX_BATCH = 22\n", OLD), ("MAX_BATCH = 2\n", 2**33)], ids=["time", "size", "far"]
+)
+def test_a_changed_source_counts(copied_package: Path, text: str, seconds: int) -> None:
+    limits = copied_package / "postroom" / "core" / "limits.py"
+    limits.write_text(text)
+    os.utime(limits, (seconds, seconds))
+    assert _python("-c", LOADERS, path=copied_package) == f"SourceFileLoader {text.split()[2]}"
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 16, None], ids=["empty", "another Python", "missing"])
+def test_a_compiled_file_that_does_not_fit_is_left_to_importlib(copied_package: Path, content: bytes | None) -> None:
+    compiled = _compiled_limits(copied_package)
+    if content is None:
+        compiled.unlink()
+    else:
+        compiled.write_bytes(content)
+    assert _python("-c", LOADERS, path=copied_package) == "SourceFileLoader 1"
+    assert _python("-c", LOADERS, path=copied_package) == "CompiledLoader 1", "importlib has compiled it"
+
+
+def test_a_deleted_source_is_not_found(copied_package: Path) -> None:
+    (copied_package / "postroom" / "core" / "limits.py").unlink()
+    assert _python("-c", FIND, path=copied_package) == "None"
+
+
+def test_compiled_files_elsewhere_are_left_to_importlib(tmp_path: Path) -> None:
+    assert _python("-c", FINDERS) == "True"
+    assert _python("-O", "-c", FINDERS) == "False"
+    assert _python("-X", f"pycache_prefix={tmp_path}", "-c", FINDERS) == "False"
+    assert _python("-c", FINDERS, environment=_off("_frozen_importlib_external")) == "False"
+
+
+def test_a_compiled_file_that_was_cut_off_is_compiled_again(copied_package: Path) -> None:
+    compiled = _compiled_limits(copied_package)
+    compiled.write_bytes(compiled.read_bytes()[:-10])
+    assert _python("-c", LOADERS, path=copied_package) == "CompiledLoader 1"
+
+
+def test_a_compiled_file_that_is_checked_by_its_hash_is_left_to_importlib(copied_package: Path) -> None:
+    source = copied_package / "postroom" / "core" / "limits.py"
+    py_compile.compile(str(source), invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
+    assert _python("-c", LOADERS, path=copied_package) == "SourceFileLoader 1"
+
+
+def test_a_package_counts_before_a_module_of_its_name(copied_package: Path) -> None:
+    package = copied_package / "postroom" / "core" / "limits"
+    package.mkdir()
+    (package / "__init__.py").write_text("MAX_BATCH = 3\n")
+    assert compileall.compile_dir(package, quiet=1)
+    assert _python("-c", LOADERS, path=copied_package) == "CompiledLoader 3"
+
+
+def test_a_module_that_was_compiled_elsewhere_names_its_own_source(copied_package: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    shutil.move(copied_package / "postroom", moved / "postroom")
+    assert _python("-c", FILE_NAME, path=moved) == str(moved / "postroom" / "core" / "errors.py")
+
+
+def test_a_package_without_sources_and_one_in_a_zip_file_are_left_to_importlib(copied_package: Path, tmp_path: Path) -> None:
+    archive = shutil.make_archive(str(tmp_path / "archive"), "zip", copied_package, "postroom")
+    assert _python("-c", LOADERS, path=Path(archive)) == "zipimporter 1"
+    assert compileall.compile_dir(copied_package, quiet=1, legacy=True)
+    for source in copied_package.rglob("*.py"):
+        source.unlink()
+    assert _python("-c", LOADERS, path=copied_package) == "SourcelessFileLoader 1"
+
+
+def test_nothing_is_written_where_python_may_not(copied_package: Path) -> None:
+    compiled = _compiled_limits(copied_package)
+    compiled.unlink()
+    assert _python("-B", "-c", LOADERS, path=copied_package) == "SourceFileLoader 1"
+    assert not compiled.exists()

@@ -1,0 +1,150 @@
+"""The wheel works in a clean virtual environment that has its declared dependencies and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import tomllib
+import venv
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+
+import postroom
+from tests.cli.process import LIMIT
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+
+
+def run(*command: str | Path, **settings: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=LIMIT, check=False, **settings)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    built = run(sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder, cwd=ROOT)
+    assert built.returncode == 0, built.stderr
+    [path] = folder.glob("postroom-*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the commands in a virtual environment without extras.
+
+    No index is asked: the dependencies are links to those of the environment that runs the tests.
+    """
+    folder = tmp_path_factory.mktemp("clean")
+    venv.create(folder, with_pip=False, symlinks=True)
+    [site_packages] = folder.glob("lib/python3*/site-packages")
+    for name in _dependencies(wheel):
+        _link_distribution(name, site_packages)
+    command = (
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        folder / "bin" / "python",
+        "install",
+        "--quiet",
+        "--no-index",
+        "--no-compile",
+        wheel,
+    )
+    installed = run(*command)
+    assert installed.returncode == 0, installed.stderr
+    return folder / "bin"
+
+
+def _dependencies(wheel: Path) -> set[str]:
+    """The names of everything that the wheel needs without an extra."""
+    shown = run(
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--dry-run",
+        "--ignore-installed",
+        "--no-deps",
+        "--no-index",
+        "--report",
+        "-",
+        wheel,
+    )
+    waiting = json.loads(shown.stdout)["install"][0]["metadata"]["requires_dist"]
+    found: set[str] = set()
+    while waiting:
+        requirement = Requirement(waiting.pop())
+        if requirement.name not in found and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+            found.add(requirement.name)
+            waiting += distribution(requirement.name).requires or []
+    return found
+
+
+def _link_distribution(name: str, site_packages: Path) -> None:
+    installed = distribution(name)
+    for top in {file.parts[0] for file in installed.files or ()} - {"..", "__pycache__"}:
+        (site_packages / top).symlink_to(str(installed.locate_file(top)))
+
+
+def environment(programs: Path, home: Path) -> dict[str, str]:
+    return {"PATH": f"{programs}:{os.defpath}", "HOME": str(home), "NOTIFIER_HOME": str(home / "notifier"), "LANG": "C.UTF-8"}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_command_starts(name: str, programs: Path, tmp_path: Path) -> None:
+    ended = run(programs / name, "version", cwd=tmp_path, env=environment(programs, tmp_path))
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert postroom.__version__ in ended.stdout
+
+
+def test_each_room_works_without_an_extra(programs: Path, tmp_path: Path) -> None:
+    script = """
+        inbox init
+        inbox send --from lead --to ada --thread t1 --subject "Count"
+        inbox work --agent ada --until-empty --command 'wc -l'
+        mailbox enqueue --from lead --to ada --msg-id m1 --payload hello
+        mailbox deliver --session ada --until-empty --command 'wc -w'
+        thread init events
+        thread push --thread events --source self --type record --content "done"
+        thread peek --thread events --last-event-id 0
+        notifier timer add --author ada --timer-id yearly --cron @yearly --command true
+        notifier timer remove --timer-id yearly
+        notifier stop
+        inbox skill --install skills"""
+    ended = run("sh", "-ec", script, cwd=tmp_path, env=environment(programs, tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    for expected in ("1 done, 0 failed", "1 acked, 0 nacked", '"content": "done"'):
+        assert expected in ended.stdout
+    assert list((tmp_path / "skills").rglob("SKILL.md")) != []
+
+
+@pytest.mark.parametrize(
+    ("extra", "command"),
+    [
+        ("server", ["inbox", "serve", "--port", "0"]),
+        ("server", ["inbox", "list", "--db", "ws://127.0.0.1:1"]),
+        ("postgres", ["inbox", "list", "--db", "postgresql://127.0.0.1:1/none"]),
+        ("terminal", ["inbox", "top"]),
+    ],
+    ids=["serve", "websocket", "postgres", "top"],
+)
+def test_a_missing_extra_is_named_with_the_wheel_that_this_copy_came_from(
+    extra: str, command: list[str], programs: Path, wheel: Path, tmp_path: Path
+) -> None:
+    run(programs / "inbox", "init", cwd=tmp_path, env=environment(programs, tmp_path))
+    _, terminal = pty.openpty()  # `inbox top` refuses anything else
+    command = [str(programs / command[0]), *command[1:]]
+    settings: dict[str, Any] = {"cwd": tmp_path, "env": environment(programs, tmp_path), "stdin": terminal, "stdout": terminal}
+    ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=LIMIT, check=False, **settings)
+    assert ended.returncode == 50, ended
+    assert ended.stderr.splitlines()[-1] == f"hint: Install its extra: pip install '{wheel}[{extra}]'"

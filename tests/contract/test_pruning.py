@@ -1,0 +1,194 @@
+"""Pruning removes what ended long ago, and nothing that anybody waits for. What was removed cannot happen a second time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from postroom import mail, people, work
+from postroom.core.errors import CursorExpired, InvalidState, NotFound
+from postroom.core.records.retention import PruneResult
+from postroom.maintenance.pruning import prune
+from postroom.store.event_log import BLOCK_EVENTS
+from postroom.store.interface import Store
+from postroom.store.sqlite.engine import SqliteStore
+from postroom.tasks import Conductor
+from tests.conftest import Clock
+from tests.contract import people_data, task_data
+from tests.contract.columns import columns_of
+from tests.contract.thread_data import asking, ended, held, sent, status_of
+
+DAY_SECONDS = 86_400
+TABLES_OF_ROWS = ("threads", "messages", "artifacts", "leases", "reads", "deliveries", "tasks", "jobs", "entries", "asks", "pushed_texts")
+
+
+def pruned(store: Store, days: float = 90, **options: object) -> PruneResult:
+    return prune(store, older_than_seconds=days * DAY_SECONDS, **options)  # type: ignore[arg-type]
+
+
+def count(store: Store, table: str) -> int:
+    with store.read() as tx:
+        return int(tx.fetch_one(f"SELECT count(*) FROM {table}")[0])
+
+
+def counts(store: Store) -> dict[str, int]:
+    return {table: count(store, table) for table in columns_of(store)}
+
+
+def acked(store: Store, msg_id: str) -> None:
+    mail.enqueue(store, {"msg_id": msg_id, "from": "lead", "to": "box", "payload": "analyze"})
+    delivery = mail.dequeue(store, "box")
+    assert delivery is not None
+    mail.ack(store, "box", msg_id, delivery_token=delivery.delivery_token)
+
+
+def read_entry(store: Store, workspace: str) -> str:
+    entry = people_data.pushed(store, workspace)
+    people.mark_read(store, entry, person="user")
+    return entry
+
+
+def fill_with_ended_things(store: Store, folder: Path) -> None:
+    """One of each kind that has ended: threads in each final state, mail, a task with its result, a job, an entry, an answered question."""
+    for how in ("done", "failed", "cancelled"):
+        ended(store, how)
+    acked(store, "m1")
+    conductor = task_data.conductor_with_agents(store)
+    task = task_data.held(conductor)
+    conductor.complete(task.task_id, agent=task_data.BOB, artifacts={"ok": True})
+    conductor.acknowledge_all(agent=task_data.ANN)
+    read_entry(store, people_data.new_workspace(store, folder))
+
+
+def test_what_ended_long_ago_goes_with_all_that_belongs_to_it(store: Store, clock: Clock, tmp_path: Path) -> None:
+    fill_with_ended_things(store, tmp_path)
+    clock.advance(91 * DAY_SECONDS)
+    result = pruned(store)
+    assert (result.threads, result.mail, result.entries) == (3, 1, 1)
+    assert result.tasks == 2  # the task and its result
+    assert [table for table in TABLES_OF_ROWS if count(store, table)] == []
+
+
+def test_what_is_younger_stays(store: Store, clock: Clock, tmp_path: Path) -> None:
+    fill_with_ended_things(store, tmp_path)
+    clock.advance(89 * DAY_SECONDS)
+    before = counts(store)
+    result = pruned(store)
+    assert (result.threads, result.mail, result.tasks, result.entries, result.queue_events) == (0, 0, 0, 0, 0)
+    assert counts(store) == before
+
+
+def test_what_somebody_waits_for_stays(store: Store, clock: Clock, tmp_path: Path) -> None:
+    waiting = [sent(store), held(store).thread.thread_id, asking(store).thread.thread_id]
+    mail.enqueue(store, {"msg_id": "waits", "from": "lead", "to": "box", "payload": "p"})
+    workspace = people_data.new_workspace(store, tmp_path)
+    unread, pinned = people_data.pushed(store, workspace), read_entry(store, workspace)
+    people.pin_entry(store, pinned, person="user")
+    question = people_data.asked(store)
+    task = task_data.asked(task_data.conductor_with_agents(store))
+    clock.advance(400 * DAY_SECONDS)
+    result = pruned(store)
+    assert (result.threads, result.mail, result.tasks, result.entries) == (0, 0, 0, 0)
+    assert [status_of(store, thread) for thread in waiting] == ["pending", "claimed", "blocked"]
+    assert {entry.id for entry in people.history(store).entries} >= {unread, pinned, question}
+    assert mail.dequeue(store, "box") is not None
+    assert task_data.status_of(Conductor(store), task.task_id) == "pending"
+
+
+def test_a_dry_run_counts_and_changes_nothing(store: Store, clock: Clock, tmp_path: Path) -> None:
+    fill_with_ended_things(store, tmp_path)
+    clock.advance(91 * DAY_SECONDS)
+    before = counts(store)
+    told = pruned(store, dry_run=True)
+    assert counts(store) == before
+    done = pruned(store)
+    for field in ("threads", "mail", "tasks", "entries"):
+        assert getattr(told, field) == getattr(done, field)
+
+
+def test_the_threads_of_a_kept_run_stay(store: Store, clock: Clock) -> None:
+    for run in ("nightly", "release"):
+        thread = work.send(store, sender="leader", to="builder", subject="Build", run_id=run).thread.thread_id
+        work.cancel(store, thread, agent="leader", reason="Not wanted")
+    clock.advance(91 * DAY_SECONDS)
+    assert pruned(store, keep_runs=("release",)).threads == 1
+    assert [thread.run_id for thread in work.list_threads(store, statuses=("cancelled",)).threads] == ["release"]
+
+
+def test_ids_that_make_a_repeat_safe_outlive_their_rows(store: Store, clock: Clock) -> None:
+    message = {"sender": "leader", "to": "builder", "subject": "Build", "key": "build-7"}
+    thread = work.send(store, **message, thread_id="release-7").thread.thread_id  # type: ignore[arg-type]
+    work.cancel(store, thread, agent="leader", reason="Not wanted")
+    acked(store, "m1")
+    clock.advance(91 * DAY_SECONDS)
+    assert pruned(store).threads == 1
+    for again in ({**message, "thread_id": "another"}, {**message, "key": None, "thread_id": "release-7"}):
+        with pytest.raises(InvalidState, match="removed"):
+            work.send(store, **again)
+    assert count(store, "threads") == 0
+    mail.enqueue(store, {"msg_id": "m1", "from": "lead", "to": "box", "payload": "analyze"})  # a repeat, which is not stored
+    assert count(store, "deliveries") == 0
+
+
+def test_a_cursor_behind_what_was_removed_is_refused_with_where_to_go_on(store: Store, clock: Clock) -> None:
+    ended(store)
+    clock.advance(91 * DAY_SECONDS)
+    newest = work.show(store, sent(store)).next_event_id
+    result = pruned(store)
+    with pytest.raises(CursorExpired) as refused:
+        work.watch(store, after_event=1, timeout_seconds=1)
+    place = refused.value.facts["next_event_id"]
+    assert isinstance(place, int)
+    assert place == result.next_event_id < newest
+    assert work.watch(store, after_event=place, timeout_seconds=1).events[-1].event_id == newest
+
+
+def test_a_cursor_is_refused_also_among_summarised_events(store: Store, clock: Clock) -> None:
+    thread = ended(store)
+    for _ in range(BLOCK_EVENTS // 8):
+        work.send_all(store, [{"to": "builder", "subject": "Build"}] * 10, sender="leader")
+    clock.advance(91 * DAY_SECONDS)
+    sent(store)
+    pruned(store)
+    with pytest.raises(CursorExpired):
+        work.watch(store, agent="builder", after_event=2, timeout_seconds=1)
+    with pytest.raises(NotFound):
+        work.show(store, thread)
+    assert count(store, "event_topics") <= 20
+
+
+def test_the_newest_event_stays_so_that_cursors_go_on(store: Store, clock: Clock) -> None:
+    ended(store)
+    clock.advance(91 * DAY_SECONDS)
+    pruned(store)
+    pruned(store)
+    assert count(store, "events") >= 1
+    cursor = work.watch(store, timeout_seconds=0.01).next_event_id
+    thread = sent(store)
+    assert [event.thread_id for event in work.watch(store, after_event=cursor, timeout_seconds=5).events] == [thread]
+
+
+def test_pruning_again_finds_nothing(store: Store, clock: Clock, tmp_path: Path) -> None:
+    fill_with_ended_things(store, tmp_path)
+    clock.advance(91 * DAY_SECONDS)
+    pruned(store)
+    left = counts(store)
+    result = pruned(store)
+    assert (result.threads, result.mail, result.tasks, result.entries) == (0, 0, 0, 0)
+    assert {**counts(store), "events": 0} == {**left, "events": 0}  # the newest event goes once there is a newer one
+
+
+def test_a_file_gives_its_free_pages_back(sqlite_place: str, clock: Clock) -> None:
+    with SqliteStore(sqlite_place, now=clock) as store:
+        for _ in range(40):
+            thread = work.send(store, sender="leader", to="builder", subject="Build", body="text " * 4000).thread.thread_id
+            work.cancel(store, thread, agent="leader", reason="Not wanted")
+        clock.advance(91 * DAY_SECONDS)
+        store.checkpoint("TRUNCATE")
+        before = Path(sqlite_place).stat().st_size
+        result = pruned(store)
+        store.checkpoint("TRUNCATE")
+        after = Path(sqlite_place).stat().st_size
+    assert result.returned_bytes > 40 * 20_000 / 2
+    assert before - after >= result.returned_bytes

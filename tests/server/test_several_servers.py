@@ -1,0 +1,115 @@
+"""Several servers on one PostgreSQL: whichever answers knows what the others did, and one that is killed takes nothing with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+
+from tests.cli.process import LIMIT
+from tests.contract.blocking_store import eventually
+from tests.server import agents
+from tests.server.running_server import RunningServer, WorkspaceClient
+from tests.server.verb_calls import TokenAgent, say
+from tests.server.wires import wired
+
+
+class Pair(NamedTuple):
+    first: RunningServer
+    second: RunningServer
+
+
+@pytest.fixture
+def pair(postgres_place: str, tmp_path: Path) -> Iterator[Pair]:
+    """Two real servers, as on two machines: each has its own home and its own folder for the mirror."""
+    servers = [_serve(tmp_path / name, postgres_place) for name in ("first", "second")]
+    yield Pair(*servers)
+    for server in servers:
+        if server.alive():
+            assert server.close() == 0
+
+
+def _serve(folder: Path, place: str) -> RunningServer:
+    folder.mkdir()
+    server = RunningServer(folder, "--rate", "1000000", "--data", str(folder / "data"))
+    server.inbox.served = {"INBOX_DB": place}
+    return server.open()
+
+
+def at_second(pair: Pair, token: str) -> httpx.Client:
+    return pair.second.client(token)
+
+
+def test_a_pass_of_one_server_opens_the_other(pair: Pair) -> None:
+    browser = pair.second.signed_in(pair.first.link())
+    assert browser.get("/api/inbox/history").status_code == 200
+
+    assert at_second(pair, pair.first.ready["token"]).get("/api/inbox/history").status_code == 200
+    agent = TokenAgent(pair.first)
+    assert say(at_second(pair, agent.token), "work.fetch", agent=agent.name).status_code == 200
+
+
+def test_a_stream_is_resumed_at_the_other_server(pair: Pair) -> None:
+    with pair.first.listen() as stream:
+        pair.second.notify("builder", "one")
+        heard = stream.until("entry.created")
+    pair.first.kill()
+    identities = [pair.second.notify("builder", text) for text in ("two", "three")]
+    with pair.second.listen(last=heard.id) as stream:
+        assert [stream.until("entry.created").data["message_id"] for _ in identities] == identities
+
+
+def test_a_wait_at_one_server_is_woken_by_a_write_at_the_other(pair: Pair) -> None:
+    agent = TokenAgent(pair.first)
+    with ThreadPoolExecutor(1) as pool, wired(pair.first, agent.name) as wire:
+        waiting = pool.submit(say, pair.first.client(agent.token), "work.wait_take", agent=agent.name, timeout_seconds=20)
+        said = say(pair.second.person, "work.send", sender="user", to=agent.name, subject="Build it")
+        assert said.status_code == 200, said.text
+        assert waiting.result(LIMIT).json()["result"] is not None
+        assert wire.ok("credit", n=1) == {"credit": 1}
+        assert say(pair.second.person, "mail.enqueue", {"from": "user", "to": agent.name, "payload": "Hello"}).status_code == 200
+        assert wire.message()["payload"] == "Hello"
+
+
+def test_a_tool_called_at_one_server_shows_at_the_other(pair: Pair) -> None:
+    workspace = pair.first.add_workspace()
+    added = {"workspace": {name: str(getattr(workspace, name)) for name in ("workspace_id", "label", "agent", "path")}}
+    elsewhere = WorkspaceClient(pair.second, {**added, "token": workspace.token})
+    workspace.write("report.md", "# Done")
+    with agents.at(elsewhere) as agent:
+        agent.ok("inbox_push", docs=[{"path": "report.md"}])
+    assert pair.first.entry_from(workspace.agent)["docs"][0]["path"] == "report.md"
+
+
+def test_a_call_that_is_sent_again_after_a_kill_is_done_once(pair: Pair) -> None:
+    agent = TokenAgent(pair.first)
+    message = {"from": agent.name, "to": "box", "payload": "Once"}
+    first = say(pair.first.client(agent.token), "mail.enqueue", message, once="key-1")
+    pair.first.kill()
+    again = say(at_second(pair, agent.token), "mail.enqueue", message, once="key-1")
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert again.json() == first.json()
+    assert say(pair.second.person, "mail.peek", "box").json()["result"]["total"] == 1
+
+
+@pytest.mark.full
+def test_the_mirror_is_written_by_the_server_that_is_left(pair: Pair) -> None:
+    """It takes over when the lease of the one that was killed has run out, and writes every entry, each once."""
+    workspaces = [server.add_workspace() for server in pair]
+    pushed = [workspace.push(comments="Done") for workspace in workspaces]
+    mirrors = [server.folder / "data" / "inbox" / "entries.jsonl" for server in pair]
+
+    def written(mirror: Path) -> list[str]:
+        return [json.loads(line)["id"] for line in mirror.read_text().splitlines()] if mirror.exists() else []
+
+    assert eventually(lambda: pushed in [written(mirror) for mirror in mirrors])
+    assert sorted(map(len, map(written, mirrors))) == [0, 2]
+    killed, left = (pair.first, pair.second) if written(mirrors[0]) else (pair.second, pair.first)
+    killed.kill()
+    pushed.append(workspaces[pair.index(left)].push(comments="More"))
+    assert eventually(lambda: written(mirrors[pair.index(left)]) == pushed)

@@ -1,0 +1,76 @@
+"""Tasks over HTTP: people see and give them, agents see and give their own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.server.running_server import RunningServer, WorkspaceClient, refusal
+
+
+@pytest.fixture
+def worker(server: RunningServer, workspace: WorkspaceClient) -> str:
+    """The agent of `workspace`, which has a card and a skill of its own."""
+    server.inbox.ok("agent", "register", workspace.agent, "--skill", f"skill-{workspace.agent}")
+    return workspace.agent
+
+
+def test_a_person_gives_a_task_and_sees_its_life(server: RunningServer, worker: str) -> None:
+    given = server.person.post("/api/tasks", json={"to": worker, "description": "Review it", "context": {"n": 1}, "priority": "high"})
+    assert given.status_code == 201, given.text
+    task = given.json()["task"]
+    assert (task["source_agent"], task["status"], task["verified"], task["door"] in ("web", "http")) == ("user", "pending", True, True)
+    server.inbox.ok("task", "accept", "--agent", worker, "--task", task["task_id"])
+    server.inbox.ok("task", "complete", "--agent", worker, "--task", task["task_id"], "--artifacts-json", '{"review": "fine"}')
+    shown = server.get(f"/api/tasks/{task['task_id']}")
+    assert (shown["task"]["status"], shown["task"]["artifacts"]) == ("completed", {"review": "fine"})
+    assert [event["event_type"].removeprefix("task.A2ATask") for event in shown["events"]][-2:] == ["Accepted", "Completed"]
+    assert "lse_" not in str(shown)
+    (result,) = server.get("/api/tasks", **{"from": worker, "agent": "user"})["tasks"]
+    assert (result["kind"], result["answers"]) == ("result", task["task_id"])
+
+
+def test_tasks_are_listed_in_pages_and_by_status(server: RunningServer, worker: str) -> None:
+    ids = [
+        server.inbox.ok("task", "submit", "--from", "user", "--to", worker, "--description", str(number))["task"]["task_id"]
+        for number in range(3)
+    ]
+    first = server.get("/api/tasks", agent=worker, limit="2")
+    rest = server.get("/api/tasks", agent=worker, limit="2", before_event=str(first["next_before_event"]))
+    assert [task["task_id"] for task in first["tasks"] + rest["tasks"]] == ids[::-1]
+    assert (first["more"], rest["more"], rest["next_before_event"]) == (True, False, None)
+    assert server.get("/api/tasks", agent=worker, status="completed")["tasks"] == []
+    assert {task["verified"] for task in first["tasks"]} == {False}
+    for wrong in ("?status=done", "?limit=x", "?colour=red"):
+        refusal(server.person.get(f"/api/tasks{wrong}"), 400, "invalid_input")
+
+
+def test_a_task_is_given_by_skill_and_not_to_oneself(server: RunningServer, workspace: WorkspaceClient, worker: str) -> None:
+    by_skill = {"skill": f"skill-{worker}", "description": "Review it"}
+    assert server.person.post("/api/tasks", json=by_skill).json()["task"]["target_agent"] == worker
+    refusal(workspace.http.post("/api/tasks", json=by_skill), 404, "not_found")
+    refusal(server.person.post("/api/tasks", json={"description": "x"}), 400, "invalid_input")
+    refusal(server.person.post("/api/tasks", json={**by_skill, "to": worker}), 400, "invalid_input")
+    refusal(server.person.post("/api/tasks", json={"to": worker}), 400, "invalid_input")
+    refusal(server.person.post("/api/tasks", json={"to": "nobody-at-all", "description": "x"}), 404, "not_found")
+
+
+def test_an_agent_sees_and_cancels_only_what_it_gave_or_got(server: RunningServer, worker: str) -> None:
+    other = server.add_workspace()
+    server.inbox.ok("agent", "register", other.agent)
+    foreign = server.inbox.ok("task", "submit", "--from", "user", "--to", worker, "--description", "Secret")["task"]["task_id"]
+    own = other.http.post("/api/tasks", json={"to": worker, "description": "Mine"}).json()["task"]
+    assert (own["source_agent"], own["verified"]) == (other.agent, True)
+    assert [task["task_id"] for task in other.http.get("/api/tasks").json()["tasks"]] == [own["task_id"]]
+    refusal(other.http.get(f"/api/tasks/{foreign}"), 404, "not_found")
+    refusal(other.http.post(f"/api/tasks/{foreign}/cancel", json={}), 404, "not_found")
+    cancelled = other.http.post(f"/api/tasks/{own['task_id']}/cancel", json={"reason": "Not needed"}).json()["task"]
+    assert (cancelled["status"], cancelled["reason"], cancelled["reason_code"]) == ("failed", "Not needed", "cancelled")
+
+
+def test_a_person_cancels_what_an_agent_gave(server: RunningServer, worker: str) -> None:
+    other = server.add_workspace()
+    task = other.http.post("/api/tasks", json={"to": worker, "description": "Mine"}).json()["task"]
+    answer = server.person.post(f"/api/tasks/{task['task_id']}/cancel", json={})
+    assert answer.json()["task"]["reason_code"] == "cancelled", answer.text
+    refusal(server.person.post(f"/api/tasks/{task['task_id']}/cancel", json={}), 409)
+    refusal(server.stranger.get("/api/tasks"), 401)

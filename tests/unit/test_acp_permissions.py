@@ -1,0 +1,40 @@
+"""A resident agent may use our tools unasked, and nothing that only mentions them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from postroom.cli.inbox.residents.acp import AcpProgram
+from postroom.server.mcp.schemas import TOOLS
+
+OPTIONS = [{"kind": kind, "optionId": kind} for kind in ("allow_once", "allow_always", "reject_once")]
+
+
+def decide(call: dict[str, Any], *, approve: bool = False) -> str:
+    program = AcpProgram("acp", "true", {}, "/", ["inbox", "mcp"], approve=approve)
+    answer = program.answer_request("session/request_permission", {"toolCall": call, "options": OPTIONS})
+    assert answer is not None
+    return str(answer["outcome"]["optionId"])
+
+
+@pytest.mark.parametrize("shape", ["{}", "mcp__inbox__{}", "inbox_{}", "{} (inbox MCP Server)"])
+def test_each_tool_of_ours_is_allowed(shape: str) -> None:
+    assert {decide({"title": shape.format(name), "kind": "other"}) for name in TOOLS} == {"allow_always"}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"title": "rm -rf inbox"},
+        {"title": "inbox_read; rm -rf ~"},
+        {"title": "inbox_read\nrm -rf ~"},
+        {"title": "inbox_read", "kind": "execute"},
+        {"title": "other (inbox MCP Server)"},
+        {},
+    ],
+)
+def test_a_call_that_only_mentions_our_tools_is_rejected_unless_the_owner_approves_all(call: dict[str, Any]) -> None:
+    assert decide(call) == "reject_once"
+    assert decide(call, approve=True) == "allow_always"
