@@ -157,6 +157,7 @@ def test_a_mark_of_another_is_not_overwritten_by_the_late_answer_to_ours(emptied
     reader = visit(emptied)
     reader.page.route(f"**/api/inbox/{identity}/read", lambda route: held.append((route, route.fetch())))
     held: list[tuple[Route, APIResponse]] = []
+    expect(reader.row(identity)).to_be_visible()
     reader.press("j")
     expect(reader.cursor).to_have_attribute("data-id", identity)
     reader.press("u")

@@ -93,7 +93,7 @@ def test_an_agent_is_shown_with_what_it_holds(store: Store) -> None:
     claimed = held(store)
     held(store, agent="other")
     ended(store)
-    assert work.show_agent(store, "builder").holds == (claimed.replace(lease=as_shown(store, claimed.lease)),)
+    assert work.show_agent(store, "builder").holds == (claimed.replace(lease=as_shown(store, claimed.lease), messages=()),)
 
 
 def test_an_agent_is_shown_with_how_much_is_unread(store: Store) -> None:
