@@ -92,8 +92,7 @@ def make_statement_finder(catalogue: dict[str, Any], modules: dict[str, str]) ->
 
     def find_statement(name: str) -> Any:
         module = modules[_ROOM_OF.get(name.partition("_")[0], "work")]
-        if module not in sys.modules:
-            __import__(module)
+        __import__(module)  # also if it is in `sys.modules`: another thread may be in the middle of importing it
         statement = vars(sys.modules[module]).get(name)
         if not isinstance(statement, str):
             raise AttributeError(f"no statement is called {name}")
