@@ -24,7 +24,7 @@ def test_a_thread_waits_for_a_module_that_another_thread_imports(tmp_path: Path,
     (tmp_path / "slow_statements.py").write_text(SLOW_MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     started, finish = Event(), Event()
-    monkeypatch.setitem(sys.modules, "slow_import_gate", SimpleNamespace(started=started, finish=finish))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "slow_import_gate", SimpleNamespace(started=started, finish=finish))
     find = make_statement_finder({}, {"mail": "slow_statements"})
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(find, "alias_find")
