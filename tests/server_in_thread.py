@@ -21,6 +21,7 @@ from postroom.server.config import Settings
 from postroom.server.http.connections.unix_socket import UnixSocketListener
 from postroom.server.http.security import allowed_hosts_and_origins
 from postroom.server.http.state import AppState
+from postroom.server.observability.log_lines import LogWriter
 from postroom.server.runtime import store_access as desks
 from postroom.server.runtime.store_access import StoreAccess
 from postroom.store import init_store
@@ -124,7 +125,9 @@ class ServerInThread:
         place = str(Path(self._folder.name) / "nobody.db")
         init_store(place)
         hosts, origins = allowed_hosts_and_origins("127.0.0.1", self._bound.getsockname()[1], (), secure=False)
-        application = app.build_app(lambda: self._desk(place, time.now), self._open, hosts=hosts, origins=origins, max_sockets=10)
+        application = app.build_app(
+            lambda: self._desk(place, time.now), self._open, hosts=hosts, origins=origins, max_sockets=10, log=LogWriter()
+        )
         with closing(UnixSocketListener(self._socket)) as door:
             self._server = main.GracefulServer(application, door, on_ready=lambda: self._ready.set_result(None), on_stop=lambda: None)
             await self._server.serve(self._bound)

@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, WebSocketRoute
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
 from postroom.core.rpc.wire import VERB_PROTOCOL
@@ -22,6 +22,9 @@ from postroom.server.http.responses import error_response
 from postroom.server.http.security import SecurityMiddleware
 from postroom.server.http.state import AppState
 from postroom.server.mcp import server as mcp
+from postroom.server.observability import exposition
+from postroom.server.observability.log_lines import LogWriter
+from postroom.server.observability.request_observer import RequestObserver
 from postroom.server.rpc import dispatch, websocket
 from postroom.server.runtime.store_access import StoreAccess
 from postroom.server.ws import endpoint, frames, mailbox
@@ -94,6 +97,7 @@ def build_app(
     hosts: set[str],
     origins: set[str],
     max_sockets: int,
+    log: LogWriter,
 ) -> ASGIApp:
     """Return the whole server as one ASGI application. The store is opened when the event loop runs, and closed before it ends."""
 
@@ -112,7 +116,17 @@ def build_app(
             state.wait_pool.close()
             await store_access.close()
 
-    routes = [
+    app = Starlette(
+        routes=_make_routes(),
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _http_error_response, Exception: _server_error_response},
+    )
+    app.router.redirect_slashes = False  # no second spelling of an address
+    return RequestObserver(SecurityMiddleware(CompressionMiddleware(app), hosts=hosts, origins=origins), log)
+
+
+def _make_routes() -> list[BaseRoute]:
+    return [
         # First, because routes are compared one after another and most requests are verbs.
         Route("/api/verbs/{verb}", Endpoint(dispatch.handle_request, agents=True, verifies=True), methods=["POST"]),
         *(Route(path, Endpoint(handler, agents=True), methods=[method]) for method, path, handler in SHARED_ROUTES),
@@ -126,17 +140,14 @@ def build_app(
         Route("/api/asyncapi.json", asyncapi.serve_description),
         Route("/sign-in", sign_in.sign_in),
         Route("/answer", question_link.serve_link, methods=["GET", "POST"]),
-        Route("/health", sign_in.serve_health),
+        Route("/health", exposition.serve_health),
+        Route("/ready", exposition.ReadinessProbe().serve, methods=["GET"]),
+        Route("/metrics", Endpoint(exposition.serve_metrics, agents=True), methods=["GET"]),
         Route("/sw.js", static.serve_service_worker, methods=["GET"]),
         Route("/manifest.webmanifest", static.serve_manifest, methods=["GET"]),
         Route("/web/{version}/{name:path}", static.serve_file, methods=["GET"]),
         *(Route(path, static.serve_page, methods=["GET"]) for path in static.PAGE_PATHS),
     ]
-    app = Starlette(
-        routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http_error_response, Exception: _server_error_response}
-    )
-    app.router.redirect_slashes = False  # no second spelling of an address
-    return SecurityMiddleware(CompressionMiddleware(app), hosts=hosts, origins=origins)
 
 
 class _Mcp:

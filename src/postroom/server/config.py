@@ -9,6 +9,9 @@ from postroom.core import checks, limits
 from postroom.core.errors import InvalidInput
 from postroom.core.records import Record
 
+LOG_FORMATS = ("text", "json")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
 
 class Settings(Record):
     """The settings of the server, from the options of `inbox serve`. `rate`: requests a second of one caller."""
@@ -30,6 +33,8 @@ class Settings(Record):
     max_waits: int = 500
     max_sockets: int = 1000
     max_mib_per_minute: int = limits.MAX_BYTES_PER_MINUTE // limits.MIB
+    log_format: str = "text"
+    log_level: str = "warning"
 
     @property
     def is_secure(self) -> bool:
@@ -39,6 +44,8 @@ class Settings(Record):
 
 def check_settings(settings: Settings) -> None:
     """Refuse settings that cannot work, or that would send messages over a network without TLS, with `InvalidInput`."""
+    checks.choice("log-format", settings.log_format, LOG_FORMATS)
+    checks.choice("log-level", settings.log_level, LOG_LEVELS)
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise InvalidInput("TLS needs a certificate and its key", field="tls-cert", hint="Give --tls-cert and --tls-key.")
     if settings.tls_cert is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable
@@ -13,6 +14,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from postroom import __version__
 from postroom.core.errors import InvalidInput, Taken
 from postroom.core.limits import MAX_FRAME_BYTES, MIB
 from postroom.core.records import Record
@@ -25,6 +27,7 @@ from postroom.server.http.connections.unix_socket import UnixSocketListener
 from postroom.server.http.security import allowed_hosts_and_origins
 from postroom.server.http.state import AppState
 from postroom.server.kept_files import load_or_issue_token, remove_url_note, write_url_note
+from postroom.server.observability.log_lines import LogWriter, redirect_logging
 from postroom.server.runtime.store_access import StoreAccess
 from postroom.store.interface import Store
 
@@ -103,6 +106,8 @@ async def _run_server(
     settings: Settings, bound: socket.socket | None, listener: UnixSocketListener | None, ready: Callable[[], None]
 ) -> None:
     opened: list[StoreAccess] = []
+    log = LogWriter(level=settings.log_level, log_format=settings.log_format)
+    redirect_logging(log)
 
     def open_store_access() -> StoreAccess:
         opened.append(
@@ -119,6 +124,7 @@ async def _run_server(
             secure=settings.is_secure,
             behind_proxy=settings.behind_proxy,
             bytes_per_minute=settings.max_mib_per_minute * MIB,
+            log=log,
         )
 
     hosts: set[str] = set()
@@ -126,7 +132,7 @@ async def _run_server(
     if bound is not None:
         switches = {"secure": settings.is_secure, "behind_proxy": settings.behind_proxy}
         hosts, origins = allowed_hosts_and_origins(settings.host, bound.getsockname()[1], settings.allow_hosts, **switches)
-    application = app.build_app(open_store_access, make_state, hosts=hosts, origins=origins, max_sockets=settings.max_sockets)
+    application = app.build_app(open_store_access, make_state, hosts=hosts, origins=origins, max_sockets=settings.max_sockets, log=log)
     LimitedHttpProtocol.limit = max_connections()
 
     def stop_waits() -> None:
@@ -135,6 +141,7 @@ async def _run_server(
 
     def notify_ready() -> None:
         server.stop_on_signals()
+        log.write("info", "start", "the server accepts requests", {"version": __version__, "process_id": os.getpid()})
         ready()
 
     for number in STOP_SIGNALS:  # ignored before the server is ready, and at the end, when uvicorn restores these handlers
@@ -142,6 +149,7 @@ async def _run_server(
     tls = {"ssl_certfile": settings.tls_cert, "ssl_keyfile": settings.tls_key}
     server = GracefulServer(application, listener, on_ready=notify_ready, on_stop=stop_waits, **tls)
     await server.serve(bound)
+    log.write("info", "stop", "the server has ended", {})
 
 
 class GracefulServer:
@@ -170,7 +178,7 @@ class GracefulServer:
             ws_ping_interval=PING_SECONDS,
             ws_ping_timeout=PING_SECONDS,
             ws_per_message_deflate=False,  # compression costs memory for each connection, and time for each message
-            log_level="error",
+            log_config=None,
             access_log=False,
             server_header=False,
             proxy_headers=False,

@@ -66,6 +66,7 @@ EXITS = "Exit codes: 0 success, 10 no matching work, 20 conflict, 30 invalid inp
 DB = Flag("--db", "PATH", "the store; default: $INBOX_DB, else the nearest .agents/coord.db in this folder or above")
 ENV = Flag("--env", "NAME", "give it this variable, with the value that it has now; may be repeated", repeat=True)
 SHARED = Flag("--shared", "GROUP", "let the members of a group use the files; default: only you")
+LOG_FORMAT = Flag("--log-format", "FORMAT", "json logs each step as a JSON object on standard error; default text, on standard output")
 AFTER = Flag("--after", "CURSOR", "go on behind the page whose `after` this is")
 JSON = Flag("--json", "", "print one JSON object")
 HELP = Flag("--help", "", "show this help")

@@ -60,7 +60,7 @@ def _settings_from(args: Arguments, location: str) -> Settings:
     """Return the settings that the flags describe. Refuses values out of range and flags that contradict --no-tcp."""
     from postroom.server.config import Settings
 
-    options = inputs.given_options(args, "host", "port", "uds", "data", "person", "tls_cert", "tls_key")
+    options = inputs.given_options(args, "host", "port", "uds", "data", "person", "tls_cert", "tls_key", "log_format", "log_level")
     limits = inputs.given_options(args, "max_listeners", "max_waits", "max_sockets", "max_mib_per_minute", "rate")
     for field, value in limits.items():
         _require_positive(field.replace("_", "-"), value)
@@ -157,5 +157,5 @@ def _require_server_libraries() -> None:
 
     from postroom.store.installation import missing_extra
 
-    if any(find_spec(name) is None for name in ("mcp", "uvicorn", "starlette", "nh3", "orjson")):
+    if any(find_spec(name) is None for name in ("mcp", "uvicorn", "starlette", "nh3", "orjson", "prometheus_client")):
         raise missing_extra("the server needs more libraries", "server")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.cli.framework.spec import AFTER, DB, HELP, INTEGER, JSON, LIST, NUMBER, SHARED, Command, CommandTable, Flag
+from postroom.cli.framework.spec import AFTER, DB, HELP, INTEGER, JSON, LIST, LOG_FORMAT, NUMBER, SHARED, Command, CommandTable, Flag
 
 GLOBAL = (DB, Flag("--agent", "NAME", "your name; default: $INBOX_AGENT"), JSON, HELP)
 
@@ -255,6 +255,7 @@ _WORK_COMMANDS = (
             Flag("--retries", "N", "run a failed command again, up to N times; default 0", INTEGER),
             Flag("--backoff", "SECONDS", "the pause before the first retry, doubled for each further one; default 5", NUMBER),
             Flag("--timeout-seconds", "N", "stop a command after N seconds; that counts as a failure; default: no limit", NUMBER),
+            LOG_FORMAT,
         ),
         details="The command's environment has INBOX_DB, INBOX_AGENT, INBOX_THREAD and INBOX_LEASE_TOKEN, so `inbox update` and the"
         " others need no flags there. Exit 0 finishes the thread with the output of the command. Any other exit code fails"

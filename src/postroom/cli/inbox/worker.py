@@ -17,6 +17,7 @@ FAILED = 1  # a thread failed. The codes of document 000 are about the command i
 def handle_work(args: Arguments) -> Outcome:
     import signal
 
+    from postroom.cli.framework.step_log import choose_reporter
     from postroom.core.errors import InvalidInput
     from postroom.tasks import taking
     from postroom.work.worker import Worker
@@ -26,7 +27,7 @@ def handle_work(args: Arguments) -> Outcome:
     options = inputs.given_options(args, "jobs", "lease_seconds", "retries", "timeout_seconds")
     if args.backoff is not None:
         options["backoff_seconds"] = args.backoff
-    tell = None if args.json else print_progress
+    tell = choose_reporter(args, "work", print_progress, name_thread)
     store, agent = inputs.open_store_for(args), inputs.require_agent(args)
     worker = Worker(store, agent=agent, command=args.values["command"], report_step=tell, source=taking, **options)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -39,3 +40,8 @@ def print_progress(step: str, thread: Thread, text: str) -> None:
     from postroom.cli.framework.terminal import colour_text, one_line
 
     write_all(1, f"{colour_text('bold', f'{step:8}')} {thread.thread_id}  {one_line(text)}\n")
+
+
+def name_thread(thread: Thread) -> dict[str, str]:
+    """Return the fields by which a log line names a thread."""
+    return {"thread_id": thread.thread_id, "run_id": thread.run_id, "agent": thread.assigned_to}

@@ -219,6 +219,7 @@ def handle_sweep(args: Arguments) -> Outcome:
 def handle_deliver(args: Arguments) -> Outcome:
     import signal
 
+    from postroom.cli.framework.step_log import choose_reporter
     from postroom.mail.deliver import Deliverer
 
     if args.values["command"] is None:
@@ -227,7 +228,7 @@ def handle_deliver(args: Arguments) -> Outcome:
         raise InvalidInput("once and until-empty exclude each other", field="once", hint="Leave one of them out.")
     default_session = os.environ.get("MAILBOX_SESSION")
     sessions = args.session or ((default_session,) if default_session else ())
-    tell = None if args.json else _print_progress
+    tell = choose_reporter(args, "deliver", _print_progress, _name_message)
     options = {"receiver": args.receiver, "timeout_seconds": args.timeout_seconds, "report_step": tell}
     deliverer = Deliverer(inputs.open_store_for(args), sessions, command=args.values["command"], **options)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -239,6 +240,10 @@ def _print_progress(step: str, message: MailMessage, text: str) -> None:
     from postroom.cli.framework.terminal import colour_text, one_line
 
     write_all(1, f"{colour_text('bold', f'{step:6}')} {one_line(message.msg_id)}  {one_line(text)}".rstrip() + "\n")
+
+
+def _name_message(message: MailMessage) -> dict[str, str]:
+    return {"session": message.to, "msg_id": message.msg_id, "from": message.sender}
 
 
 def _require_session(args: Arguments) -> str:

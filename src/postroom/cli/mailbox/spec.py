@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from postroom.cli.framework.spec import AFTER, DB, HELP, INTEGER, JSON, NUMBER, SHARED, Command, CommandTable, Flag, name_subjects
+from postroom.cli.framework.spec import (
+    AFTER,
+    DB,
+    HELP,
+    INTEGER,
+    JSON,
+    LOG_FORMAT,
+    NUMBER,
+    SHARED,
+    Command,
+    CommandTable,
+    Flag,
+    name_subjects,
+)
 
 GLOBAL = (DB, JSON, HELP)
 
@@ -168,6 +181,7 @@ _COMMANDS = (
             Flag("--once", "", "deliver at most one message of each mailbox, and exit"),
             Flag("--until-empty", "", "exit when nothing is pending, instead of waiting for more"),
             Flag("--timeout-seconds", "N", "end a command, and all that it started, after N seconds, and nack; default: no limit", NUMBER),
+            LOG_FORMAT,
             _RECEIVER,
         ),
         details=(

@@ -17,6 +17,7 @@ from postroom.core.text import short_repr
 from postroom.server.http.auth import Caller
 from postroom.server.http.large_json import LARGE_BYTES, parse_in_steps
 from postroom.server.http.responses import refusal_response
+from postroom.server.http.security import REFUSAL_KEY
 from postroom.server.http.state import AppState
 
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
@@ -47,6 +48,7 @@ class Endpoint:
             scope["path_params"] = {name: unquote(value) for name, value in scope["path_params"].items()}
             response = await self._handler(request, state, caller)
         except Refusal as refusal:
+            scope[REFUSAL_KEY] = refusal.code
             response = refusal_response(refusal)
         except ClientDisconnect:  # in the middle of the body: nothing to answer
             return

@@ -18,6 +18,7 @@ from postroom.server.http.responses import JsonResponse, error_response
 MESSAGE_PATHS = ("/api/verbs/", "/api/mailbox")
 MAX_LENGTH_DIGITS = 10  # of a Content-Length
 CALLER_KEY = "postroom.caller"  # of the scope: the name of the caller, once it is authenticated
+REFUSAL_KEY = "postroom.refusal"  # of the scope: the code of the refusal with which a request was answered
 CHARGE_KEY = "postroom.charge"  # of the scope: a function that counts the bytes of a body, and refuses over the caller's quota
 SEND_LESS_HINT = "Send less, or push a document instead."
 ALWAYS_ACCEPTED_BYTES = 64 * 1024  # a body up to this size is accepted even if the buffers are full

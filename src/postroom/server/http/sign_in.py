@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from postroom.core.errors import NotFound, Refusal
 from postroom.people.access import passes
 from postroom.server.http.auth import Caller, cookie_name, read_token, split_session_token
-from postroom.server.http.responses import JsonResponse, refusal_response
+from postroom.server.http.responses import refusal_response
 from postroom.server.http.state import AppState
 from postroom.server.http.static import message_page
 
@@ -50,7 +50,3 @@ async def sign_out(request: Request, state: AppState, caller: Caller) -> Respons
     response = Response(status_code=204)
     response.delete_cookie(cookie_name(request.headers), path="/")
     return response
-
-
-async def serve_health(request: Request) -> Response:
-    return JsonResponse({"ok": True})

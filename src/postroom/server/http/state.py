@@ -18,6 +18,7 @@ from postroom.server.http.auth import MAX_TRACKED_CALLERS, Caller, RateLimiter, 
 from postroom.server.http.connections.unix_socket import DOOR, is_unix_socket
 from postroom.server.http.connections.websocket_protocol import CONNECTION_KEY
 from postroom.server.http.security import CALLER_KEY, CHARGE_KEY
+from postroom.server.observability.log_lines import LogWriter
 from postroom.server.runtime.fair_share import CurrentRequest, set_current_request, start_own_task
 from postroom.server.runtime.idempotency import IdempotencyCache
 from postroom.server.runtime.queue_reports import QueueReports
@@ -41,8 +42,10 @@ class AppState:
         secure: bool,
         behind_proxy: bool,
         bytes_per_minute: int = limits.MAX_BYTES_PER_MINUTE,
+        log: LogWriter | None = None,
     ) -> None:
         self.store_access = store_access
+        self.log = log or LogWriter()
         self.person = person
         self.dev = dev
         self.secure = secure

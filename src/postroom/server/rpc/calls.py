@@ -6,10 +6,13 @@ import inspect
 import sys
 from collections.abc import Callable
 from functools import cache, partial
+from time import perf_counter
 from typing import Any, NamedTuple, TypeVar, cast
 
-from postroom.core.verbs import Verb
+from postroom.core.errors import Refusal
+from postroom.core.verbs import WAIT, Verb
 from postroom.server.http.auth import Caller, verify_token
+from postroom.server.observability import metrics
 from postroom.server.rpc import permissions
 from postroom.store.interface import Store, Transaction
 
@@ -58,10 +61,18 @@ class VerbCall:
 
     def __call__(self, store: Store, arguments: dict[str, Any] | None = None) -> Any:
         """Run the verb. `arguments` replace those of the call, for the turns of a wait."""
-        guarded = GuardedStore(store, self.check)
-        result = self.verb.function(guarded, **(self.arguments if arguments is None else arguments))
-        if not guarded.passed:  # the verb needed no transaction
-            self.check_store(store)
+        began, outcome = perf_counter(), "error"
+        try:
+            guarded = GuardedStore(store, self.check)
+            result = self.verb.function(guarded, **(self.arguments if arguments is None else arguments))
+            if not guarded.passed:  # the verb needed no transaction
+                self.check_store(store)
+            outcome = metrics.OK
+        except Refusal as refusal:
+            outcome = refusal.code
+            raise
+        finally:
+            metrics.count_verb(self.verb.name, self.door, outcome, None if self.verb.mode == WAIT else perf_counter() - began)
         return permissions.restrict_result(self.caller, self.verb, self.arguments, result)
 
     def check(self, tx: Transaction) -> None:

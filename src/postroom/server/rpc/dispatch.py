@@ -25,6 +25,7 @@ from postroom.server.http.auth import Caller, verify_token
 from postroom.server.http.endpoint import check_fields, parse_object
 from postroom.server.http.large_json import LARGE_BYTES, parse_in_steps
 from postroom.server.http.responses import refusal_response
+from postroom.server.http.security import REFUSAL_KEY
 from postroom.server.http.state import AppState
 from postroom.server.rpc.calls import Signature, VerbCall, signature_of
 from postroom.server.runtime.fair_share import CurrentRequest, current_request, set_current_request
@@ -99,6 +100,7 @@ async def handle_request(request: Request, state: AppState, caller: Caller) -> R
     except Refusal as refusal:
         if isinstance(refusal, Unauthenticated):
             state.forget(request)
+        request.scope[REFUSAL_KEY] = refusal.code
         answer = refusal_response(refusal)
         answer.headers.update(VERSION_HEADERS)
         return answer
@@ -217,7 +219,7 @@ async def _run_verb(state: AppState, call: VerbCall, listeners: Listeners, key: 
             return await state.store_access.read_in_thread(lambda store: _require_small(_encode_result(call(store))))
         return await state.store_access.run_in_thread(lambda store: _encode_result(call(store)), call.door)
     except (TypeError, ValueError, AttributeError, OverflowError) as error:  # verbs do not check the types of their arguments
-        _log.warning("%s rejected its arguments: %s: %s", verb.name, type(error).__name__, error)
+        _log.warning("%s rejected its arguments: %s", verb.name, type(error).__name__)  # the text of the error may quote them
         raise InvalidInput(f"{verb.name} rejected its arguments: {error}", field="named", hint="Call it as in the library.") from None
 
 

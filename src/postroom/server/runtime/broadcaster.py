@@ -105,10 +105,15 @@ class EventBroadcaster:
         """Return a subscription, active inside its `with` block. `streams_to` names the caller, whose streams are limited."""
         return EventSubscription(self, event_filter, streams_to=streams_to)
 
+    @property
+    def streams(self) -> int:
+        """The number of streams that are open."""
+        return self._streams.total()
+
     def check_stream_limit(self, caller: Caller) -> None:
         """Refuse with `TooMany` if the server, or one agent, has too many streams."""
         own_streams = self._streams[caller.name] if caller.agent else 0
-        if self._streams.total() >= self._max_streams or own_streams >= MAX_STREAMS_PER_AGENT:
+        if self.streams >= self._max_streams or own_streams >= MAX_STREAMS_PER_AGENT:
             raise TooMany("too many streams are open already", hint="Come back in a few seconds.", retry_after=5)
 
     def add_subscription(self, subscription: EventSubscription) -> None:

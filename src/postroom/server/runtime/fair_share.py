@@ -162,6 +162,11 @@ class FairQueue(Generic[T]):
                     self._lanes[caller] = lane
             return taken
 
+    def __len__(self) -> int:
+        """The number of items that wait."""
+        with self._changed:
+            return sum(map(len, self._lanes.values()))
+
     def put_back(self, items: list[tuple[str, T]]) -> None:
         """Put items that were taken in front of the others of their callers."""
         with self._changed:

@@ -69,6 +69,10 @@ class StoreAccess:
         self._drop_results_at = monotonic() + DROP_RESULTS_SECONDS
         self._sync_task = asyncio.create_task(self._sync_questions())
 
+    @property
+    def queued_writes(self) -> int:
+        return self._writer.queued
+
     def _open_connection(self, location: str) -> Store:
         """Return another connection to a file. A store on a database server is opened once: it has a pool of connections."""
         if self._is_local or not self._stores:

@@ -27,10 +27,15 @@ class WaitPool:
         self._threads = ThreadPoolExecutor(MAX_WAITS, thread_name_prefix="wait")
         self._waits_by_caller: Counter[str] = Counter()
 
+    @property
+    def waits(self) -> int:
+        """The number of verbs that block now."""
+        return self._waits_by_caller.total()
+
     async def run_blocking(self, caller: Caller, wait: Callable[[], bytes]) -> bytes:
         """Run a blocking function in a thread. Refuses with `TooMany` if all threads, or those of one agent, are in use."""
         own_waits = self._waits_by_caller[caller.name] if caller.agent else 0
-        if self._waits_by_caller.total() >= MAX_WAITS or own_waits >= MAX_WAITS_PER_AGENT:
+        if self.waits >= MAX_WAITS or own_waits >= MAX_WAITS_PER_AGENT:
             raise TooMany("too many commands are waiting already", hint="Come back in a few seconds.", retry_after=5)
         self._waits_by_caller[caller.name] += 1
         try:

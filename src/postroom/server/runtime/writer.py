@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from postroom.core.errors import Contended
 from postroom.core.limits import MAX_QUEUED_WRITES
+from postroom.server.observability import metrics
 from postroom.server.runtime.fair_share import CurrentRequest, FairQueue, current_request
 from postroom.store.interface import Store
 
@@ -54,6 +55,11 @@ class GroupCommitWriter:
         self._queue.put(request.caller, _QueuedWrite(verb, door, request, future))
         return await asyncio.shield(future)
 
+    @property
+    def queued(self) -> int:
+        """The number of writes that wait for a transaction."""
+        return len(self._queue)
+
     async def close(self) -> None:
         """Finish all queued writes, and end the threads."""
         self._queue.close()
@@ -64,7 +70,9 @@ class GroupCommitWriter:
         while taken := self._queue.take(MAX_BATCH_VERBS):
             writes = [write for _, write in taken]
             topics: set[str] = set()
-            results = self._commit_batch(writes, topics)
+            with metrics.COMMIT_SECONDS.time():
+                results = self._commit_batch(writes, topics)
+            metrics.COMMIT_VERBS.observe(len(results))
             self._queue.put_back(taken[len(results) :])
             try:
                 with self._after_commit_lock:

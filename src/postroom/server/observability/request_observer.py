@@ -1,0 +1,80 @@
+"""ASGI middleware that logs and counts each request after it is answered."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from postroom.server.http.security import CALLER_KEY, REFUSAL_KEY, RESPONSE_STARTS
+from postroom.server.observability import metrics
+from postroom.server.observability.log_lines import LogWriter
+
+METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"))
+STREAM_ROUTES = frozenset(("/api/events", "/api/bell"))
+QUIET_ROUTES = frozenset(("/health", "/ready", "/metrics"))  # a monitor asks for them every few seconds
+NO_ROUTE = "none"
+SWITCHING_PROTOCOLS, CLIENT_CLOSED_REQUEST = 101, 499  # the second one is the custom of web servers for a client that left
+
+
+class RequestObserver:
+    """Middleware around the whole application. It reads the route, the caller and the status, and never the query, headers or body."""
+
+    def __init__(self, app: ASGIApp, log: LogWriter) -> None:
+        self._app = app
+        self._log = log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        request = _ObservedRequest(send)
+        metrics.REQUESTS_IN_PROGRESS.inc()
+        began = perf_counter()
+        try:
+            await self._app(scope, receive, request.send)
+        except BaseException:
+            request.status = request.status or 500
+            raise
+        finally:
+            metrics.REQUESTS_IN_PROGRESS.dec()
+            self._report(scope, request, perf_counter() - began)
+
+    def _report(self, scope: Scope, request: _ObservedRequest, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", NO_ROUTE) if "path_params" in scope else NO_ROUTE
+        is_socket = scope["type"] == "websocket"
+        method = "WEBSOCKET" if is_socket else scope["method"] if scope["method"] in METHODS else "OTHER"
+        status = request.status or CLIENT_CLOSED_REQUEST
+        metrics.count_request(method, route, status, None if is_socket or route in STREAM_ROUTES else seconds)
+        level = _level_of(status, route)
+        if self._log.is_on(level):
+            caller, refusal = scope.get(CALLER_KEY), scope.get(REFUSAL_KEY)
+            path, milliseconds = scope["path"], round(seconds * 1000, 2)
+            text = f"{method} {path} {status} {milliseconds} ms {caller or '-'}{f' {refusal}' if refusal else ''}"
+            facts = {"method": method, "path": path, "route": route, "status": status, "milliseconds": milliseconds}
+            self._log.write(level, "request", text, {**facts, "bytes": request.body_bytes, "caller": caller, "refusal": refusal})
+
+
+class _ObservedRequest:
+    """The status and size of the answer to a request, from what the application sends. `status` is 0 until the answer begins."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 0
+        self.body_bytes = 0
+
+    async def send(self, message: Message) -> None:
+        kind = message["type"]
+        if kind in RESPONSE_STARTS:
+            self.status = message["status"]
+        elif kind == "http.response.body":
+            self.body_bytes += len(message.get("body", b""))
+        elif kind == "websocket.accept":
+            self.status = SWITCHING_PROTOCOLS
+        await self._send(message)
+
+
+def _level_of(status: int, route: str) -> str:
+    if status >= 500:
+        return "error" if status == 500 else "warning"
+    return "debug" if route in QUIET_ROUTES else "info"
