@@ -7,6 +7,8 @@ page from it. A verb that receives a remote store sends the call to the server, 
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +73,7 @@ class Verb:
         self.mode = mode
 
 
+_TRACING_SDK = "opentelemetry.sdk.trace"  # `core.tracing` is imported only beside it
 called_modes: set[str] = set()  # of the verbs that this process called: the command line asks whether it has only read
 VERBS: dict[str, Verb] = {}  # the verbs of all loaded modules, by `room.name`
 
@@ -89,11 +92,18 @@ def verb(*, caller: str, mode: str, access: str | None = None) -> Callable[[Call
         code = undecorated.__code__
         positional = code.co_varnames[1 : code.co_argcount]  # without the store
 
-        def call_verb(store: Any, *args: Any, **named: Any) -> Any:
-            called_modes.add(mode)
+        def run_verb(store: Any, *args: Any, **named: Any) -> Any:
             if store.is_remote:
                 return store.call(name, args[len(positional) :], {**dict(zip(positional, args)), **named})
             return function(store, *args, **named)
+
+        def call_verb(store: Any, *args: Any, **named: Any) -> Any:
+            called_modes.add(mode)
+            if _TRACING_SDK in sys.modules:
+                from postroom.core.tracing import call_in_span
+
+                return call_in_span(f"postroom {name}", lambda: run_verb(store, *args, **named))
+            return run_verb(store, *args, **named)
 
         call_verb.__name__ = function.__name__
         call_verb.__doc__ = function.__doc__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.core import checks, clock, limits
+from postroom.core import checks, clock, limits, tracing
 from postroom.core.errors import InvalidInput, NotFound, StoreBusy
 from postroom.core.records import Record
 from postroom.core.records.work import Artifact, Attachment, Lease, Message, PostedMessage, Thread
@@ -173,7 +173,8 @@ def post(
     event_id = append_thread_event(tx, after, event_type=event_type, source=sender, message_id=message_id, summary=content.summary, **facts)
     is_open = int(kind == "question")
     texts = (content.summary, content.body, content.payload_json)
-    stored = Message(message_id, thread.thread_id, sender, to, kind, *texts, now, event_id, door or tx.door, in_reply_to, is_open)
+    trace = tracing.current_traceparent() or _trace_of_question(tx, in_reply_to)
+    stored = Message(message_id, thread.thread_id, sender, to, kind, *texts, now, event_id, door or tx.door, in_reply_to, is_open, trace)
     tx.execute(tx.sql.message_insert, **vars(stored))  # the statement does not use `artifacts`: it is not a column
     tx.execute(tx.sql.read_owed, agent=to, thread_id=thread.thread_id, event_id=event_id, guest=int(_is_guest(after, to)))
     if _is_guest(after, sender):
@@ -181,6 +182,12 @@ def post(
     if content.artifacts:
         stored = stored.replace(artifacts=tuple(_insert_artifact(tx, message_id, artifact, now) for artifact in content.artifacts))
     return PostedMessage(after, stored, event_id)
+
+
+def _trace_of_question(tx: Transaction, question_id: str | None) -> str | None:
+    """Return the trace in which a question was asked: a person's answer belongs to it."""
+    question = None if question_id is None else tx.fetch_one(tx.sql.message_find, message_id=question_id)
+    return None if question is None else question.traceparent
 
 
 def _close_questions(tx: Transaction, thread: Thread, settled_id: str | None) -> None:

@@ -13,7 +13,7 @@ from signal import SIGKILL, SIGTERM
 from time import monotonic
 
 from postroom._fastpath import json_text as jsontext
-from postroom.core import checks
+from postroom.core import checks, tracing
 from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound, StoreBusy, StoreUnreachable, TooMany
 from postroom.core.records import Record
 from postroom.core.records.work import Claim
@@ -196,6 +196,8 @@ class Worker:
             "INBOX_THREAD": claim.thread.thread_id,
             "INBOX_LEASE_TOKEN": claim.lease.lease_token,
         }
+        if trace := next((message.traceparent for message in reversed(conversation.messages) if message.traceparent), None):
+            environment[tracing.VARIABLE] = trace  # the command, and what it sends, belong to the trace of the work
         child = self.start_run(claim, conversation, environment, jsontext.dumps(task))
         ends_at = monotonic() + self._timeout_seconds if self._timeout_seconds else None
         started_after = max(conversation.next_event_id, *(message.event_id for message in conversation.messages[-1:]))

@@ -92,6 +92,7 @@ class Message(Record):
     """One message of a thread. `event_id` orders the messages. `door` is how the message entered, as Postroom recorded it.
 
     `in_reply_to` is the id of the question that the message settled. `is_open` is 1 for a question that nothing has settled or ended.
+    `traceparent` is the trace in which the message was sent (W3C Trace Context), if there was one.
     """
 
     message_id: str
@@ -107,6 +108,7 @@ class Message(Record):
     door: str
     in_reply_to: str | None = None
     is_open: int = 0
+    traceparent: str | None = None
     artifacts: tuple[Artifact, ...] = ()
 
     @property
@@ -120,7 +122,10 @@ class Message(Record):
         return self.door not in UNVERIFIED_DOORS
 
     def to_json(self) -> dict[str, Any]:
-        return {**super().to_json(), "payload": self.payload, "is_open": bool(self.is_open), "verified": self.verified}
+        fields = {**super().to_json(), "payload": self.payload, "is_open": bool(self.is_open), "verified": self.verified}
+        if self.traceparent is None:
+            del fields["traceparent"]
+        return fields
 
 
 class Event(Record):

@@ -6,10 +6,12 @@ from time import perf_counter
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from postroom.core import tracing
 from postroom.server.http.security import CALLER_KEY, REFUSAL_KEY, RESPONSE_STARTS
 from postroom.server.observability import metrics
 from postroom.server.observability.log_lines import LogWriter
 
+TRACE_KEY = "postroom.trace"  # of the scope: the trace context that the client named
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"))
 STREAM_ROUTES = frozenset(("/api/events", "/api/bell"))
 QUIET_ROUTES = frozenset(("/health", "/ready", "/metrics"))  # a monitor asks for them every few seconds
@@ -32,7 +34,7 @@ class RequestObserver:
         metrics.REQUESTS_IN_PROGRESS.inc()
         began = perf_counter()
         try:
-            await self._app(scope, receive, request.send)
+            await self._run_traced(scope, receive, request.send)
         except BaseException:
             request.status = request.status or 500
             raise
@@ -40,19 +42,36 @@ class RequestObserver:
             metrics.REQUESTS_IN_PROGRESS.dec()
             self._report(scope, request, perf_counter() - began)
 
+    async def _run_traced(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the application as a part of the trace that the client named in its header `traceparent`, if it named one."""
+        given = next((value.decode("latin-1").strip() for name, value in scope["headers"] if name == b"traceparent"), "")
+        parent = given if tracing.is_traceparent(given) else None
+        scope[TRACE_KEY] = parent
+        with tracing.use_traceparent(parent):
+            if not tracing.is_recording():
+                await self._app(scope, receive, send)
+                return
+            method = scope.get("method", "WEBSOCKET")
+            with tracing.start_span(method, "SERVER") as span:
+                await self._app(scope, receive, send)
+                span.update_name(f"{method} {_route_of(scope)}")
+
     def _report(self, scope: Scope, request: _ObservedRequest, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", NO_ROUTE) if "path_params" in scope else NO_ROUTE
+        route = _route_of(scope)
         is_socket = scope["type"] == "websocket"
         method = "WEBSOCKET" if is_socket else scope["method"] if scope["method"] in METHODS else "OTHER"
         status = request.status or CLIENT_CLOSED_REQUEST
         metrics.count_request(method, route, status, None if is_socket or route in STREAM_ROUTES else seconds)
         level = _level_of(status, route)
         if self._log.is_on(level):
-            caller, refusal = scope.get(CALLER_KEY), scope.get(REFUSAL_KEY)
+            caller, refusal, trace = scope.get(CALLER_KEY), scope.get(REFUSAL_KEY), scope.get(TRACE_KEY)
+            trace_id = None if trace is None else trace.split("-")[1]
             path, milliseconds = scope["path"], round(seconds * 1000, 2)
             text = f"{method} {path} {status} {milliseconds} ms {caller or '-'}{f' {refusal}' if refusal else ''}"
             facts = {"method": method, "path": path, "route": route, "status": status, "milliseconds": milliseconds}
-            self._log.write(level, "request", text, {**facts, "bytes": request.body_bytes, "caller": caller, "refusal": refusal})
+            self._log.write(
+                level, "request", text, {**facts, "bytes": request.body_bytes, "caller": caller, "refusal": refusal, "trace_id": trace_id}
+            )
 
 
 class _ObservedRequest:
@@ -72,6 +91,10 @@ class _ObservedRequest:
         elif kind == "websocket.accept":
             self.status = SWITCHING_PROTOCOLS
         await self._send(message)
+
+
+def _route_of(scope: Scope) -> str:
+    return getattr(scope.get("route"), "path", NO_ROUTE) if "path_params" in scope else NO_ROUTE
 
 
 def _level_of(status: int, route: str) -> str:

@@ -9,6 +9,7 @@ from functools import cache, partial
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar, cast
 
+from postroom.core import tracing
 from postroom.core.errors import Refusal
 from postroom.core.verbs import WAIT, Verb
 from postroom.server.http.auth import Caller, verify_token
@@ -49,7 +50,7 @@ class VerbCall:
     the caller's token, run in the verb's own transactions, so that nothing changes between the check and the write.
     """
 
-    __slots__ = ("arguments", "caller", "door", "verb")
+    __slots__ = ("arguments", "caller", "door", "traceparent", "verb")
 
     def __init__(self, caller: Caller, verb: Verb, arguments: dict[str, Any]) -> None:
         permissions.complete_arguments(caller, verb, signature_of(verb).optional, arguments)
@@ -58,13 +59,14 @@ class VerbCall:
         self.verb = verb
         self.arguments = arguments
         self.door = permissions.door_of(caller, verb, arguments)
+        self.traceparent = tracing.current_traceparent()  # of the request: the verb may run in another thread
 
     def __call__(self, store: Store, arguments: dict[str, Any] | None = None) -> Any:
         """Run the verb. `arguments` replace those of the call, for the turns of a wait."""
         began, outcome = perf_counter(), "error"
         try:
             guarded = GuardedStore(store, self.check)
-            result = self.verb.function(guarded, **(self.arguments if arguments is None else arguments))
+            result = self._run_traced(guarded, self.arguments if arguments is None else arguments)
             if not guarded.passed:  # the verb needed no transaction
                 self.check_store(store)
             outcome = metrics.OK
@@ -74,6 +76,12 @@ class VerbCall:
         finally:
             metrics.count_verb(self.verb.name, self.door, outcome, None if self.verb.mode == WAIT else perf_counter() - began)
         return permissions.restrict_result(self.caller, self.verb, self.arguments, result)
+
+    def _run_traced(self, store: GuardedStore, arguments: dict[str, Any]) -> Any:
+        """Run the verb as a part of the trace of its request."""
+        run = partial(self.verb.function, store, **arguments)
+        with tracing.use_traceparent(self.traceparent):
+            return tracing.call_in_span(f"postroom {self.verb.name}", run) if tracing.is_recording() else run()
 
     def check(self, tx: Transaction) -> None:
         """Refuse the call if the caller's token is void, or if it may not touch what the arguments name."""

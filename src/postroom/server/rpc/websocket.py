@@ -12,6 +12,7 @@ from postroom._fastpath import json_text as jsontext
 from postroom.core.errors import Refusal, TooMany, Unauthenticated
 from postroom.core.limits import MAX_CALL_BYTES
 from postroom.core.rpc.wire import VERSION_HEADER
+from postroom.core.tracing import is_traceparent, use_traceparent
 from postroom.server.rpc import dispatch
 from postroom.server.ws import frames
 from postroom.server.ws.dispatcher import CLOSE_GOING_AWAY, CLOSE_POLICY_VIOLATION
@@ -122,6 +123,7 @@ class _Connection:
             if frame.op == "ping":
                 return frames.result_frame(frame.id, b"null")
             name, key = frame.fields.pop("verb"), frame.fields.pop("key", None)
+            trace = frame.fields.pop("traceparent", None)
             digest = sha256(jsontext.dumps(frame.fields).encode(errors="surrogatepass")).digest()
             waits = dispatch.may_wait(name, frame.fields)
             if waits and self._waiting_calls >= MAX_WAITS:
@@ -131,7 +133,8 @@ class _Connection:
             self._waiting_calls += waits
             try:
                 # Shielded: the client may disconnect and send the same key again on another connection.
-                running = asyncio.ensure_future(dispatch.execute_call(self._state, call))
+                with use_traceparent(trace if trace and is_traceparent(trace) else None):
+                    running = asyncio.ensure_future(dispatch.execute_call(self._state, call))  # it inherits the trace
                 running.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieved, so that asyncio does not log it
                 return frames.result_frame(frame.id, await asyncio.shield(running))
             finally:

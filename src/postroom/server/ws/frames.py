@@ -40,7 +40,7 @@ FIELDS: Fields = {
     "ping": {},
 }
 VERB_FIELDS: Fields = {
-    "call": {"verb": (str,), "args": (list,), "named": (dict,), "key": (str, type(None))},
+    "call": {"verb": (str,), "args": (list,), "named": (dict,), "key": (str, type(None)), "traceparent": (str,)},
     "ping": {},
 }
 REQUIRED = {"credit": "n", "enqueue": "message", "ack": "msg_id", "nack": "msg_id", "extend": "msg_id", "call": "verb"}

@@ -11,6 +11,7 @@ from postroom import __version__
 from postroom.core.errors import InvalidInput, StoreUnreachable
 from postroom.core.rpc.wire import CONTENT_TYPE, VERSION_HEADER
 from postroom.core.text import short_repr
+from postroom.core.tracing import current_traceparent
 from postroom.store.location import shown_location
 
 TYPE_CHECKING = False
@@ -147,6 +148,8 @@ class HttpTransport:
         self._socket.settimeout(timeout_seconds)
         head = [f"POST /api/verbs/{verb} HTTP/1.1", f"Host: {self.address.host_header}", f"Content-Length: {len(body)}"]
         head += [f"Content-Type: {CONTENT_TYPE}", f"{VERSION_HEADER}: {__version__}", f"Idempotency-Key: {key}"]
+        if trace := current_traceparent():
+            head.append(f"traceparent: {trace}")
         if self._token:
             head.append(f"Authorization: Bearer {self._token}")
         self._socket.sendall("\r\n".join([*head, "", ""]).encode("latin-1") + body)

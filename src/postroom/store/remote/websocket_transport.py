@@ -8,6 +8,7 @@ from postroom import __version__
 from postroom._fastpath import json_text as jsontext
 from postroom.core.limits import MAX_CALL_BYTES
 from postroom.core.rpc.wire import VERB_PROTOCOL, VERSION_HEADER
+from postroom.core.tracing import current_traceparent
 from postroom.store.installation import missing_extra
 from postroom.store.remote.transport import CONNECT_TIMEOUT_SECONDS, HttpAnswer, HttpTransport, RetryingTransport, ServerAddress
 from postroom.store.remote.versions import server_is_older
@@ -66,7 +67,9 @@ class WebSocketTransport:
     def _exchange_frames(self, verb: str, body: bytes, key: str, timeout_seconds: float) -> HttpAnswer:
         assert self._socket is not None
         self._last_call_id += 1
-        head = jsontext.dumps({"op": "call", "id": self._last_call_id, "verb": verb, "key": key})
+        trace = current_traceparent()
+        fields = {"op": "call", "id": self._last_call_id, "verb": verb, "key": key, **({"traceparent": trace} if trace else {})}
+        head = jsontext.dumps(fields)
         self._socket.send(head[:-1].encode() + b"," + body[1:], text=True)  # `body` is an object as well
         while True:
             frame = self._socket.recv(timeout_seconds, decode=False)
