@@ -161,9 +161,10 @@ def watch_threads(actor: Actor) -> None:
     file = actor.setting.control / f"cursor-{actor.setting.name}"
     unfinished = actor.setting.control / f"unfinished-{actor.setting.name}"  # not "cursor-...": a kill may leave it behind, empty
     while actor.continues():
-        result = actor.threads.watch(int(file.read_text()) if file.exists() else 0, actor.setting.name, 0.5)
-        if result is not None:
-            unfinished.write_text(str(result.next_event_id))
+        cursor = int(file.read_text()) if file.exists() else 0
+        following, _ = actor.threads.follow(cursor, actor.setting.name, 0.5)
+        if following != cursor:
+            unfinished.write_text(str(following))
             os.replace(unfinished, file)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tests.torture.history import ESCAPED, NEVER, OK, REFUSED, Operation, select
 from tests.torture.ownership import find_double_owners
+from tests.torture.pruning_rights import PruningRights
 from tests.torture.snapshot import Row, StoreSnapshot
 from tests.torture.verbs import ATLAS, BUILDER
 
@@ -21,7 +22,9 @@ NEEDED = (
     *("work.send", "work.take", "work.update", "work.done", "work.watch", "mail.enqueue", "mail.dequeue", "mail.ack"),
     *("tasks.submit", "tasks.accept", "tasks.begin_sheet", "tasks.complete", "queues.push", "queues.pop", "queues.ack"),
     *("people.push", "people.ask", "people.reply", "people.mark_read", "people.wait_answer"),
+    *("store.prune", "store.backup"),
 )
+CURSOR_EXPIRED = "cursor_expired"
 OPEN_THREADS = ("pending", "claimed", "in_progress", "blocked")
 
 
@@ -50,6 +53,7 @@ def check(history: list[Operation], snapshot: StoreSnapshot) -> list[Violation]:
         check_refusals,
         check_words,
         check_watchers,
+        check_expired_cursors,
         check_text,
         check_mirrors,
         check_escapes,
@@ -62,15 +66,19 @@ def check(history: list[Operation], snapshot: StoreSnapshot) -> list[Violation]:
 
 
 def check_kept(history: list[Operation], snapshot: StoreSnapshot) -> Iterator[Violation]:
-    """Every answer "done" has its row, with the text that was sent."""
-    for operation in history:
+    """Every answer "done" has its row, with the text that was sent, unless a prune may have removed it."""
+    return find_losses(history, snapshot, PruningRights(history, snapshot))
+
+
+def find_losses(operations: Iterable[Operation], snapshot: StoreSnapshot, rights: PruningRights) -> Iterator[Violation]:
+    for operation in operations:
         if operation.ok:
-            problem = _find_loss(operation, snapshot)
-            if problem:
+            problem = _find_loss(operation, snapshot, rights)
+            if problem and not rights.cover(operation):
                 yield Violation(LOST, problem, [operation])
 
 
-def _find_loss(operation: Operation, snapshot: StoreSnapshot) -> str:
+def _find_loss(operation: Operation, snapshot: StoreSnapshot, rights: PruningRights) -> str:
     name = operation.name
     if name in ("work.send", "work.update", "work.done"):
         return _compare(snapshot.index("messages", "message_id").get(operation.get("message")), "body", operation, "message")
@@ -79,12 +87,11 @@ def _find_loss(operation: Operation, snapshot: StoreSnapshot) -> str:
     if name == "tasks.submit":
         return _compare(snapshot.index("tasks", "task_id").get(operation.get("task")), "description", operation, "task")
     if name in ("people.push", "people.ask"):
-        entry = operation.get("entry")
-        if entry in snapshot.index("entries_gone", "id"):
+        if rights.may_be_deleted(operation.get("entry")):
             return ""
-        return _compare(snapshot.index("entries", "id").get(entry), "comments", operation, "entry")
+        return _compare(snapshot.index("entries", "id").get(operation.get("entry")), "comments", operation, "entry")
     if name == "queues.push":
-        return _find_lost_events(operation, snapshot)
+        return _find_lost_events(operation, snapshot, rights)
     return _find_lost_end(operation, snapshot)
 
 
@@ -96,10 +103,11 @@ def _compare(row: Row | None, column: str, operation: Operation, fact: str, sent
     return ""
 
 
-def _find_lost_events(operation: Operation, snapshot: StoreSnapshot) -> str:
+def _find_lost_events(operation: Operation, snapshot: StoreSnapshot, rights: PruningRights) -> str:
     stored = snapshot.index_queue()
     for number, content in zip(operation.get("ids"), operation.facts["contents"]):
-        if number not in stored or stored[number]["content"] != content:
+        is_pruned = number not in stored and rights.cover_event(number, operation)
+        if not is_pruned and (number not in stored or stored[number]["content"] != content):
             return f"event {number} was accepted, and is not in the queue as it was pushed"
     return ""
 
@@ -134,8 +142,9 @@ def _find_lost_end(operation: Operation, snapshot: StoreSnapshot) -> str:
 # 2. One owner, and nothing twice
 
 
-def check_owners(history: list[Operation], snapshot: StoreSnapshot) -> Iterator[Violation]:
-    for resource, operations in find_double_owners(history):
+def check_owners(history: list[Operation], snapshot: StoreSnapshot, judged: Container[str] | None = None) -> Iterator[Violation]:
+    """Every thread, message and task has one owner at a time. `judged`: only these."""
+    for resource, operations in find_double_owners(history, judged):
         yield Violation(DOUBLED, f"no order of these answers gives {resource} to one owner at a time", operations)
 
 
@@ -148,13 +157,26 @@ def check_repeats(history: list[Operation], snapshot: StoreSnapshot) -> Iterator
     for text in sorted(twice):
         senders = [operation for operation in history if operation.facts.get("body") == text or text in operation.facts.get("contents", ())]
         yield Violation(DOUBLED, f"a text that was sent once is stored {texts[text]} times", senders)
+    yield from _find_used_again(history)
+    rights = PruningRights(history, snapshot)
     results = Counter(row["answers"] for row in snapshot.rows("tasks") if row["kind"] == "result")
     for row in snapshot.rows("tasks"):
-        if row["kind"] == "task" and row["ended_at"] and results[row["task_id"]] != 1:
-            kind = DOUBLED if results[row["task_id"]] else LOST
-            yield Violation(
-                kind, f"task {row['task_id']} has ended, and has {results[row['task_id']]} results", _about(history, row["task_id"])
-            )
+        count = results[row["task_id"]]
+        if row["kind"] == "task" and row["ended_at"] and count != 1 and not (count == 0 and rights.cover_result(row["task_id"])):
+            text = f"task {row['task_id']} has ended, and has {count} results"
+            yield Violation(DOUBLED if count else LOST, text, _about(history, row["task_id"]))
+
+
+def _find_used_again(history: list[Operation]) -> Iterator[Violation]:
+    """The key of a message stands for one message, and the id of a mailbox message for one delivery, also after they were removed."""
+    uses: dict[tuple[str, str], list[Operation]] = defaultdict(list)
+    for operation in select(history, "work.send", "mail.enqueue"):
+        if operation.ok and (operation.name == "work.send" or operation.get("queued")):
+            fact = "key" if operation.name == "work.send" else "message"
+            uses[operation.name, operation.facts[fact]].append(operation)
+    for (name, used), operations in uses.items():
+        if len({operation.get("thread") or number for number, operation in enumerate(operations)}) > 1:
+            yield Violation(DOUBLED, f"{name} accepted {used} as new a second time", operations)
 
 
 def check_mail_order(history: list[Operation], snapshot: StoreSnapshot) -> Iterator[Violation]:
@@ -203,18 +225,24 @@ def check_stranded(history: list[Operation], snapshot: StoreSnapshot) -> Iterato
 
 def check_refusals(history: list[Operation], snapshot: StoreSnapshot) -> Iterator[Violation]:
     """A text that was refused is not stored, unless another attempt with the same text was not."""
-    accepted = {text for operation in history if operation.outcome != REFUSED for text in _texts_of(operation)}
-    stored = {row["body"] for row in snapshot.rows("messages")} | {row["payload"] for row in snapshot.rows("deliveries")}
-    stored |= {row["description"] for row in snapshot.rows("tasks")} | {row["comments"] for row in snapshot.rows("entries")}
-    stored |= {row["content"] for row in snapshot.queue_events}
+    accepted = {text for operation in history if operation.outcome != REFUSED for text in texts_of(operation)}
+    stored = read_stored_texts(snapshot)
     for operation in history:
-        if operation.outcome == REFUSED and any(text in stored and text not in accepted for text in _texts_of(operation)):
+        if operation.outcome == REFUSED and any(text in stored and text not in accepted for text in texts_of(operation)):
             yield Violation(DISHONEST, f"{operation.name} was refused, and its text is stored", [operation])
 
 
-def _texts_of(operation: Operation) -> list[str]:
+def read_stored_texts(snapshot: StoreSnapshot) -> set[str]:
+    """Return every text that somebody sent and that is stored, without the space around it, which the text of an entry loses."""
+    stored = {row["body"] for row in snapshot.rows("messages")} | {row["payload"] for row in snapshot.rows("deliveries")}
+    stored |= {row["description"] for row in snapshot.rows("tasks")} | {row["comments"] for row in snapshot.rows("entries")}
+    stored |= {row["content"] for row in snapshot.queue_events}
+    return {text.strip() for text in stored}
+
+
+def texts_of(operation: Operation) -> list[str]:
     texts = [operation.facts[name] for name in ("body", "payload") if name in operation.facts]
-    return [text for text in [*texts, *operation.facts.get("contents", ())] if text not in ("yes", "no")]
+    return [text.strip() for text in [*texts, *operation.facts.get("contents", ())] if text not in ("yes", "no")]
 
 
 def check_words(history: list[Operation], snapshot: StoreSnapshot) -> Iterator[Violation]:
@@ -259,34 +287,64 @@ def check_text(history: list[Operation], snapshot: StoreSnapshot) -> Iterator[Vi
 
 
 def check_watchers(history: list[Operation], snapshot: StoreSnapshot) -> Iterator[Violation]:
-    """A watcher that stored its cursor is not told again what is before it, and is told everything of its threads."""
+    """A watcher that stored its cursor is not told again what is before it, and is told everything of its threads.
+
+    It may also be told that its cursor has expired, and where to go on: then it knows that it was not told what is between.
+    """
     watched: dict[str, list[Operation]] = defaultdict(list)
+    gaps: dict[str, list[Operation]] = defaultdict(list)
     for operation in select(history, "work.watch"):
         if operation.ok:
             watched[operation.facts["watcher"]].append(operation)
+        elif operation.code == CURSOR_EXPIRED:
+            gaps[operation.facts["watcher"]].append(operation)
     wanted = {row["event_id"] for row in snapshot.rows("events") if row["thread_id"] and row["source"] == BUILDER}
+    wanted |= {operation.get("event") for operation in select(history, "work.update", "work.done") if operation.ok}
     for watcher, operations in watched.items():
         for operation in operations:
             if any(event <= operation.facts["cursor"] for event in operation.get("events")):
                 yield Violation(NAGGED, f"{watcher} was told an event that its cursor had passed", [operation])
         told = {event for operation in operations for event in operation.get("events")}
-        missed = sorted(wanted - told)
+        missed = sorted(event for event in wanted - told if not any(_is_in_gap(event, gap) for gap in gaps[watcher]))
         if missed:
             around = [operation for operation in operations if operation.facts["cursor"] < missed[0] <= operation.get("next")]
             yield Violation(LOST, f"{watcher} was never told {len(missed)} events, the first is {missed[0]}", around)
+
+
+def _is_in_gap(event: int, expired: Operation) -> bool:
+    return bool(expired.facts["cursor"] < event <= expired.get("next"))
+
+
+def check_expired_cursors(history: list[Operation], snapshot: StoreSnapshot) -> Iterator[Violation]:
+    """A cursor expires only over events that are old enough for a prune. With a clock that jumped, no age is certain."""
+    rights = PruningRights(history, snapshot)
+    posted = [operation for operation in select(history, "work.send", "work.update", "work.done") if operation.ok]
+    jumps = select(history, "clock.jump")
+    for operation in select(history, "work.watch"):
+        if operation.code != CURSOR_EXPIRED or any(jump.start < operation.end for jump in jumps):
+            continue
+        young = [post for post in posted if _is_in_gap(post.get("event"), operation) and not rights.is_old(post, until=operation.end)]
+        if young:
+            yield Violation(LOST, "a cursor expired over an event that no prune may have removed", [young[0], operation])
 
 
 # Mirrors, escapes
 
 
 def check_mirrors(history: list[Operation], snapshot: StoreSnapshot) -> Iterator[Violation]:
-    """events.jsonl has each event of the queue once, in order; entries.jsonl has each entry once."""
+    """events.jsonl has each event of the queue once, in order; entries.jsonl has each entry once.
+
+    A prune removes lines before rows. If it was killed between, the oldest lines are missing until the next prune.
+    """
     if snapshot.queue_lines is not None:
         lines, rows = (
             [None if line is None else line.get("id") for line in snapshot.queue_lines],
             [row["id"] for row in snapshot.queue_events],
         )
-        if lines != rows:
+        missing = rows[: len(rows) - len(lines)] if rows[len(rows) - len(lines) :] == lines else rows
+        pushes = {number: operation for operation in select(history, "queues.push") if operation.ok for number in operation.get("ids")}
+        rights = PruningRights(history, snapshot)
+        if lines != rows and not all(number in pushes and rights.cover_event(number, pushes[number]) for number in missing):
             yield Violation(DAMAGED, f"events.jsonl has {len(lines)} lines, and the queue {len(rows)} events; they differ")
     if snapshot.entry_lines is not None:
         told = Counter(line.get("id") for line in snapshot.entry_lines if line is not None)  # a torn line stays, as that of others

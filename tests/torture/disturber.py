@@ -1,4 +1,4 @@
-"""The disturber: kills, stops, fills, jumps, restarts, checkpoints, vacuums and tears, in an order that a seed decides."""
+"""The disturber: kills, stops, fills, jumps, restarts, checkpoints, vacuums, tears, prunes, backs up. A seed decides the order."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from random import Random
 from time import monotonic, sleep
 
 import psycopg
 
+from tests.torture import maintenance
 from tests.torture.history import Recorder
 from tests.torture.stage import SQLITE, TortureStage
 
 SETTLE_SECONDS = 3.0
 ROOM_BYTES = 200_000  # for the history of an actor. The store is larger
 SKEWS_SECONDS = (3600, -3600, 86_400, 45, -45, 4, -4)
+UPKEEP = ("prune", "backup")
 UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
 
@@ -39,11 +41,13 @@ class Disturber:
             own = {"full": (3, self.fill), "clock": (1, self.jump), "checkpoint": (2, self.checkpoint), "vacuum": (1, self.vacuum)}
         else:
             own = {"postgres": (1, self.crash_postgres), "hang up": (2, self.hang_up), "vacuum": (1, self.vacuum_postgres)}
-        self._acts = {**common, **own}
+        upkeep = {name: (3, lambda name=name: maintenance.request(stage.control, name)) for name in UPKEEP}
+        self._acts = {**common, **own, **upkeep}
 
-    def run(self, seconds: float, *, pause_seconds: float = 0.1) -> None:
+    def run(self, seconds: float, *, pause_seconds: float = 0.1, without: Collection[str] = ()) -> None:
         until = monotonic() + seconds
-        names, weights = list(self._acts), [weight for weight, _ in self._acts.values()]
+        names = [name for name in self._acts if name not in without]
+        weights = [self._acts[name][0] for name in names]
         while monotonic() < until:
             sleep(self._random.uniform(0, 2 * pause_seconds))
             name = self._random.choices(names, weights)[0]
@@ -52,6 +56,12 @@ class Disturber:
             self._undo_due()
             self._stage.bury()
         self._undo_due(everything=True)
+
+    def maintain(self) -> None:
+        """Request all upkeep once, so that also a short run has it."""
+        for name in UPKEEP:
+            self._acts[name][1]()
+            self.counts[name] += 1
 
     def _undo_due(self, *, everything: bool = False) -> None:
         while due := [item for item in self._later if everything or item[0] <= monotonic()]:

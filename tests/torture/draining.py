@@ -79,8 +79,9 @@ def drain_watchers(actor: Actor) -> None:
     """Read what the watchers have not read yet, each from its own cursor."""
     for file in sorted(actor.setting.control.glob("cursor-*")):
         cursor, watcher = int(file.read_text()), file.name.removeprefix("cursor-")
-        while (result := actor.threads.watch(cursor, watcher, 1.5)) is not None and result.woke:
-            cursor = result.next_event_id
+        woke = True
+        while woke:
+            cursor, woke = actor.threads.follow(cursor, watcher, 1.5)
 
 
 ROOMS: dict[str, Callable[[Actor], None]] = {

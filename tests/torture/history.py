@@ -70,6 +70,7 @@ class Recorder:
     def __init__(self, path: Path, actor: str) -> None:
         self.actor = actor
         self.skew = 0
+        self.last_refusal: Refusal | None = None
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._numbers = count()
         self._prefix = f"{actor}#{os.getpid()}"
@@ -88,7 +89,14 @@ class Recorder:
             result = act()
         except Refusal as refusal:
             outcome = UNKNOWN if isinstance(refusal, UNKNOWN_OUTCOMES) else REFUSED
-            self._write(number, phase=outcome, result={"code": refusal.code, "class": type(refusal).__name__, "says": str(refusal)[:300]})
+            told = {
+                "code": refusal.code,
+                "class": type(refusal).__name__,
+                "says": str(refusal)[:300],
+                "next": refusal.facts.get("next_event_id"),
+            }
+            self._write(number, phase=outcome, result=told)
+            self.last_refusal = refusal
             if outcome == UNKNOWN:
                 sleep(0.1)  # the server is away, or the disk is full: do not ask thousands of times
             return None

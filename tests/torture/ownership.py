@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from tests.torture.history import NEVER, REFUSED, UNKNOWN, Operation, select
 from tests.torture.register import (
@@ -23,7 +23,7 @@ from tests.torture.register import (
 )
 
 # Refusals that say something about the owner. All others (the store is busy, full or away) say nothing.
-TELLING_CODES = ("lease_held", "lease_lost", "delivery_lost", "invalid_state", "conflict")
+TELLING_CODES = ("lease_conflict", "lease_lost", "delivery_lost", "invalid_state", "conflict")
 _ACTIONS = {
     "work.take": ACQUIRE,
     "work.claim": ACQUIRE,
@@ -45,14 +45,19 @@ _TAKES = {"work.take": "work", "mail.dequeue": "mail", "tasks.accept": "tasks", 
 NS = 1_000_000_000
 
 
-def find_double_owners(history: list[Operation]) -> Iterator[tuple[str, list[Operation]]]:
-    """Return each resource whose history has no explanation by a single owner, with the shortest part of it that has none."""
+def find_double_owners(history: list[Operation], judged: Container[str] | None = None) -> Iterator[tuple[str, list[Operation]]]:
+    """Return each resource whose history has no explanation by a single owner, with the shortest part of it that has none.
+
+    `judged`: look only at these resources.
+    """
     jumps = [Jump(operation.start, operation.end) for operation in select(history, "clock.jump")]
     resources: dict[tuple[str, str], list[OwnerStep]] = defaultdict(list)
     ghosts: dict[str, list[OwnerStep]] = defaultdict(list)
     for operation in history:
         _add_steps(operation, resources, ghosts)
     for (room, resource), steps in sorted(resources.items()):
+        if judged is not None and resource not in judged:
+            continue
         register = Register(_FACTS[room][1], jumps)
         if is_linearisable(steps, register):  # takes without an answer explain more, and never less. With many of them the search is long
             continue

@@ -16,6 +16,9 @@ from postroom.core import clock
 from postroom.core.errors import Conflict
 from postroom.core.records.work import Lease
 from postroom.mail.transitions import LockedMailbox
+from postroom.maintenance import backups, pruning, removal
+from postroom.store import event_log
+from postroom.store.sqlite import backups as sqlite_backups
 from postroom.tasks import Conductor
 from postroom.tasks.a2a import rendering
 from postroom.work import leases, threads
@@ -75,6 +78,25 @@ def _lose_mail(store: Any, ack: Any) -> Any:
 
 def _forget_ack(store: Any, result: Any) -> Any:
     _run(store.location, "UPDATE deliveries SET state = 'dead_letter' WHERE msg_id = ?", result.msg_id)
+    return result
+
+
+def _prune_open_thread(store: Any, result: Any) -> Any:
+    """Remove a thread that has not ended, as a prune removes those that have."""
+    with store.write() as tx:
+        found = tx.fetch_one("SELECT thread_id FROM threads WHERE status <> 'done'")
+        if found is not None:
+            removal.remove_thread(tx, found[0])
+    return result
+
+
+def _forget_removed_ids(store: Any, result: Any) -> Any:
+    _run(store.location, "DELETE FROM removed_ids")
+    return result
+
+
+def _lose_in_backup(store: Any, result: Any) -> Any:
+    _run(result.file, "DELETE FROM messages WHERE message_id = (SELECT message_id FROM messages ORDER BY event_id LIMIT 1)")
     return result
 
 
@@ -145,5 +167,11 @@ FAULTS: dict[str, Fault] = {
     "answered by nobody": Fault(checker.DISHONEST, lambda: [_after(people, "ask", _answer_by_nobody)]),
     "told again": Fault(checker.NAGGED, lambda: [_after(work, "watch", _tell_again)]),
     "forged line": Fault(checker.FORGED, lambda: [patch.object(rendering, "_quote_lines", lambda text: text + "\n")]),
+    "pruned while open": Fault(checker.LOST, lambda: [_after(pruning, "prune", _prune_open_thread)]),
+    "pruned with its id": Fault(checker.LOST, lambda: [_after(pruning, "prune", _forget_removed_ids)]),
+    "pruned unnoticed": Fault(checker.LOST, lambda: [patch.object(event_log, "mark_removed", lambda *_: 0)]),
+    "incomplete backup": Fault(checker.LOST, lambda: [_after(backups, "back_up", _lose_in_backup)]),
+    "restored nothing": Fault(checker.DISHONEST, lambda: [patch.object(sqlite_backups, "overwrite_store", lambda *_: None)]),
+    "restored with used ids": Fault(checker.LOST, lambda: [patch.object(sqlite_backups, "_continue_ids", lambda *_: None)]),
     "escaped error": Fault(checker.ESCAPE, lambda: [patch.object(Conductor, "submit", _raise_key_error)]),
 }

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.torture import checker, draining
-from tests.torture.actors import DRAIN_SECONDS
+from tests.torture import checker, cuts, draining, maintenance
+from tests.torture.actors import DRAIN_SECONDS, Actor
 from tests.torture.checker import ESCAPE, WEDGED, Violation
-from tests.torture.disturber import Disturber
-from tests.torture.history import read_history
-from tests.torture.snapshot import take_snapshot
+from tests.torture.disturber import UPKEEP, Disturber
+from tests.torture.history import read_history, select
+from tests.torture.maintenance import PRUNE, count_pruned
+from tests.torture.snapshot import StoreSnapshot, take_snapshot
 from tests.torture.stage import SQLITE, TortureStage, wait_all
 
 STOP_PATIENCE_SECONDS = 60.0  # a call that lasts longer, with nothing disturbed any more, is wedged
 LONG_RUN_SECONDS = 30.0  # on a busy machine, a shorter run may not get to every verb
+MIN_RESTORE_SECONDS = 1.0
 SHOWN_VIOLATIONS = 5
 REFUSAL_MODULE = "postroom.core.errors."
 
@@ -40,21 +43,57 @@ def torture(engine: str, folder: Path, *, seconds: float, seed: int) -> Report:
     stage = TortureStage(engine, folder, seed=seed)
     try:
         stage.start_server()
-        stage.start_cast()
         disturber = Disturber(stage)
-        disturber.run(seconds)
-        wedged = stage.stop_actors(STOP_PATIENCE_SECONDS) + drain(stage)
-        history = read_history(stage.history)
-        snapshot = take_snapshot(stage.location, stage.queue, stage.mirror if engine == SQLITE else None)
-        violations = checker.check(history, snapshot)
-        violations += [Violation(WEDGED, f"{name} did not end: see stack-{name}") for name in wedged]
+        violations = disturb_and_check(stage, disturber, seconds)
+        if engine == SQLITE:  # a store on PostgreSQL is not overwritten
+            violations += restore_and_check(stage, disturber, max(seconds / 10, MIN_RESTORE_SECONDS))
         violations += find_crashes(stage.folder)
+        history = read_history(stage.history)
         if seconds >= LONG_RUN_SECONDS:
             violations += checker.check_used(history)
     finally:
         stage.close()
+    disturber.counts["pruned rows"] = sum(count_pruned(operation) for operation in select(history, PRUNE))
     unanswered = checker.count_unanswered(history)
     return Report(engine, disturber.counts, len(history), checker.count_accepted(history), unanswered, violations)
+
+
+def disturb_and_check(stage: TortureStage, disturber: Disturber, seconds: float) -> list[Violation]:
+    """Let all actors work while everything is disturbed, also by prunes and backups. Return every broken promise."""
+    stage.start_cast()
+    stage.start_maintainers()
+    disturber.run(seconds / 2)
+    disturber.maintain()
+    disturber.run(seconds / 2)
+    wedged = stage.stop_actors(STOP_PATIENCE_SECONDS) + drain(stage) + _run_alone(stage, maintenance.repeat_pruned)
+    history, snapshot = read_history(stage.history), _take_snapshot(stage)
+    return [*checker.check(history, snapshot), *cuts.check_backups(history, snapshot), *_describe_wedged(wedged)]
+
+
+def restore_and_check(stage: TortureStage, disturber: Disturber, seconds: float) -> list[Violation]:
+    """Let all actors work again, and restore a backup under them that was taken in between. Return every broken promise."""
+    stage.start_cast()
+    disturber.run(seconds, without=UPKEEP)
+    wedged = _run_alone(stage, maintenance.back_up_once)
+    disturber.run(seconds, without=UPKEEP)
+    wedged += _run_alone(stage, maintenance.restore_once)
+    disturber.counts["restore"] += 1
+    disturber.run(seconds, without=UPKEEP)
+    wedged += stage.stop_actors(STOP_PATIENCE_SECONDS) + drain(stage)
+    return cuts.check_restored(read_history(stage.history), _take_snapshot(stage)) + _describe_wedged(wedged)
+
+
+def _take_snapshot(stage: TortureStage) -> StoreSnapshot:
+    return take_snapshot(stage.location, stage.queue, stage.mirror if stage.engine == SQLITE else None)
+
+
+def _run_alone(stage: TortureStage, run: Callable[[Actor], None]) -> list[str]:
+    """Run something in a process that nothing disturbs. Return its name if it does not end."""
+    return wait_all({run.__name__: stage.fork(run.__name__, run)}, DRAIN_SECONDS + STOP_PATIENCE_SECONDS)
+
+
+def _describe_wedged(names: list[str]) -> list[Violation]:
+    return [Violation(WEDGED, f"{name} did not end: see stack-{name}") for name in names]
 
 
 def drain(stage: TortureStage) -> list[str]:

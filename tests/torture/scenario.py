@@ -6,7 +6,7 @@ from pathlib import Path
 from time import sleep
 
 from postroom import queues
-from tests.torture import draining
+from tests.torture import draining, maintenance
 from tests.torture.actors import BOXES, CONSUMERS, HOSTILE, Actor, Setting
 from tests.torture.stage import SQLITE, TortureStage
 from tests.torture.verbs import QueueVerbs
@@ -23,11 +23,45 @@ def play(folder: Path) -> TortureStage:
     _play_tasks(first)
     _play_queue(first)
     _play_people(first)
-    told = first.threads.watch(0, "first", 0.01)
+    cursor, _ = first.threads.follow(0, "first", 0.01)
+    _play_maintenance(stage, first)
     for name, drain in draining.ROOMS.items():
         drain(_cast(stage, name))
-    first.threads.watch(0 if told is None else told.next_event_id, "first", 0.01)
+    maintenance.repeat_pruned(_cast(stage, "again"))
+    first.people.history()
+    for _ in range(2):  # the first may say that the cursor has expired
+        cursor, _ = first.threads.follow(cursor, "first", 0.01)
     return stage
+
+
+def play_restore(stage: TortureStage) -> None:
+    """Go on after `play`: take a backup, send more, restore the backup, send more, and drain."""
+    actor = _cast(stage, "restorer")
+    actor.threads.send("before the backup", "before")
+    maintenance.back_up_once(actor)
+    actor.threads.send("after the backup", "after")
+    actor.mail.enqueue("m-after", "ada", BOXES[0], "after the backup, by mail")
+    cursor = 1
+    for _ in range(2):
+        cursor, _ = actor.threads.follow(cursor, "restorer", 0.01)
+    maintenance.restore_once(actor)
+    actor.threads.send("after the restore", "since")
+    for name, drain in draining.ROOMS.items():
+        drain(_cast(stage, f"{name}-restored"))
+    for watcher in ("restorer", "first"):
+        following, _ = actor.threads.follow(cursor, watcher, 0.01)
+        actor.threads.follow(following, watcher, 0.01)
+
+
+def _play_maintenance(stage: TortureStage, actor: Actor) -> None:
+    """Back up, end one more thread, of which the watcher knows nothing, and prune all that has ended."""
+    verbs = maintenance.MaintenanceVerbs(actor.store, actor.recorder)
+    verbs.back_up(stage.folder / "backups" / "scene.db")
+    actor.threads.send("three", "three")
+    claim = actor.threads.take(LEASE_SECONDS)
+    if claim is not None:
+        actor.threads.done(claim.thread.thread_id, claim.lease.lease_token, actor.text())
+    verbs.prune(0)
 
 
 def _cast(stage: TortureStage, name: str) -> Actor:
@@ -76,8 +110,9 @@ def _play_queue(actor: Actor) -> None:
     with queues.open_queue(actor.setting.queue) as queue:
         verbs = QueueVerbs(queue, actor.recorder)
         verbs.push([actor.text(), actor.text()])
-        for event in verbs.pop(CONSUMERS[0]):
-            verbs.ack(CONSUMERS[0], event.id)
+        for consumer in CONSUMERS:
+            for event in verbs.pop(consumer):
+                verbs.ack(consumer, event.id)
 
 
 def _play_people(actor: Actor) -> None:

@@ -13,7 +13,21 @@ from postroom.store.postgres.connection_url import parse_url
 from postroom.store.postgres.driver import open_connection
 
 Row = dict[str, Any]
-TABLES = ("threads", "messages", "leases", "events", "deliveries", "tasks", "jobs", "entries", "asks", "replies", "entries_gone")
+TABLES = (
+    "threads",
+    "messages",
+    "leases",
+    "events",
+    "deliveries",
+    "tasks",
+    "jobs",
+    "entries",
+    "asks",
+    "replies",
+    "entries_gone",
+    "removed_ids",
+    "mail_ids",
+)
 
 
 @dataclass
@@ -67,6 +81,13 @@ def take_snapshot(location: str, queue: Path, mirror: Path | None) -> StoreSnaps
     snapshot.queue_lines = None if newest is None else rotated + newest
     snapshot.entry_lines = None if mirror is None else _read_lines(mirror)
     return snapshot
+
+
+def read_backup(path: str) -> StoreSnapshot:
+    """Read the rows of a backup, and whether it is intact. A backup has no queue and no mirrors."""
+    with closing(sqlite3.connect(path)) as connection:
+        tables = {table: _read_rows(connection, f"SELECT * FROM {table}") for table in TABLES}
+        return StoreSnapshot(tables, defects=_find_defects(connection, path))
 
 
 def _read_rows(connection: sqlite3.Connection, query: str) -> list[Row]:

@@ -21,6 +21,7 @@ from postroom import mail, people, queues, work
 from postroom.tasks import Conductor
 from tests.postgres_server import Postgres
 from tests.torture.actors import BOXES, CONSUMERS, ROLES, TASK_AGENTS, Actor, Setting
+from tests.torture.maintenance import MAINTAINERS
 from tests.torture.verbs import ATLAS, BUILDER, INFLIGHT_SECONDS, LEADER
 
 SQLITE, POSTGRES = "sqlite", "postgres"
@@ -51,6 +52,7 @@ class TortureStage:
         self.history, self.control = folder / "history", folder / "control"
         self.history.mkdir(parents=True)
         self.control.mkdir()
+        (folder / "backups").mkdir()
         self.queue = folder / "queue"
         self.postgres = Postgres(throwaway=True) if engine == POSTGRES else None
         self.location = str(folder / "coord.db") if self.postgres is None else self.postgres.at("torture")
@@ -65,6 +67,7 @@ class TortureStage:
 
     def _prepare_store(self) -> None:
         postroom.init(self.location)
+        queues.init_queue(str(self.queue))
         (self.folder / "project").mkdir()
         with closing(postroom.open(self.location)) as store:
             self.workspace_id = people.add_workspace(
@@ -74,9 +77,9 @@ class TortureStage:
                 work.add_agent(store, name)
             for agent in TASK_AGENTS:
                 Conductor(store).register(agent)
+            people.add_queue(store, str(self.queue))
             for box in BOXES:
                 mail.set_policy(store, box, base_backoff_secs=0.1, max_retries=12, inflight_timeout_secs=INFLIGHT_SECONDS)
-        queues.init_queue(str(self.queue))
         with queues.open_queue(str(self.queue)) as queue:
             for consumer in CONSUMERS:
                 queues.subscribe(queue, consumer, handler="true", last_event_id=0)
@@ -121,9 +124,13 @@ class TortureStage:
         for consumer in CONSUMERS:
             self.start(f"consume_events:{consumer}", "consume_events", "direct")
 
+    def start_maintainers(self) -> None:
+        for role in MAINTAINERS:
+            self.start(role, role, "direct")
+
     def start(self, name: str, role: str, door: str) -> None:
         self.casting[name] = (role, door)
-        self.actors[name] = self.fork(name, ROLES[role], door)
+        self.actors[name] = self.fork(name, {**ROLES, **MAINTAINERS}[role], door)
 
     def fork(self, name: str, run: Callable[[Actor], None], door: str = "direct") -> int:
         """Run something as an actor in a process of its own, and return its id."""

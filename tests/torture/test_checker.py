@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.torture import checker
+from tests.torture import checker, cuts
 from tests.torture.checker import Violation
-from tests.torture.history import NEVER, OK, REFUSED, UNKNOWN, read_history
+from tests.torture.history import NEVER, OK, REFUSED, UNKNOWN, read_history, select
 from tests.torture.planted import FAULTS, plant
 from tests.torture.register import ACQUIRE, END, FREE, HOLD, MAIL_RULES, TASK_RULES, THREAD_RULES, OwnerStep, Register, find_violation
-from tests.torture.scenario import play
+from tests.torture.scenario import play, play_restore
 from tests.torture.snapshot import take_snapshot
-from tests.torture.stage import wait_all
+from tests.torture.stage import TortureStage, wait_all
 
 S = 1_000_000_000
 
@@ -27,14 +29,30 @@ def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def check_scene(folder: Path) -> list[Violation]:
     stage = play(folder)
-    return checker.check(read_history(stage.history), take_snapshot(stage.location, stage.queue, stage.mirror))
+    found = check_stage(stage)
+    play_restore(stage)
+    return found + cuts.check_restored(read_history(stage.history), take_snapshot(stage.location, stage.queue, stage.mirror))
+
+
+def check_stage(stage: TortureStage) -> list[Violation]:
+    history, snapshot = read_history(stage.history), take_snapshot(stage.location, stage.queue, stage.mirror)
+    return [*checker.check(history, snapshot), *cuts.check_backups(history, snapshot)]
 
 
 def test_a_scene_without_a_fault_breaks_no_promise(tmp_path: Path) -> None:
+    found = check_scene(tmp_path / "scene")
+    found += checker.check_used(read_history(tmp_path / "scene" / "history"))
+    assert [violation.describe() for violation in found] == []
+
+
+def test_the_scene_prunes_and_its_prune_explains_what_is_missing(tmp_path: Path) -> None:
     stage = play(tmp_path / "scene")
     history = read_history(stage.history)
-    found = checker.check(history, take_snapshot(stage.location, stage.queue, stage.mirror)) + checker.check_used(history)
-    assert [violation.describe() for violation in found] == []
+    (prune,) = select(history, "store.prune")
+    assert [name for name in ("threads", "mail", "tasks", "entries", "queue_events") if not prune.get("removed")[name]] == []
+    kept = [operation for operation in history if operation is not prune]
+    found = checker.check(kept, take_snapshot(stage.location, stage.queue, stage.mirror))
+    assert checker.LOST in {violation.kind for violation in found}
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -48,8 +66,14 @@ def test_a_damaged_mirror_is_reported(tmp_path: Path) -> None:
     stage = play(tmp_path / "scene")
     journal = stage.queue / "events.jsonl"
     os.truncate(journal, journal.stat().st_size - 5)
-    found = checker.check(read_history(stage.history), take_snapshot(stage.location, stage.queue, stage.mirror))
-    assert [violation.kind for violation in found] == [checker.DAMAGED]
+    assert [violation.kind for violation in check_stage(stage)] == [checker.DAMAGED]
+
+
+def test_a_backup_with_a_later_message_is_reported(tmp_path: Path) -> None:
+    stage = play(tmp_path / "scene")
+    with closing(sqlite3.connect(stage.folder / "backups" / "scene.db", isolation_level=None)) as backup:
+        backup.execute("UPDATE messages SET body = 'three' WHERE event_id = (SELECT max(event_id) FROM messages)")
+    assert checker.DISHONEST in {violation.kind for violation in check_stage(stage)}
 
 
 def test_a_process_that_does_not_end_is_wedged() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from postroom import mail, people, queues, work
+from postroom.core.errors import CursorExpired
 from postroom.core.records.mail import AckResult, Delivery, EnqueueAck, ExtendResult, NackResult
 from postroom.core.records.people import Answer, Entry, EntryPage
 from postroom.core.records.queues import QueueEvent
@@ -20,7 +21,7 @@ INFLIGHT_SECONDS = 0.8
 
 
 def _posted(posted: PostedMessage) -> Facts:
-    return {"thread": posted.thread.thread_id, "message": posted.message.message_id}
+    return {"thread": posted.thread.thread_id, "message": posted.message.message_id, "event": posted.message.event_id}
 
 
 def _claimed(claim: Claim | None) -> Facts:
@@ -39,11 +40,17 @@ def _ids(events: Sequence[QueueEvent]) -> Facts:
     return {"ids": [event.id for event in events]}
 
 
+def _read_place(refusal: CursorExpired) -> int:
+    place = refusal.facts["next_event_id"]
+    assert isinstance(place, int)
+    return place
+
+
 class ThreadVerbs:
     """Threads, as the leader who sends them and the builder who works on them."""
 
     def __init__(self, store: Store, recorder: Recorder) -> None:
-        self.store, self.attempt = store, recorder.attempt
+        self.store, self.attempt, self._recorder = store, recorder.attempt, recorder
 
     def send(self, text: str, key: str) -> PostedMessage | None:
         send = lambda: work.send(self.store, sender=LEADER, to=BUILDER, subject="Build", body=text, key=key)  # noqa: E731
@@ -81,6 +88,14 @@ class ThreadVerbs:
         watch = lambda: work.watch(self.store, agent=LEADER, after_event=cursor, timeout_seconds=seconds)  # noqa: E731
         told = lambda result: {"next": result.next_event_id, "events": [event.event_id for event in result.events]}  # noqa: E731
         return self.attempt("work.watch", watch, told, cursor=cursor, watcher=watcher)
+
+    def follow(self, cursor: int, watcher: str, seconds: float) -> tuple[int, bool]:
+        """Watch once. Return the cursor from which to go on, and whether something was told. An expired cursor goes on where it is told."""
+        result = self.watch(cursor, watcher, seconds)
+        if result is not None:
+            return result.next_event_id, result.woke
+        refusal = self._recorder.last_refusal
+        return (_read_place(refusal), True) if isinstance(refusal, CursorExpired) else (cursor, False)
 
 
 class MailVerbs:
@@ -132,7 +147,9 @@ class TaskVerbs:
 
     def begin_sheet(self, agent: str, job: str, lease: float) -> Sheet | None:
         def describe(sheet: Sheet) -> Facts:
-            return {"token": sheet.token, "tasks": [task.task_id for task in sheet.tasks if task.kind == "task"], "text": sheet.text}
+            tasks = [task.task_id for task in sheet.tasks if task.kind == "task"]
+            results = [task.answers for task in sheet.tasks if task.kind == "result"]
+            return {"token": sheet.token, "tasks": tasks, "results": results, "text": sheet.text}
 
         begin = lambda: self.conductor.begin_sheet(job, lease_seconds=lease)  # noqa: E731
         return self.attempt("tasks.begin_sheet", begin, describe, job=job, agent=agent, lease=lease)
