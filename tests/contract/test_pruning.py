@@ -96,6 +96,24 @@ def test_what_somebody_waits_for_stays(store: Store, clock: Clock, tmp_path: Pat
     assert task_data.status_of(Conductor(store), task.task_id) == "pending"
 
 
+@pytest.mark.parametrize("how", ["read", "replied", "done"])
+def test_an_entry_ages_from_when_a_person_was_done_with_it(store: Store, clock: Clock, tmp_path: Path, how: str) -> None:
+    entry = people_data.pushed(store, people_data.new_workspace(store, tmp_path))
+    if how != "read":
+        people.mark_read(store, entry, person="user")
+    clock.advance(400 * DAY_SECONDS)
+    if how == "read":
+        people.mark_read(store, entry, person="user")
+    elif how == "replied":
+        people.reply(store, entry, person="user", body="Thanks")
+    else:
+        people.set_state(store, entry, person="user", state="done")
+    clock.advance(89 * DAY_SECONDS)
+    assert pruned(store).entries == 0
+    clock.advance(2 * DAY_SECONDS)
+    assert pruned(store).entries == 1
+
+
 def test_a_dry_run_counts_and_changes_nothing(store: Store, clock: Clock, tmp_path: Path) -> None:
     fill_with_ended_things(store, tmp_path)
     clock.advance(91 * DAY_SECONDS)

@@ -73,9 +73,11 @@ class _Pruner:
         counts = {
             "threads": self._prune_threads(),
             "mail": self._prune_mail(),
-            "tasks": self._prune_in_order(lambda tx: tx.sql.prune_tasks, self._before, self._remove_task),
-            "jobs": self._prune_in_order(lambda tx: tx.sql.prune_jobs, self._before, _remove_old_job),
-            "entries": self._prune_in_order(lambda tx: tx.sql.prune_entries, self._before_at // 1000, self._remove_entry),
+            "tasks": self._prune_in_order(lambda tx: tx.sql.prune_tasks, self._remove_task, before=self._before),
+            "jobs": self._prune_in_order(lambda tx: tx.sql.prune_jobs, _remove_old_job, before=self._before),
+            "entries": self._prune_in_order(
+                lambda tx: tx.sql.prune_entries, self._remove_entry, before=self._before_at // 1000, before_stamp=self._before
+            ),
         }
         counts["queue_events"], notes = queue_pruning.prune_watched_queues(self._store, self._before_at, dry_run=self._dry_run)
         returned_bytes = 0
@@ -125,13 +127,13 @@ class _Pruner:
             after = page[-1].delivery_id
 
     def _prune_in_order(
-        self, statement: Callable[[Transaction], Query[AgedRow]], before: str | int, remove: Callable[[Transaction, AgedRow], int]
+        self, statement: Callable[[Transaction], Query[AgedRow]], remove: Callable[[Transaction, AgedRow], int], **ages: str | int
     ) -> int:
         """Remove the rows that a statement finds, page by page."""
         total, after = 0, 0
         while True:
             with self._store.read() as tx:
-                page = tx.fetch_all(statement(tx), after=after, upto=self._upto, before=before, limit=PAGE_ROWS)
+                page = tx.fetch_all(statement(tx), after=after, upto=self._upto, limit=PAGE_ROWS, **ages)
             total += len(page) if self._dry_run else self._batches.run_all(page, remove)
             if len(page) < PAGE_ROWS:
                 return total

@@ -98,13 +98,18 @@ prune_job = "DELETE FROM jobs WHERE job_id = :job_id AND status = 'ended'"
 # entries
 
 # Entries that a person has read or put away, and that wait for nobody: not pinned, not snoozed, no open question, no answer on its way.
+# They age from the last thing that happened to them: a push, a read, a change of state, an answer or a reply.
 prune_entries = Query(
     """
     SELECT e.id, e.seq AS position FROM entries e
     WHERE e.seq > :after AND e.seq <= :upto AND e.root_id IS NULL AND e.is_open = 0 AND e.pinned_at IS NULL AND e.active_ts < :before
       AND (e.triage = 'done' OR (e.triage = 'inbox' AND e.read_at IS NOT NULL))
+      AND (e.read_at IS NULL OR e.read_at < :before_stamp)
+      AND NOT EXISTS (SELECT 1 FROM events v WHERE v.event_id = e.changed_seq AND v.created_at >= :before_stamp)
       AND NOT EXISTS (
-        SELECT 1 FROM asks a WHERE a.matter_id = e.id AND (a.state = 'open' OR (a.collected_at IS NULL AND a.thread_id IS NULL)))
+        SELECT 1 FROM asks a WHERE a.matter_id = e.id
+          AND (a.state = 'open' OR a.answered_at >= :before_stamp OR (a.collected_at IS NULL AND a.thread_id IS NULL)))
+      AND NOT EXISTS (SELECT 1 FROM replies r WHERE r.entry_id = e.id AND r.created_at >= :before_stamp)
     ORDER BY e.seq LIMIT :limit""",
     AgedRow,
 )
