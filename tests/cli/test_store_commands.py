@@ -96,3 +96,19 @@ def test_issues_of_beads_are_imported(inbox: Inbox, tmp_path: Path) -> None:
     assert inbox.run(*command).stdout == "Imported 1 thread. Left out: 0 closed, 0 known.\n"
     assert inbox.run(*command).stdout == "Imported 0 threads. Left out: 0 closed, 1 known.\n"
     assert inbox.run("take", "--agent", "builder", "--json").json["thread"]["thread_id"] == "bd-1"
+
+
+def test_messages_of_amq_are_imported_once_and_a_bad_file_is_named(inbox: Inbox, tmp_path: Path) -> None:
+    folder = tmp_path / ".agent-mail" / "collab" / "agents" / "codex" / "inbox" / "new"
+    folder.mkdir(parents=True)
+    header = '{"schema": 1, "id": "m1", "from": "claude", "to": ["codex"], "subject": "Review", "created": "2026-01-05T10:00:00Z"}'
+    (folder / "m1.md").write_text(f"---json\n{header}\n---\nPlease look.\n")
+    command = ("store", "import", ".agent-mail/collab", "--format", "amq")
+    assert inbox.run(*command).stdout == "Imported 1 message. Left out: 0 known, 0 read.\n"
+    assert inbox.run(*command).stdout == "Imported 0 messages. Left out: 1 known, 0 read.\n"
+    (folder / "m2.md").write_text("no header")
+    code, name, message = inbox.run(*command, "--json").error[:3]
+    assert (code, name) == (30, "invalid_input")
+    assert "m2.md is not a message of AMQ" in message
+    for wrong in ((".agent-mail", "--format", "amq"), ("issues.jsonl", "--format", "beads", "--include-read")):
+        assert inbox.run("store", "import", *wrong, "--json").error[:2] == (30, "invalid_input")

@@ -94,3 +94,11 @@ class BeadsResult(Record):
     threads: int
     ended: int
     known: int
+
+
+class AmqResult(Record):
+    """The messages of AMQ that became mail, and those that were left out: the store knew them, or their reader had seen them."""
+
+    messages: int
+    known: int
+    read: int

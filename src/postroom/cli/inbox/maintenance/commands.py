@@ -111,13 +111,19 @@ def handle_export(args: Arguments) -> Outcome:
 
 
 def handle_import(args: Arguments) -> Outcome:
+    from postroom.maintenance.amq_import import import_amq
     from postroom.maintenance.importing import import_beads
     from postroom.store.maintenance.exporting import import_lines
 
     form = "postroom" if args.format is None else args.format
-    if form not in ("postroom", "beads"):
-        raise InvalidInput(f"format cannot be {short_repr(form)}", field="format", hint="Choose postroom or beads.")
+    if form not in ("postroom", "beads", "amq"):
+        raise InvalidInput(f"format cannot be {short_repr(form)}", field="format", hint="Choose postroom, beads or amq.")
+    if args.include_read and form != "amq":
+        raise InvalidInput("include-read is for the format amq", field="include-read", hint="Leave it out.")
     store = open_own_store(args)
+    if form == "amq":
+        amq = import_amq(store, args.words[0], include_read=args.include_read)
+        return Outcome({"imported": amq.to_json()}, view="store imported", only_reads=False)
     try:
         with open(args.words[0], encoding="utf-8") as lines:
             if form == "beads":

@@ -83,15 +83,18 @@ STORE_COMMANDS = (
     ),
     Command(
         "store import",
-        "Read JSON Lines into the store: an export into a new one, or the issues of beads as threads.",
+        "Read an export into a new store, the issues of beads as threads, or the messages of AMQ as mail.",
         "inbox.maintenance.commands:handle_import",
         (
-            Flag("--format", "postroom|beads", "what the file is: an export (the default), or .beads/issues.jsonl"),
+            Flag("--format", "postroom|beads|amq", "what FILE is: an export (the default), .beads/issues.jsonl, or a folder of AMQ"),
             Flag("--to", "AGENT", "beads: for issues without an assignee; default: user"),
+            Flag("--include-read", "", "amq: also the messages that their receiver has read"),
         ),
         words=("FILE",),
         details="An issue of beads that is not closed becomes a thread with its id, pending for its assignee. The whole issue is the"
-        " payload of its first message. Closed and deleted issues are left out, and ids that the store knows: an import can be repeated.",
+        " payload of its first message. Closed and deleted issues are left out, and ids that the store knows: an import can be repeated."
+        " A message of AMQ goes to the mailbox of its agent, with its id and all fields of its header. FILE is the folder with `agents` in"
+        " it. A file that is not a message is refused by name, and nothing is imported.",
         example="inbox store import .beads/issues.jsonl --format beads --to builder",
     ),
     Command(

@@ -60,6 +60,8 @@ def _render_imported(data: Data) -> str:
     imported = data["imported"]
     if "rows" in imported:
         return f"Imported {_count(imported['rows'], 'row')}.\n"
+    if "messages" in imported:
+        return f"Imported {_count(imported['messages'], 'message')}. Left out: {imported['known']} known, {imported['read']} read.\n"
     return f"Imported {_count(imported['threads'], 'thread')}. Left out: {imported['ended']} closed, {imported['known']} known.\n"
 
 
