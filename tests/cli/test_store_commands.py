@@ -112,3 +112,12 @@ def test_messages_of_amq_are_imported_once_and_a_bad_file_is_named(inbox: Inbox,
     assert "m2.md is not a message of AMQ" in message
     for wrong in ((".agent-mail", "--format", "amq"), ("issues.jsonl", "--format", "beads", "--include-read")):
         assert inbox.run("store", "import", *wrong, "--json").error[:2] == (30, "invalid_input")
+
+
+def test_queues_are_backed_up_and_restored_by_commands(inbox: Inbox, tmp_path: Path) -> None:
+    inbox.execute(["init", "events"], {}, program="thread")
+    inbox.run("queue", "add", "events")
+    assert "Copied 1 queue into" in inbox.run("store", "backup", "monday.db", "--with-queues").stdout
+    restored = inbox.run("store", "restore", "monday.db", "--db", "new.db", "--with-queues", "again", "--json").json["restored"]
+    assert [Path(folder).parent for folder in restored["queues"]] == [tmp_path / "again"]
+    assert "exists already" in inbox.run("store", "restore", "monday.db", "--db", "newer.db", "--with-queues", "again").stderr

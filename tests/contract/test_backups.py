@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import postroom
-from postroom import people, work
+from postroom import people, queues, work
 from postroom.core.errors import CursorExpired, InvalidInput, InvalidState, NotAStore
 from postroom.maintenance.backups import back_up, restore
 from postroom.maintenance.importing import import_beads
@@ -154,6 +157,105 @@ def test_a_damaged_backup_is_refused(sqlite_place: str, tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"damaged|not a database"):
         restore(str(backup), str(tmp_path / "restored.db"))
     assert not (tmp_path / "restored.db").exists()
+
+
+def new_queue(store: Store, folder: Path, *contents: str) -> str:
+    """A watched queue with events and a consumer that has read the first."""
+    path = queues.init_queue(str(folder))
+    with queues.open_queue(path) as queue:
+        queues.subscribe(queue, "indexer", handler="true", last_event_id=0)
+        for content in contents or ("one",):
+            queues.push(queue, source="self", type="record", subtype="note", content=content)
+        queues.ack(queue, "indexer", last_event_id=1)
+    people.add_queue(store, path)
+    return path
+
+
+def test_a_backup_with_queues_makes_them_again_with_their_progress_and_journal(store: Store, tmp_path: Path) -> None:
+    for parent, contents in (("a", ("one", "two")), ("b", ("three",))):
+        new_queue(store, tmp_path / parent / "events", *contents)
+    backup = str(tmp_path / "monday.db")
+    written = back_up(store, backup, with_queues=True)
+    assert sorted(folder.rsplit("-", 1)[0] for folder in written.queues) == [f"{backup}.queues/events"] * 2
+    shutil.rmtree(tmp_path / "a")
+    restored = restore(backup, str(tmp_path / "restored.db"), queues_into=str(tmp_path / "again"))
+    found = {}
+    for folder in restored.queues:
+        with queues.open_queue(folder) as queue:
+            found[folder] = tuple(event.content for event in queues.peek(queue, last_event_id=0))
+            assert queues.info(queue).progress[0].last_acked_id == 1
+            lines = [json.loads(line) for line in (Path(folder) / "events.jsonl").read_text().splitlines()]
+            assert [(line["id"], line["content"]) for line in lines] == list(enumerate(found[folder], start=1))
+            pushed = queues.push(queue, source="self", type="record", subtype="note", content="next")
+            assert pushed.id == len(lines) + 1
+        assert len((Path(folder) / "events.jsonl").read_text().splitlines()) == len(lines) + 1
+    assert sorted(found.values()) == [("one", "two"), ("three",)]
+    with SqliteStore(str(tmp_path / "restored.db")) as copy:
+        assert sorted(queue.path for queue in people.list_queues(copy)) == sorted(restored.queues)
+
+
+def test_a_queue_that_is_in_use_is_copied_whole(sqlite_place: str, tmp_path: Path) -> None:
+    with SqliteStore(sqlite_place) as store:
+        path = new_queue(store, tmp_path / "events", "committed")
+        with closing(sqlite3.connect(f"{path}/events.db", isolation_level=None)) as writer:
+            writer.execute("BEGIN IMMEDIATE")
+            writer.execute("UPDATE events SET content = 'not committed'")
+            (folder,) = back_up(store, str(tmp_path / "monday.db"), with_queues=True).queues
+            writer.execute("ROLLBACK")
+    with closing(sqlite3.connect(f"{folder}/events.db")) as copy:
+        assert copy.execute("SELECT content FROM events").fetchall() == [("committed",)]
+    assert Path(folder, "events.db").stat().st_mode & 0o777 == 0o600
+    assert Path(folder).stat().st_mode & 0o777 == 0o700
+
+
+def test_a_backup_without_one_of_its_queues_is_refused_and_leaves_nothing(sqlite_place: str, tmp_path: Path) -> None:
+    with SqliteStore(sqlite_place) as store:
+        new_queue(store, tmp_path / "kept")
+        shutil.rmtree(new_queue(store, tmp_path / "lost"))
+        with pytest.raises(InvalidInput, match="lost cannot be backed up"):
+            back_up(store, str(tmp_path / "monday.db"), with_queues=True)
+        assert not (tmp_path / "monday.db.queues").exists()
+        assert not (tmp_path / "monday.db").exists()
+
+
+def test_queues_are_restored_only_from_whole_copies_into_new_folders(sqlite_place: str, tmp_path: Path) -> None:
+    backup, again = str(tmp_path / "monday.db"), str(tmp_path / "again")
+    with SqliteStore(sqlite_place) as store:
+        new_queue(store, tmp_path / "events")
+        back_up(store, str(tmp_path / "plain.db"))
+        (folder,) = back_up(store, backup, with_queues=True).queues
+    with pytest.raises(InvalidInput, match="no copy of the queue"):
+        restore(str(tmp_path / "plain.db"), str(tmp_path / "new.db"), queues_into=again)
+    with pytest.raises(InvalidState, match="already"):
+        restore(backup, sqlite_place, queues_into=again)
+    taken = restore(backup, str(tmp_path / "new.db"), queues_into=again).queues
+    with pytest.raises(InvalidInput, match="exists already"):
+        restore(backup, str(tmp_path / "newer.db"), queues_into=again)
+    Path(folder, "events.db").write_bytes(b"not a database at all" * 50)
+    with pytest.raises(NotAStore):
+        restore(backup, str(tmp_path / "newer.db"), queues_into=str(tmp_path / "third"))
+    assert not (tmp_path / "newer.db").exists()
+    assert not (tmp_path / "third").exists()
+    assert [Path(folder).is_dir() for folder in taken] == [True]
+
+
+def test_the_mirror_of_entries_is_written_again_from_the_rows_of_a_backup(
+    sqlite_place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INBOX_DATA", str(tmp_path / "data"))
+    with SqliteStore(sqlite_place) as store:
+        workspace = people_data.new_workspace(store, tmp_path)
+        pushed = [people_data.pushed(store, workspace, text) for text in ("First", "Second")]
+        back_up(store, str(tmp_path / "monday.db"))
+        people_data.pushed(store, workspace, "From after the backup")
+    monkeypatch.setenv("INBOX_DATA", str(tmp_path / "restored"))
+    restore(str(tmp_path / "monday.db"), str(tmp_path / "restored.db"))
+    lines = (tmp_path / "restored" / "inbox" / "entries.jsonl").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in lines] == pushed
+    monkeypatch.setenv("INBOX_DATA", str(tmp_path / "data"))
+    restore(str(tmp_path / "monday.db"), sqlite_place, replace=True)
+    lines = (tmp_path / "data" / "inbox" / "entries.jsonl").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in lines] == pushed
 
 
 def test_the_issues_of_beads_become_threads_once(store: Store) -> None:

@@ -61,7 +61,7 @@ def _may_be_removed(operation: Operation, rights: PruningRights) -> bool:
 
 
 @dataclass(frozen=True)
-class Cut:
+class RestoreCut:
     """A restore: the calls that ended before the backup began, or that began after the restore ended, count. Those between do not."""
 
     backup: Operation
@@ -76,7 +76,7 @@ class Cut:
         return operation.start > self.backup.end and operation.end < self.restore_start and not operation.name.startswith(QUEUE)
 
 
-def find_cut(history: list[Operation]) -> Cut | None:
+def find_cut(history: list[Operation]) -> RestoreCut | None:
     """Return the restore of a history. An attempt before it, whose outcome may be unknown, belongs to it."""
     attempts = select(history, "store.restore")
     done = [attempt for attempt in attempts if attempt.ok]
@@ -84,7 +84,7 @@ def find_cut(history: list[Operation]) -> Cut | None:
         return None
     file = done[0].facts["file"]
     backup = next(backup for backup in select(history, "store.backup") if backup.facts["file"] == file and backup.ok)
-    return Cut(backup, attempts[0].start, done[0].end)
+    return RestoreCut(backup, attempts[0].start, done[0].end)
 
 
 def check_restored(history: list[Operation], snapshot: StoreSnapshot) -> list[Violation]:
@@ -111,7 +111,7 @@ def check_restored(history: list[Operation], snapshot: StoreSnapshot) -> list[Vi
     return found + [Violation(checker.DAMAGED, defect) for defect in snapshot.defects]
 
 
-def _find_remains(history: list[Operation], snapshot: StoreSnapshot, cut: Cut) -> Iterator[Violation]:
+def _find_remains(history: list[Operation], snapshot: StoreSnapshot, cut: RestoreCut) -> Iterator[Violation]:
     """What was accepted between the backup and the restore, and was not sent again, is gone."""
     stored = checker.read_stored_texts(snapshot)
     others = {text for operation in history if not cut.removes(operation) for text in checker.texts_of(operation)}
@@ -120,7 +120,7 @@ def _find_remains(history: list[Operation], snapshot: StoreSnapshot, cut: Cut) -
             yield Violation(DISHONEST, "a restored store has what was accepted after its backup", [cut.backup, operation])
 
 
-def _find_new_resources(history: list[Operation], cut: Cut) -> set[str]:
+def _find_new_resources(history: list[Operation], cut: RestoreCut) -> set[str]:
     """Return the threads, messages and tasks of which every attempt to send them began after the restore."""
     old = {text for operation in history if operation.start <= cut.restore_end for text in checker.texts_of(operation)}
     created = {"work.send": "thread", "mail.enqueue": "message", "tasks.submit": "task"}

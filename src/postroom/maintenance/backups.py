@@ -1,4 +1,4 @@
-"""Backups of a store: a SQLite file, of a store on either engine, and the way back."""
+"""Backups of a store: a SQLite file, of a store on either engine, with its queues if asked, and the way back."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, InvalidState
 from postroom.core.records.retention import BackupResult, RestoreResult
+from postroom.maintenance import queue_backups
 from postroom.people import entries_mirror
 from postroom.store import init_store, open_store, stored_version
 from postroom.store.copying import copy_store
@@ -19,34 +20,69 @@ if TYPE_CHECKING:
     from postroom.store.interface import Store
 
 
-def back_up(store: Store, path: str) -> BackupResult:
+def back_up(store: Store, path: str, *, with_queues: bool = False) -> BackupResult:
     """Write the whole store into a new file, while it stays in use, and verify it. Refuses a file that exists.
 
-    A store on PostgreSQL is copied into a SQLite store. Queues have files of their own and are not part of it.
+    A store on PostgreSQL is copied into a SQLite store. Queues have files of their own: `with_queues` copies those that the store
+    watches into the folder FILE.queues. The file appears last, once all is complete.
     """
     target = os.path.abspath(checks.path("file", path))
     if not os.access(os.path.dirname(target), os.W_OK):
         raise InvalidInput(f"{os.path.dirname(target)} is no folder that you can write", field="file", hint="Choose another place.")
     if os.path.lexists(target):
         raise InvalidInput(f"{target} exists already", field="file", hint="Choose another name, or move it away.")
+    queues = queue_backups.back_up_queues(store, target) if with_queues else ()
+    try:
+        return BackupResult(target, _write_file(store, target), queues)
+    except BaseException:
+        if with_queues:
+            queue_backups.remove_folders([target + queue_backups.SUFFIX])
+        raise
+
+
+def _write_file(store: Store, target: str) -> int:
+    """Write a store on either engine into a new file, and return its size in bytes."""
     if isinstance(store, SqliteStore):
-        return BackupResult(target, backups.write_backup(store, target))
+        return backups.write_backup(store, target)
     draft = _new_draft(target)
     try:
         init_store(draft)
         with SqliteStore(draft) as copy:
             copy_store(store, copy)
-            return BackupResult(target, backups.write_backup(copy, target))
+            return backups.write_backup(copy, target)
     finally:
         _remove_files(draft)
 
 
-def restore(path: str, location: str, *, replace: bool = False) -> RestoreResult:
+def restore(path: str, location: str, *, replace: bool = False, queues_into: str | None = None) -> RestoreResult:
     """Make a store with the content of a backup, at a new location, or with `replace` in an existing store, which may be in use.
 
-    What an existing store had is first written into a backup beside it. Refuses an existing store without `replace`, a file that is not
-    an undamaged store, and a PostgreSQL database with a store.
+    What an existing store had is first written into a backup beside it. `queues_into` makes the queues of the backup again, each in a new
+    folder below this one, which the restored store watches. Refuses an existing store without `replace`, a file that is not an undamaged
+    store, a backup without copies of its queues, and a PostgreSQL database with a store.
     """
+    if queues_into is None:
+        return _restore_store(path, location, replace=replace)
+    source = os.path.abspath(checks.path("file", path))
+    backups.verify_backup(source)
+    planned = queue_backups.plan_restore(source, queues_into)
+    folders = tuple([queue.folder for queue in planned])
+    try:
+        for queue in planned:
+            queue_backups.restore_queue(queue)
+        result = _restore_store(path, location, replace=replace)
+    except BaseException:
+        queue_backups.remove_folders(folders)
+        raise
+    store = open_store(location)
+    try:
+        queue_backups.watch_restored(store, planned)
+    finally:
+        store.close()
+    return result.replace(queues=folders)
+
+
+def _restore_store(path: str, location: str, *, replace: bool) -> RestoreResult:
     source = os.path.abspath(checks.path("file", path))
     backups.verify_backup(source)
     exists = stored_version(location) > 0

@@ -54,6 +54,16 @@ class JournalFiles:
         if problem:
             self.warnings.append(f"events.jsonl lacks the newest events, which are stored: {problem}")
 
+    def append_missing_events(self) -> str:
+        """Write the lines of all rows that the journal lacks. Return why that failed, or an empty text."""
+
+        def append_missing(now: int) -> None:
+            if not self._events.is_at_position():
+                self._repair_events(now)
+            self._append_missing_events(now)
+
+        return self._write_locked(append_missing)
+
     def drop_events(self, upto: int) -> str:
         """Remove the lines of the events up to this one, before their rows go. Return why that failed, or an empty text.
 

@@ -75,17 +75,19 @@ class EraseResult(Record):
 
 
 class BackupResult(Record):
-    """The file of a backup, and its size in bytes."""
+    """The file of a backup, its size in bytes, and the folders of the queues that were copied beside it."""
 
     file: str
     size: int
+    queues: tuple[str, ...] = ()
 
 
 class RestoreResult(Record):
-    """The store that was restored, and the backup of what it had before, if it existed."""
+    """The store that was restored, the backup of what it had before, if it existed, and the folders of the queues that were restored."""
 
     db: str
     previous: str | None
+    queues: tuple[str, ...] = ()
 
 
 class BeadsResult(Record):

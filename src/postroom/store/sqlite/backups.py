@@ -10,23 +10,32 @@ import os
 
 from postroom._fastpath.sqlite import Connection, Error, connect
 from postroom.core.errors import InvalidInput, NotAStore, StorageFailure
+from postroom.core.records.watched_queues import WatchedQueue
 from postroom.store.files.private_files import create_draft
 from postroom.store.sqlite.engine import APPLICATION_ID, SqliteStore
 from postroom.store.sqlite.errors import map_error
 from postroom.store.sqlite.open_database import open_connection
+from postroom.store.sqlite.queues.queue_databases import QueueDatabase
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Other writers may commit until the write lock is taken. No id that they used may be assigned again, because ids are cursors.
 EVENT_ID_GAP = 100_000
 
 
-def write_backup(store: SqliteStore, path: str) -> int:
-    """Copy a store into a new file, verify the copy, and return its size in bytes. The file appears once it is complete."""
+def write_backup(store: SqliteStore, path: str, *, verify: Callable[[str], int] | None = None) -> int:
+    """Copy a store into a new file, verify the copy, and return its size in bytes. The file appears once it is complete.
+
+    `verify` checks the copy: `verify_backup` by default, or `verify_queue_backup` if the database is that of a queue.
+    """
     file, draft = create_draft(path)
     os.close(file)
     source = open_connection(store.location)
     try:
         _copy(source, draft)
-        verify_backup(draft)
+        (verify or verify_backup)(draft)
         _sync_file(draft)
         os.link(draft, path)
         return os.path.getsize(path)
@@ -47,15 +56,44 @@ def verify_backup(path: str) -> int:
     try:
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise NotAStore(f"{path} is not a Postroom store", hint="Name a file that `inbox store backup` wrote.")
-        faults = [row[0] for row in connection.execute("PRAGMA integrity_check(3)") if row[0] != "ok"]
-        faults += [f"a row of {row[0]} refers to nothing" for row in connection.execute("PRAGMA foreign_key_check").fetchmany(3)]
-        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        return _check_intact(connection, path)
     except Error as error:
         raise NotAStore(f"{path} is not a database: {error}", hint="Name a file that `inbox store backup` wrote.") from None
     finally:
         connection.close()
+
+
+def verify_queue_backup(path: str) -> int:
+    """Check that a file is the undamaged database of a queue, and return the version of its schema. Refuses as `verify_backup` does."""
+    connection = connect(path, isolation_level=None)
+    try:
+        QueueDatabase.check_schema(connection, path)
+        return _check_intact(connection, path)
+    except Error as error:
+        raise NotAStore(f"{path} is not a database: {error}", hint="Name a backup that was written with --with-queues.") from None
+    finally:
+        connection.close()
+
+
+def list_watched_queues(path: str) -> list[WatchedQueue]:
+    """Return the queues that the store of a backup watched. The file stays as it is."""
+    connection = connect(path, isolation_level=None)
+    try:
+        rows = connection.execute("SELECT path, label, created_at FROM watched_queues ORDER BY path").fetchall()
+    except Error as error:
+        raise map_error(error, path) from error
+    finally:
+        connection.close()
+    return [WatchedQueue(*row) for row in rows]
+
+
+def _check_intact(connection: Connection, path: str) -> int:
+    """Return the version of a database's schema. Refuses with `StorageFailure` if the database is damaged."""
+    faults = [row[0] for row in connection.execute("PRAGMA integrity_check(3)") if row[0] != "ok"]
+    faults += [f"a row of {row[0]} refers to nothing" for row in connection.execute("PRAGMA foreign_key_check").fetchmany(3)]
     if faults:
         raise StorageFailure(f"{path} is damaged: {'; '.join(faults)}", hint="Use another backup.")
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
 
 
@@ -90,6 +128,18 @@ def overwrite_store(store: SqliteStore, draft: str) -> None:
         finally:
             writer_queue.leave()
     store.notify(())
+
+
+def overwrite_queue(queue: QueueDatabase, copy: str) -> None:
+    """Replace the content of a new queue by that of a file, in one write transaction."""
+    source = connect(copy, isolation_level=None)
+    try:
+        with queue.mutex:
+            source.backup(queue.connection)
+    except Error as error:
+        raise map_error(error, queue.location) from error
+    finally:
+        source.close()
 
 
 def _continue_ids(live: Connection, draft: str) -> None:

@@ -75,7 +75,7 @@ def handle_erase(args: Arguments) -> Outcome:
 def handle_backup(args: Arguments) -> Outcome:
     from postroom.maintenance.backups import back_up
 
-    result = back_up(open_own_store(args), args.words[0])
+    result = back_up(open_own_store(args), args.words[0], with_queues=args.with_queues)
     return Outcome({"backup": result.to_json()}, view="store backup", only_reads=False)
 
 
@@ -85,7 +85,7 @@ def handle_restore(args: Arguments) -> Outcome:
 
     location = location_for_init(args.db)
     _refuse_server(location)
-    result = restore(args.words[0], location, replace=args.replace)
+    result = restore(args.words[0], location, replace=args.replace, queues_into=args.with_queues)
     return Outcome({"restored": result.to_json()}, view="store restored", only_reads=False)
 
 

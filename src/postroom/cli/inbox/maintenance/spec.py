@@ -55,17 +55,20 @@ STORE_COMMANDS = (
         "store backup",
         "Write the whole store into a new file, while it stays in use, and verify it.",
         "inbox.maintenance.commands:handle_backup",
-        (),
+        (Flag("--with-queues", "", "also the events of each queue that the store watches, into the folder FILE.queues"),),
         words=("FILE",),
         details="The file is a SQLite store, also of a store on PostgreSQL. Entries are in it. Queues have folders of their own and are"
-        " not.",
+        " not, unless --with-queues copies them. Each copy is of one moment, but not all are of the same.",
         example="inbox store backup backups/monday.db",
     ),
     Command(
         "store restore",
         "Make a store from a backup, or overwrite one with it.",
         "inbox.maintenance.commands:handle_restore",
-        (Flag("--replace", "", "overwrite the store that is there; what it has is written into a backup beside it first"),),
+        (
+            Flag("--replace", "", "overwrite the store that is there; what it has is written into a backup beside it first"),
+            Flag("--with-queues", "FOLDER", "also the queues of the backup, each into a new folder in this one, which the store watches"),
+        ),
         words=("FILE",),
         details="A store in a file may be in use meanwhile: programs that have it open see the restored content at their next call. Event"
         " ids go on behind those that were used, and a cursor from before is refused with cursor_expired. A store on PostgreSQL must be"

@@ -47,13 +47,16 @@ def _render_erased(data: Data) -> str:
 
 
 def _render_backup(data: Data) -> str:
-    return f"Wrote and verified {one_line(data['backup']['file'])}, {_format_bytes(data['backup']['size'])}.\n"
+    backup = data["backup"]
+    queues = f"Copied {_count(len(backup['queues']), 'queue')} into {one_line(backup['file'])}.queues\n" if backup["queues"] else ""
+    return f"Wrote and verified {one_line(backup['file'])}, {_format_bytes(backup['size'])}.\n{queues}"
 
 
 def _render_restored(data: Data) -> str:
     restored = data["restored"]
     kept = f"What it had before is in {one_line(restored['previous'])}\n" if restored["previous"] else ""
-    return f"Restored {one_line(restored['db'])}\n{kept}"
+    queues = "".join([f"Restored {one_line(folder)}\n" for folder in restored["queues"]])
+    return f"Restored {one_line(restored['db'])}\n{queues}{kept}"
 
 
 def _render_imported(data: Data) -> str:
