@@ -36,8 +36,15 @@ def test_a_run_names_what_grows(leaking: str) -> None:
     measured = Measurements()
     for time in TIMES:
         flat = {"memory of all actors, MiB": 50.0, "processes: threads of the server": 9.0}
-        measured.add(time, {**flat, leaking: 20 + time})
+        measured.add(time, {**flat, leaking: (20 + time) * (1 << 20 if "bytes" in leaking else 1)})
     assert [line.split(" grows")[0] for line in measured.find_trends()] == [leaking]
+
+
+def test_a_log_that_grows_in_steps_to_a_bound_is_no_leak() -> None:
+    measured = Measurements()
+    for time in TIMES:
+        measured.add(time, {"size of the log, bytes": 4_300_000 + 300_000 * (time // 30)})
+    assert measured.find_trends() == []
 
 
 def test_the_plot_has_a_line_for_each_measurement(tmp_path: Path) -> None:
