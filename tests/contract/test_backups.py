@@ -136,6 +136,21 @@ def test_a_restore_under_an_open_store_is_seen_at_its_next_call(sqlite_place: st
         assert work.show(before, lost).thread.subject == "From after the backup"
 
 
+def test_restores_in_the_same_second_each_keep_what_they_replaced(sqlite_place: str, tmp_path: Path) -> None:
+    with SqliteStore(sqlite_place) as store:
+        workspace = people_data.new_workspace(store, tmp_path)
+        back_up(store, str(tmp_path / "monday.db"))
+        pushed = []
+        kept = set()
+        for _ in range(4):
+            pushed.append(people_data.pushed(store, workspace, "Replaced"))
+            kept.add(restore(str(tmp_path / "monday.db"), sqlite_place, replace=True).previous)
+        assert store.data_folder is not None
+        aside = Path(store.data_folder, "inbox").glob("entries.jsonl.before-*")
+        assert sorted(json.loads(file.read_text())["id"] for file in aside) == sorted(pushed)
+    assert len(kept) == 4
+
+
 @pytest.mark.parametrize("content", [b"", b"not a database at all" * 50], ids=["empty", "other"])
 def test_a_file_that_is_no_backup_is_refused_and_changes_nothing(sqlite_place: str, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "monday.db").write_bytes(content)

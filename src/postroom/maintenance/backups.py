@@ -108,7 +108,7 @@ def _replace_content(draft: str, location: str) -> str:
     init_store(location)
     with SqliteStore(location) as store:
         with store.read() as tx:
-            stamp = clock.format_stamp(tx.now())[:19].replace("-", "").replace(":", "")
+            stamp = clock.format_stamp(tx.now())[:26].replace("-", "").replace(":", "")
         previous = f"{store.location}.before-restore-{stamp}"
         backups.write_backup(store, previous)
         backups.overwrite_store(store, draft)
