@@ -77,14 +77,14 @@ class RestoreCut:
 
 
 def find_cut(history: list[Operation]) -> RestoreCut | None:
-    """Return the restore of a history. An attempt before it, whose outcome may be unknown, belongs to it."""
+    """Return the last restore of a history. The attempts before it, which may have been killed, belong to it."""
     attempts = select(history, "store.restore")
     done = [attempt for attempt in attempts if attempt.ok]
     if not done:
         return None
-    file = done[0].facts["file"]
+    file = done[-1].facts["file"]
     backup = next(backup for backup in select(history, "store.backup") if backup.facts["file"] == file and backup.ok)
-    return RestoreCut(backup, attempts[0].start, done[0].end)
+    return RestoreCut(backup, attempts[0].start, done[-1].end)
 
 
 def check_restored(history: list[Operation], snapshot: StoreSnapshot) -> list[Violation]:

@@ -21,6 +21,7 @@ from tests.torture.history import Recorder
 from tests.torture.stage import SQLITE, TortureStage
 
 SETTLE_SECONDS = 3.0
+RESTORE_SECONDS = 0.5  # about as long as one takes
 ROOM_BYTES = 200_000  # for the history of an actor. The store is larger
 SKEWS_SECONDS = (3600, -3600, 86_400, 45, -45, 4, -4)
 UPKEEP = ("prune", "backup")
@@ -83,6 +84,15 @@ class Disturber:
         process_id = self._stage.actors[self._victim()]
         os.kill(process_id, signal.SIGSTOP)
         self._undo_after(self._random.uniform(0.5, 2.5), lambda: _signal(process_id, signal.SIGCONT))
+
+    def interrupt_restores(self, number: int) -> None:
+        """Begin restores, and kill each at some moment. The next one has to make up for it."""
+        for _ in range(number):
+            process_id = self._stage.fork("restore_once", maintenance.restore_once)
+            sleep(self._random.uniform(0, 2 * RESTORE_SECONDS))
+            _signal(process_id, signal.SIGKILL)
+            os.waitpid(process_id, 0)
+            self.counts["killed restore"] += 1
 
     def restart_server(self) -> None:
         self._stage.kill_server()

@@ -19,6 +19,7 @@ from tests.torture.stage import SQLITE, TortureStage, wait_all
 STOP_PATIENCE_SECONDS = 60.0  # a call that lasts longer, with nothing disturbed any more, is wedged
 LONG_RUN_SECONDS = 30.0  # on a busy machine, a shorter run may not get to every verb
 MIN_RESTORE_SECONDS = 1.0
+KILLED_RESTORES = 3
 SHOWN_VIOLATIONS = 5
 REFUSAL_MODULE = "postroom.core.errors."
 
@@ -76,6 +77,7 @@ def restore_and_check(stage: TortureStage, disturber: Disturber, seconds: float)
     disturber.run(seconds, without=UPKEEP)
     wedged = _run_alone(stage, maintenance.back_up_once)
     disturber.run(seconds, without=UPKEEP)
+    disturber.interrupt_restores(KILLED_RESTORES)
     wedged += _run_alone(stage, maintenance.restore_once)
     disturber.counts["restore"] += 1
     disturber.run(seconds, without=UPKEEP)
