@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from postroom.maintenance.backups import back_up, restore
 from postroom.maintenance.importing import import_beads
 from postroom.store.interface import Store
 from postroom.store.maintenance.exporting import export_lines, import_lines
+from postroom.store.sqlite import backups as sqlite_backups
 from postroom.store.sqlite.engine import SqliteStore
 from tests.conftest import ENGINES
 from tests.contract import people_data
@@ -149,6 +152,42 @@ def test_restores_in_the_same_second_each_keep_what_they_replaced(sqlite_place: 
         aside = Path(store.data_folder, "inbox").glob("entries.jsonl.before-*")
         assert sorted(json.loads(file.read_text())["id"] for file in aside) == sorted(pushed)
     assert len(kept) == 4
+
+
+def test_a_restore_that_is_killed_does_not_bring_replaced_entries_back(sqlite_place: str, tmp_path: Path) -> None:
+    with SqliteStore(sqlite_place) as store:
+        workspace = people_data.new_workspace(store, tmp_path)
+        kept = people_data.pushed(store, workspace, "Kept")
+        back_up(store, str(tmp_path / "monday.db"))
+        people_data.pushed(store, workspace, "Replaced")
+    killed = run_and_die_after_overwriting(lambda: restore(str(tmp_path / "monday.db"), sqlite_place, replace=True))
+    assert killed == -signal.SIGKILL
+    with SqliteStore(sqlite_place) as store:
+        assert store.data_folder is not None
+        mirror = Path(store.data_folder, "inbox", "entries.jsonl")
+        if mirror.exists():
+            os.truncate(mirror, mirror.stat().st_size - 1)  # so that its lines are read again
+        new = people_data.pushed(store, workspace, "New")
+        assert {entry.id for entry in people.history(store).entries} == {kept, new}
+        assert {json.loads(line)["id"] for line in mirror.read_text().splitlines()} == {kept, new}
+
+
+def run_and_die_after_overwriting(act: Callable[[], object]) -> int:
+    """Run something in another process that is killed once it has replaced the content of a store. Return how it ended."""
+    child = os.fork()
+    if child == 0:
+        overwrite = sqlite_backups.overwrite_store
+
+        def overwrite_and_die(store: SqliteStore, draft: str) -> None:
+            overwrite(store, draft)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        sqlite_backups.overwrite_store = overwrite_and_die
+        try:
+            act()
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 @pytest.mark.parametrize("content", [b"", b"not a database at all" * 50], ids=["empty", "other"])

@@ -111,8 +111,14 @@ def _replace_content(draft: str, location: str) -> str:
             stamp = clock.format_stamp(tx.now())[:26].replace("-", "").replace(":", "")
         previous = f"{store.location}.before-restore-{stamp}"
         backups.write_backup(store, previous)
-        backups.overwrite_store(store, draft)
-        entries_mirror.begin_again(store, stamp)
+        entries_mirror.update_mirror(store)
+        # Before the rows go: if this process is killed, the mirror must not have lines of entries that the restore removed. The next reader
+        # of such a line would take it for the entry of another program, and store it.
+        entries_mirror.set_aside(store, stamp)
+        try:
+            backups.overwrite_store(store, draft)
+        finally:
+            entries_mirror.begin_again(store, f"{stamp}-meanwhile")  # another process may have written a mirror of the rows before
     return previous
 
 

@@ -37,6 +37,12 @@ def update_mirror(store: Store) -> None:
 
 def begin_again(store: Store, mark: str) -> None:
     """Set the mirror aside under a name with a mark, and write a new one, because other rows have replaced those that it repeats."""
+    set_aside(store, mark)
+    update_mirror(store)
+
+
+def set_aside(store: Store, mark: str) -> None:
+    """Rename the mirror to a name with a mark. The next change writes a new one from the rows."""
     if store.data_folder is None:
         return
     folder = os.path.join(store.data_folder, "inbox")
@@ -45,7 +51,6 @@ def begin_again(store: Store, mark: str) -> None:
             os.rename(os.path.join(folder, name), os.path.join(folder, f"{name}.before-{mark}"))
         except FileNotFoundError:
             pass
-    update_mirror(store)
 
 
 def import_foreign_lines(store: Store) -> None:
