@@ -1,39 +1,54 @@
-"""`python -m bench [SECTION …]`: all of them, or those named."""
+"""`python -m bench [--results FILE] [SECTION …]`: all sections, or those named. Prints a table and keeps the measurements in the file."""
 
 from __future__ import annotations
 
+import argparse
 import sys
+from importlib import import_module
+from pathlib import Path
 
-from bench import commands, hostile, large_thread, library, mail, page, postgres, queues, server, sockets, tasks, waking, writers
 from bench.report import Report
+from bench.results import Results, describe_machine, load_results
+from bench.scale import QUICK
 
-SECTIONS = {
-    "commands": commands.run,
-    "waking": waking.run,
-    "writers": writers.run,
-    "library": library.run,
-    "mail": mail.run,
-    "queues": queues.run,
-    "tasks": tasks.run,
-    "server": server.run,
-    "large_thread": large_thread.run,
-    "hostile": hostile.run,
-    "sockets": sockets.run,
-    "page": page.run,
-    "postgres": postgres.run,
-}
+RESULTS = Path(sys.prefix) / "bench" / ("quick.json" if QUICK else "results.json")
+SECTIONS = (
+    "commands",
+    "waking",
+    "waiters",
+    "writers",
+    "library",
+    "mail",
+    "queues",
+    "tasks",
+    "server",
+    "large_thread",
+    "hostile",
+    "sockets",
+    "page",
+    "postgres",
+)
+QUICK_SECTIONS = ("commands", "waking", "library", "mail", "queues", "tasks", "sockets", "postgres")  # those that QUICK=1 makes short
 
 
-def main(wanted: list[str]) -> int:
-    unknown = sorted(set(wanted) - set(SECTIONS))
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench")
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args(argv)
+    unknown = sorted(set(options.sections) - set(SECTIONS))
     if unknown:
         print(f"There is no section {unknown[0]}. Known: {', '.join(SECTIONS)}.", file=sys.stderr)
         return 2
     report = Report()
     report.machine()
-    for name, section in SECTIONS.items():
-        if not wanted or name in wanted:
-            section(report)
+    results = Results(describe_machine(), load_results(options.results).sections if options.results.exists() else {})
+    for name in options.sections or (QUICK_SECTIONS if QUICK else SECTIONS):
+        with report.collect() as collected:
+            import_module(f"bench.{name}").run(report)
+        print(f"  ({name}: {collected.duration_seconds:.0f} s)")
+        results.sections[name] = collected
+        results.save(options.results)
     print(f"\n{report.missed} bounds missed" if report.missed else "\nEvery bound was met.")
     return 1 if report.missed else 0
 

@@ -27,8 +27,8 @@ def _port() -> int:
 
 
 @contextmanager
-def _running(argv: list[str], port: int) -> Iterator[bool]:
-    """A server of ours, until the block ends. False if it does not want to start so."""
+def _running(argv: list[str], port: int) -> Iterator[int]:
+    """Run a server until the block ends. Yields its process id, or 0 if it did not start."""
     process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         until, there = monotonic() + PATIENCE, False
@@ -38,7 +38,7 @@ def _running(argv: list[str], port: int) -> Iterator[bool]:
                 there = True
             except OSError:
                 sleep(0.02)
-        yield there
+        yield process.pid if there else 0
     finally:
         process.terminate()
         process.wait(PATIENCE)
@@ -54,10 +54,10 @@ def redis(folder: str, waiting: int) -> Iterator[Facts | None]:
     port, place = _port(), Path(folder) / "redis"
     place.mkdir()
     flags = {"port": str(port), "bind": HOST, "dir": str(place), "save": "", "appendonly": "yes", "appendfsync": "always"}
-    with _running([program, *(word for name, value in flags.items() for word in (f"--{name}", value))], port) as there:
-        if not there:
+    with _running([program, *(word for name, value in flags.items() for word in (f"--{name}", value))], port) as pid:
+        if not pid:
             raise RuntimeError("redis-server did not start")
-        facts = {"port": port}
+        facts = {"port": port, "pid": pid}
         line = _Loader(facts, 0)
         line.asked(line.command("XGROUP", "CREATE", "take", "workers", "0", "MKSTREAM"), 1)
         for start in range(0, waiting, 1000):
@@ -88,9 +88,9 @@ def nats(folder: str, waiting: int) -> Iterator[Facts | None]:
         sync = "sync_interval: always" if always else ""
         settings = f'host: "{HOST}"\nport: {port}\njetstream {{ store_dir: "{place}"\n {sync} }}\n'
         (place / "nats.conf").write_text(settings)
-        with _running([program, "-c", str(place / "nats.conf")], port) as there:
-            if there:
-                facts = {"port": port, "always": always, "run": 0}
+        with _running([program, "-c", str(place / "nats.conf")], port) as pid:
+            if pid:
+                facts = {"port": port, "pid": pid, "always": always, "run": 0}
                 _streams(facts, waiting)
                 yield facts
                 return

@@ -9,12 +9,27 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.report import Report, interleaved, times
+from bench.blocks import interleave
+from bench.report import Report, times
+from bench.results import OURS, SECONDS
+from bench.scale import choose
 
 INBOX = str(Path(sys.executable).parent / "inbox")
 MAILBOX = str(Path(sys.executable).parent / "mailbox")
-ROUNDS = 60
-MOST_TIMES = {"renew": 1.5, "update": 1.5, "task_list": 2.0}  # of a bare interpreter. Every other command: 1.7
+ROUNDS = choose(60, 10)
+FLOOR = "`python -c pass`"
+COMMANDS = {  # by name: as the table shows it, and the most times of a bare interpreter
+    "obvious": ("only `import argparse, json, sqlite3`, for comparison", 0.0),
+    "renew": ("inbox renew", 1.5),
+    "update": ("inbox update", 1.5),
+    "send": ("inbox send", 1.7),
+    "fetch": ("inbox fetch", 1.7),
+    "task_list": ("inbox task list", 2.0),
+    "enqueue": ("mailbox enqueue", 1.7),
+    "dequeue": ("mailbox dequeue", 1.7),
+    "far_list": ("inbox list, against a Unix socket", 3.5),
+    "far_send": ("inbox send, against a Unix socket", 3.5),
+}
 
 
 def run(report: Report) -> None:
@@ -27,7 +42,7 @@ def run(report: Report) -> None:
         _json("claim", "--db", database, "--agent", "w", "--thread", thread)
         mine = ("--db", database, "--agent", "w", "--thread", thread)
         far = ("--db", f"unix:{_served(stack, folder, database)}")
-        measured = interleaved(
+        measured = interleave(
             ROUNDS,
             floor=lambda: _run(sys.executable, "-c", "pass"),
             obvious=lambda: _run(sys.executable, "-c", "import argparse, json, sqlite3"),
@@ -41,15 +56,11 @@ def run(report: Report) -> None:
             far_list=lambda: _run(INBOX, "list", *far, "--json"),
             far_send=lambda: _run(INBOX, "send", *far, "--from", "leader", "--to", "x", "--subject", "more", "--json"),
         )
-    floor = measured.pop("floor")
-    report.row("only `import argparse, json, sqlite3`, for comparison", times(measured.pop("obvious") / floor))
-    for name in ("list", "send"):
-        ratio = measured.pop(f"far_{name}") / floor
-        report.row(f"inbox {name}, against a Unix socket", times(ratio), "at most 3.5", met=ratio <= 3.5)
-    for name, seconds in measured.items():
-        program = "mailbox" if name.endswith("queue") else "inbox"
-        most = MOST_TIMES.get(name, 1.7)
-        report.row(f"{program} {name.replace('_', ' ')}", times(seconds / floor), f"at most {most}", met=seconds / floor <= most)
+    for name, (command, most) in COMMANDS.items():
+        ratio = measured.ratio("floor", name)
+        report.row(command, times(ratio), f"at most {most}" if most else "", met=ratio <= most if most else None)
+        report.record("commands", command, OURS, SECONDS, measured.seconds(name))
+        report.record("commands", command, FLOOR, SECONDS, measured.seconds("floor"))
 
 
 def _served(stack: ExitStack, folder: str, database: str) -> str:

@@ -22,11 +22,13 @@ import psycopg
 import postroom
 from bench import peers
 from bench.report import Report
+from bench.results import OURS, PER_SECOND
+from bench.scale import choose
 from postroom import mail, work
 from postroom.store.interface import Store
 
 CLIENTS = tuple(int(number) for number in os.environ.get("CLIENTS", "1,4,16").split(","))
-BLOCK_SECONDS = float(os.environ.get("SECONDS", "1.0"))
+BLOCK_SECONDS = float(os.environ.get("SECONDS", choose("0.7", "0.2")))
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 SCHEMA = "growth"
 WAITING_JOBS = 100_000  # more than the fastest contestant takes in all rounds
@@ -42,7 +44,9 @@ BARE_TAKE = """
 def run(report: Report, url: str) -> None:
     """Measure all contestants with each number of clients."""
     _prepare(url)
-    names = [name for name in CONTESTANTS if name not in peers.SCRIPTS or find_spec(name) is not None]
+    names = [name for name in CONTESTANTS if (package := name.split()[0]) not in peers.SCRIPTS or find_spec(package) is not None]
+    for peer in peers.SCRIPTS.keys() - set(names):
+        report.leave_out(peer)
     with _workers(url, max(CLIENTS)) as workers:
         rates: dict[tuple[str, int], list[float]] = {(name, clients): [] for name in names for clients in CLIENTS}
         loads = []
@@ -51,6 +55,9 @@ def run(report: Report, url: str) -> None:
                 for name in names:
                     rates[name, clients].append(_measure_block(workers[:clients], name))
             loads.append(os.getloadavg()[0])
+    for (operation, subject), name in RECORDED.items():
+        for clients in CLIENTS if name in names else ():
+            report.record("PostgreSQL", operation, subject, PER_SECOND, rates[name, clients], clients=clients)
     found = {key: median(values) for key, values in rates.items()}
     report.section(f"PostgreSQL, {' / '.join(map(str, CLIENTS))} clients (operations a second; load {min(loads):.0f} to {max(loads):.0f})")
     for name in names:
@@ -192,14 +199,32 @@ def _pgmq_put(connection: psycopg.Connection[Any]) -> Action:
     return lambda: connection.execute("SELECT pgmq.send('bench', '{}'::jsonb)").fetchone() is not None
 
 
+def _bare_put(connection: psycopg.Connection[Any]) -> Action:
+    return lambda: connection.execute("INSERT INTO bare_jobs (state) VALUES ('pending')").rowcount == 1
+
+
 CONTESTANTS: dict[str, Callable[[str, int], Action]] = {
     "work": _work,
     "bare": _bare,
+    "bare put": _peer(_bare_put),
     "procrastinate": _peer(peers.make_procrastinate),
     "pgmq": _peer(peers.make_pgmq),
     "mail put": _mail_put,
     "mail take": _mail_take,
     "pgmq put": _peer(_pgmq_put),
+}
+BARE_QUEUE = "a bare SKIP LOCKED queue"
+RECORDED = {  # by operation and subject: the contestant
+    ("thread: take + done", OURS): "work",
+    ("thread: take + done", BARE_QUEUE): "bare",
+    ("thread: take + done", "Procrastinate"): "procrastinate",
+    ("thread: take + done", "pgmq"): "pgmq",
+    ("mail: enqueue", OURS): "mail put",
+    ("mail: enqueue", BARE_QUEUE): "bare put",
+    ("mail: enqueue", "pgmq"): "pgmq put",
+    ("mail: dequeue + ack", OURS): "mail take",
+    ("mail: dequeue + ack", BARE_QUEUE): "bare",
+    ("mail: dequeue + ack", "pgmq"): "pgmq",
 }
 
 

@@ -8,32 +8,38 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import postroom
-from bench.blocks import Blocks, measure_blocks
-from bench.report import Report, interleaved, load, milliseconds, times
+from bench.blocks import Blocks, interleave, measure_blocks
+from bench.report import Report, load, milliseconds, times
+from bench.results import OURS, PER_SECOND, SECONDS
+from bench.scale import SIZES, choose
 from postroom import work
 from postroom.core import clock, ids
 from postroom.store.interface import Store
 from postroom.store.sqlite import statements as sql
 
-BLOCKS, PAIRS_OF_BLOCK = 15, 25
-LARGE, SMALL = 1_000_000, 1_000
+BLOCKS, PAIRS_OF_BLOCK = choose(15, 5), 25
+BY_HAND = "the same statements by hand"
 
 
 def run(report: Report) -> None:
     report.section(f"Library: claim + done of a thread, in blocks beside the same statements by hand (sqlite3, FULL); {load()}")
     with TemporaryDirectory() as folder:
         blocks = _side_by_side(str(Path(folder) / "coord.db"))
-    for name in ("hand", "postroom"):
+    for name in (BY_HAND, OURS):
         report.row(f"{name}: claim + done, a second", f"{blocks.rate(name):.0f}")
-    share = blocks.ratio("postroom", "hand")
+        report.record("rooms on SQLite", "thread: claim + done", name, PER_SECOND, blocks.rates(name))
+    share = blocks.ratio(OURS, BY_HAND)
     report.row("postroom / by hand", f"{share:.0%}", "at least 90 %", met=share >= 0.9)
-    report.section(f"Flat cost: at {LARGE:,} threads / at {SMALL:,}")
+    report.section(f"Flat cost: at {SIZES[-1]:,} threads / at {SIZES[0]:,}")
     with TemporaryDirectory() as folder:
-        small, large = (_verbs(str(Path(folder) / f"{size}.db"), size) for size in (SMALL, LARGE))
-        for name in small:
-            measured = interleaved(100, small=small[name], large=large[name])
-            ratio = measured["large"] / measured["small"]
-            report.row(f"{name} ({milliseconds(measured['small'])} at {SMALL:,})", times(ratio), "within 1.5", met=ratio <= 1.5)
+        verbs = {size: _verbs(str(Path(folder) / f"{size}.db"), size) for size in SIZES}
+        for name in verbs[SIZES[0]]:
+            measured = interleave(100, 1, **{str(size): verbs[size][name] for size in SIZES})
+            for size in SIZES:
+                report.record("size", f"threads: {name}", OURS, SECONDS, measured.seconds(str(size)), size=size)
+            ratio = measured.ratio(str(SIZES[0]), str(SIZES[-1]))
+            small = milliseconds(measured.median(str(SIZES[0])))
+            report.row(f"{name} ({small} at {SIZES[0]:,})", times(ratio), "within 1.5", met=ratio <= 1.5)
 
 
 def _side_by_side(place: str) -> Blocks:
@@ -50,7 +56,7 @@ def _side_by_side(place: str) -> Blocks:
         work.claim(store, thread_id, agent="w")
         work.done(store, thread_id, agent="w", summary="ok")
 
-    return measure_blocks(BLOCKS, PAIRS_OF_BLOCK, {"postroom": claim_and_end, "hand": lambda: _by_hand(bare, next(threads))})
+    return measure_blocks(BLOCKS, PAIRS_OF_BLOCK, {OURS: claim_and_end, BY_HAND: lambda: _by_hand(bare, next(threads))})
 
 
 def _by_hand(bare: sqlite3.Connection, thread_id: str) -> None:

@@ -118,11 +118,21 @@ class Crowd:
         self.size, self._mark = size, mark
         self._lines = {(line := Line(port)).number: line for _ in range(size)}
         self._parts = dict.fromkeys(self._lines, b"")
+        self._data = data
         self.told: list[float] = []  # after how many seconds each had it
-        for line in self._lines.values():
-            line.send(data)
+        self.ask()
         for line in self._lines.values():
             line.until(hello)
+
+    def ask(self) -> None:
+        """Send the question on every line."""
+        for line in self._lines.values():
+            line.send(self._data)
+
+    def forget(self) -> None:
+        """Forget what came, for another round."""
+        self.told = []
+        self._parts = dict.fromkeys(self._lines, b"")
 
     def watch(self, poll: select.epoll) -> None:
         for number in self._lines:

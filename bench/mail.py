@@ -3,103 +3,130 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from itertools import count
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 
-import postroom
-from bench.blocks import Action, measure_blocks, measure_runs
-from bench.mail_queues import KINDS, PAYLOAD, MailQueue, PostroomQueue, Workers, take_message
-from bench.report import Report, interleaved, load, milliseconds, times
+from bench.blocks import Action, interleave, measure_blocks
+from bench.mail_queues import MODULES, PAYLOAD, SESSION, MailQueue, PostroomQueue, Workers, fill_mailbox, find_installed
+from bench.ratios import pair_ratios
+from bench.report import Report, load, milliseconds, times
+from bench.results import OURS, PER_SECOND, SECONDS
+from bench.scale import CLIENTS, SIZES, choose
 from postroom import mail
 from postroom.core import clock, ids
 from postroom.store.interface import Store
 from postroom.store.sqlite import statements as sql
+from postroom.store.sqlite.engine import SqliteStore
 
-ROUNDS, CALLS = 9, 100  # blocks of one candidate, and calls in a row in each of them
-PROCESSES, CALLS_OF_PROCESS = 4, 25
-WAITING = (300, 20_000)  # in each mailbox and queue: a short one flatters those that search
-FLAT_ROUNDS, LARGE, SMALL = 100, 1_000_000, 100
+GROUP = "mail on SQLite"
+BY_HAND = "the same statements by hand"
+ROUNDS, CALLS = choose(7, 5), choose(100, 40)  # blocks of one candidate, and calls in a row in each of them
+BLOCK_SECONDS = 0.4  # a block ends then: litequeue takes a second for one of a million
+CROWD_SIZE, CROWD_SECONDS = 10_000, choose(0.5, 0.3)
+FLAT_ROUNDS = choose(100, 30)
 PAGES_CALLS = 200
 FRAME_BYTES, LOG_HEADER_BYTES = 4096 + 24, 32
+OPERATIONS = (("enqueue", "put"), ("dequeue + ack", "take"))
 JSONL = "field notes: a JSONL mailbox, at 100 / 10,000 pending: enqueue 3,700 / 80 a second, dequeue + ack 1,900 / 30"
 
 
 def run(report: Report) -> None:
-    for waiting in WAITING:
-        report.section(f"Mail: {CALLS} calls in a row, in turns, every one on disk (synchronous=FULL), {waiting:,} waiting; {load()}")
-        with TemporaryDirectory() as folder:
-            queues = {kind: make(folder) for kind, make in KINDS.items()}
-            for queue in queues.values():
-                queue.fill(waiting)
-            _run_in_a_row(report, queues, ByHand(folder, waiting))
-            _run_batches(report, queues["postroom"])
-            _report_pages(report, queues["postroom"], folder)
-            _run_crowd(report, folder)
+    for peer in MODULES.keys() - find_installed():
+        report.leave_out(peer)
+    with TemporaryDirectory() as folder:
+        queues = {size: _open_queues(Path(folder) / str(size), size) for size in SIZES}
+        for size in SIZES:
+            _run_in_a_row(report, queues[size], size)
+        ours = queues[CROWD_SIZE][OURS]
+        assert isinstance(ours, PostroomQueue)
+        _run_batches(report, ours)
+        _report_pages(report, ours)
+        _run_crowd(report, str(Path(folder) / str(CROWD_SIZE)))
+        _run_flat(report, {size: queues[size][OURS] for size in SIZES})
     report.row(JSONL, "")
-    _run_flat(report)
 
 
-def _run_in_a_row(report: Report, queues: dict[str, MailQueue], by_hand: ByHand) -> None:
-    candidates: dict[str, MailQueue] = {**queues, "hand": by_hand}
-    for what, method in (("enqueue", "put"), ("dequeue + ack", "take")):
-        blocks = measure_blocks(ROUNDS, CALLS, {name: getattr(queue, method) for name, queue in candidates.items()})
-        for name in candidates:
-            report.row(f"{name}: {what}, a second", f"{blocks.rate(name):.0f}")
-        share = blocks.ratio("postroom", "hand")
+def _open_queues(folder: Path, size: int) -> dict[str, MailQueue]:
+    folder.mkdir()
+    queues = {kind: make(str(folder)) for kind, make in find_installed().items()}
+    for queue in queues.values():
+        queue.fill(size)
+    return {**queues, BY_HAND: ByHand(str(folder), min(size, CROWD_SIZE))}  # its cost is flat, and a million more rows take long to insert
+
+
+def _run_in_a_row(report: Report, queues: dict[str, MailQueue], size: int) -> None:
+    """Measure puts and takes by turns, so that the number of waiting messages stays as it is."""
+    report.section(f"Mail: {CALLS} calls in a row, in turns, every one on disk (synchronous=FULL), {size:,} waiting; {load()}")
+    actions = {f"{name} {what}": getattr(queue, method) for name, queue in queues.items() for what, method in OPERATIONS}
+    blocks = measure_blocks(ROUNDS, CALLS, actions, most_seconds=BLOCK_SECONDS)
+    for what, _ in OPERATIONS:
+        for name in queues:
+            report.row(f"{name}: {what}, a second", f"{blocks.rate(f'{name} {what}'):.0f}")
+            report.record(GROUP, what, name, PER_SECOND, blocks.rates(f"{name} {what}"), size=size)
+        share = blocks.ratio(f"{OURS} {what}", f"{BY_HAND} {what}")
         report.row(f"{what}: postroom / by hand", f"{share:.0%}", "at least 70 %", met=share >= 0.7)
-        for peer in ("litequeue", "persistqueue"):
-            ahead = blocks.ratio("postroom", peer)
+        for peer in queues.keys() & MODULES:
+            ahead = blocks.ratio(f"{OURS} {what}", f"{peer} {what}")
             report.row(f"{what}: postroom / {peer}", times(ahead), "level", met=ahead >= 1)
 
 
-def _run_batches(report: Report, queue: MailQueue) -> None:
-    assert isinstance(queue, PostroomQueue)
+def _run_batches(report: Report, queue: PostroomQueue) -> None:
     store = queue.store
     mail.enqueue_all(store, [{"from": "lead", "to": "looped", "payload": PAYLOAD}] * 1000)
     loop = _Loop(store, "looped")
     batch = [{"from": "lead", "to": "batched", "payload": PAYLOAD}] * 100
     batches = measure_blocks(ROUNDS, 1, {"batch": lambda: mail.enqueue_all(store, batch)})
     report.row("postroom: messages a second by enqueue_all of 100", f"{100 * batches.rate('batch'):.0f}")
+    report.record(GROUP, "enqueue_all of 100 messages", OURS, PER_SECOND, [100 * rate for rate in batches.rates("batch")], size=CROWD_SIZE)
     loops = measure_blocks(ROUNDS, CALLS // 2, {"loop": loop.turn})
     report.row("postroom: ack and the next in one transaction, a second", f"{loops.rate('loop'):.0f}")
+    report.record(GROUP, "ack_and_dequeue", OURS, PER_SECOND, loops.rates("loop"), size=CROWD_SIZE)
 
 
-def _report_pages(report: Report, queue: MailQueue, folder: str) -> None:
+def _report_pages(report: Report, queue: PostroomQueue) -> None:
     """Pages do not depend on the load of the machine."""
-    assert isinstance(queue, PostroomQueue)
     connection = queue.store.connection
     for what, act in (("enqueue", queue.put), ("dequeue + ack", queue.take)):
         connection.execute("PRAGMA wal_autocheckpoint=0")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         for _ in range(PAGES_CALLS):
             act()
-        pages = ((Path(folder) / "coord.db-wal").stat().st_size - LOG_HEADER_BYTES) / FRAME_BYTES / PAGES_CALLS
+        pages = (Path(f"{queue.store.location}-wal").stat().st_size - LOG_HEADER_BYTES) / FRAME_BYTES / PAGES_CALLS
         report.row(f"postroom: pages that {what} writes to the log", f"{pages:.1f}")
 
 
 def _run_crowd(report: Report, folder: str) -> None:
-    crowds = {kind: Workers(kind, folder, processes=PROCESSES, calls=CALLS_OF_PROCESS) for kind in KINDS}
+    """Let 1, 4 and 16 processes share each queue."""
+    crowds = {kind: Workers(kind, folder, processes=max(CLIENTS), seconds=CROWD_SECONDS) for kind in find_installed()}
+    rates: dict[tuple[str, int], list[float]] = {(kind, clients): [] for clients in CLIENTS for kind in crowds}
     try:
-        blocks = measure_runs(ROUNDS, PROCESSES * CALLS_OF_PROCESS, {kind: crowd.run for kind, crowd in crowds.items()})
+        for _ in range(ROUNDS):
+            for (kind, clients), values in rates.items():
+                values.append(crowds[kind].measure_rate(clients))
     finally:
         for crowd in crowds.values():
             crowd.close()
-    for kind in crowds:
-        report.row(f"{kind}: {PROCESSES} processes, enqueue + dequeue + ack, a second", f"{blocks.rate(kind):.0f}")
-    for peer in ("litequeue", "persistqueue"):
-        ahead = blocks.ratio("postroom", peer)
-        report.row(f"{PROCESSES} processes: postroom / {peer}", times(ahead), "ahead", met=ahead > 1)
+    for (kind, clients), values in rates.items():
+        report.row(f"{kind}: {clients} processes, enqueue + dequeue + ack, a second", f"{median(values):.0f}")
+        report.record(GROUP, "enqueue + dequeue + ack", kind, PER_SECOND, values, size=CROWD_SIZE, clients=clients)
+        if kind != OURS:
+            ahead = median(pair_ratios(rates[OURS, clients], values))
+            report.row(f"{clients} processes: postroom / {kind}", times(ahead), "ahead", met=ahead > 1)
 
 
-def _run_flat(report: Report) -> None:
-    report.section(f"Mail, flat cost: at {LARGE:,} pending / at {SMALL}")
-    with TemporaryDirectory() as folder:
-        small, large = (_verbs(str(Path(folder) / f"{size}.db"), size) for size in (SMALL, LARGE))
-        for name in small:
-            measured = interleaved(FLAT_ROUNDS, small=small[name], large=large[name])
-            ratio = measured["large"] / measured["small"]
-            report.row(f"{name} ({milliseconds(measured['small'])} at {SMALL})", times(ratio), "within 1.5", met=ratio <= 1.5)
+def _run_flat(report: Report, queues: dict[int, MailQueue]) -> None:
+    report.section(f"Mail, flat cost: at {SIZES[-1]:,} pending / at {SIZES[0]}")
+    verbs = {size: _verbs(queue) for size, queue in queues.items()}
+    for name in verbs[SIZES[0]]:
+        blocks = interleave(FLAT_ROUNDS, 1, **{str(size): verbs[size][name] for size in SIZES})
+        for size in SIZES:
+            report.record("size", f"mail: {name}", OURS, SECONDS, blocks.seconds(str(size)), size=size)
+        ratio = blocks.ratio(str(SIZES[0]), str(SIZES[-1]))
+        small = milliseconds(blocks.median(str(SIZES[0])))
+        report.row(f"{name} ({small} at {SIZES[0]})", times(ratio), "within 1.5", met=ratio <= 1.5)
 
 
 class ByHand:
@@ -107,10 +134,8 @@ class ByHand:
 
     def __init__(self, folder: str, waiting: int) -> None:
         place = str(Path(folder) / "coord.db")
-        store = postroom.open(place)
-        for _ in range(waiting // 100):
-            mail.enqueue_all(store, [{"from": "hand", "to": "by-hand", "payload": PAYLOAD}] * 100)
-        store.close()
+        with closing(SqliteStore(place)) as store:
+            fill_mailbox(store, "by-hand", waiting)
         self._connection = _bare(place)
 
     def put(self) -> None:
@@ -199,46 +224,11 @@ def _take_by_hand(bare: sqlite3.Connection) -> None:
     _close_by_hand(bare, "mail.acked", row[1], now)
 
 
-def _verbs(place: str, size: int) -> dict[str, Action]:
-    postroom.init(place)
-    store = postroom.open(place)
-    mail.enqueue(store, {"from": "lead", "to": "full", "payload": PAYLOAD})
-    _fill(place, size)
+def _verbs(queue: MailQueue) -> dict[str, Action]:
+    assert isinstance(queue, PostroomQueue)
     return {
-        "enqueue": lambda: mail.enqueue(store, {"from": "lead", "to": "full", "payload": PAYLOAD}),
-        "dequeue + ack": lambda: take_message(store, "full"),
-        "peek": lambda: mail.peek(store, "full", limit=20),
-        "sessions": lambda: mail.sessions(store),
+        "enqueue": queue.put,
+        "dequeue + ack": queue.take,
+        "peek": lambda: mail.peek(queue.store, SESSION, limit=20),
+        "sessions": lambda: mail.sessions(queue.store),
     }
-
-
-def _fill(place: str, size: int) -> None:
-    """Half of it from one sender, half from a hundred others."""
-    now = clock.now()
-    database = sqlite3.connect(place)
-    database.execute("PRAGMA synchronous=OFF")
-
-    def sender(row: int) -> str:
-        return "lead" if row % 2 else f"sender-{row // 2 % 100}"
-
-    heads = {f"sender-{number}": 2 * number for number in range(100)}
-    database.executemany(
-        "INSERT INTO deliveries (msg_id, session, sender, created_at, attempt, state, head, rank, stored_at, since, door, payload)"
-        " VALUES (?, 'full', ?, ?, 0, 'pending', ?, ?, ?, 0, 'library', ?)",
-        (
-            (
-                f"fill:{row}",
-                sender(row),
-                now // clock.MICROSECONDS_PER_SECOND,
-                int(heads.get(sender(row)) == row),
-                now // clock.MICROSECONDS_PER_SECOND,
-                now,
-                PAYLOAD,
-            )
-            for row in range(size)
-        ),
-    )
-    database.execute("UPDATE mailboxes SET pending = pending + ? WHERE session = 'full'", (size,))
-    database.commit()
-    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    database.close()

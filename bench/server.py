@@ -14,16 +14,19 @@ from time import perf_counter, sleep
 from typing import NamedTuple
 
 import postroom
+from bench.blocks import Blocks, interleave, split_medians
 from bench.load import Crowd, Line, drive, mcp_request, request, tell
-from bench.report import Report, interleaved, milliseconds, percentile, times
+from bench.report import Report, milliseconds, percentile, times
+from bench.results import OURS, PER_SECOND
+from bench.results import SECONDS as RECORDED_SECONDS
 from bench.serving import COMMENT, Served, fill, office, serve, serve_alone, serve_constant, serve_forgetful, serve_unchecked
 from bench.talk import talk
 from postroom import people, work
 
-LARGE, SMALL, PAGE = 1_000_000, 1_000, 100
+LARGE, SMALL, PAGE = 1_000_000, 100, 100
 ROUNDS, PUSHES = 200, 200
 LISTENERS, WAITING = 1000, 200
-WRITERS, READERS, TURNS, SECONDS = 32, 24, 5, 2.0
+WRITERS, READERS, TURNS, SECONDS = 32, 24, 5, 1.0
 VERB_CLIENTS = 16
 HISTORY = "/api/inbox/history"
 CONNECTED, FRAME = b": connected\n\n\r\n", b"\n\n\r\n"  # ends of chunks
@@ -57,8 +60,8 @@ def _flat(report: Report, folder: str) -> None:
         store = postroom.open(place)
         actions[name] = partial(people.history, store, limit=PAGE)
         actions[f"{name}_middle"] = partial(people.history, store, limit=PAGE, before=middles[name])
-    interleaved(5, 1, **actions)
-    _ratio(report, "library", interleaved(ROUNDS, 1, **actions))
+    interleave(5, 1, **actions)
+    _ratio(report, "library", interleave(ROUNDS, 1, **actions))
     with serve(places["small"]) as small, serve(places["large"]) as large:
         for name, server in (("small", small), ("large", large)):
             line = Line(server.port)
@@ -68,14 +71,17 @@ def _flat(report: Report, folder: str) -> None:
             actions[name] = partial(line.ask, newest)
             actions[f"{name}_middle"] = partial(line.ask, middle)
         # Five in a row: a server of its own costs time only to wake.
-        interleaved(2, 5, **actions)
-        _ratio(report, "HTTP", interleaved(ROUNDS // 5, 5, **actions))
+        interleave(2, 5, **actions)
+        _ratio(report, "HTTP", interleave(ROUNDS // 5, 5, **actions))
 
 
-def _ratio(report: Report, door: str, measured: dict[str, float]) -> None:
+def _ratio(report: Report, door: str, measured: Blocks) -> None:
     for what, suffix in (("the newest", ""), ("from the middle on", "_middle")):
-        ratio = measured[f"large{suffix}"] / measured[f"small{suffix}"]
-        one = milliseconds(measured[f"small{suffix}"])
+        ratio = measured.ratio(f"small{suffix}", f"large{suffix}")
+        one = milliseconds(measured.median(f"small{suffix}"))
+        for size, name in ((SMALL, "small"), (LARGE, "large")):
+            operation = f"entries: a page of {PAGE}, {what}, {door}"
+            report.record("size", operation, OURS, RECORDED_SECONDS, measured.seconds(f"{name}{suffix}"), size=size)
         report.row(f"{door}: {what} ({one} at {SMALL:,})", times(ratio), "within 2", met=ratio <= 2)
 
 
@@ -96,6 +102,9 @@ def _reading(report: Report, folder: str) -> None:
             assert Line(constant.port).ask(asked) == body.read_bytes()
             found = _turns(READERS, real=(real, page), anew=(anew, anew.get(f"{HISTORY}?limit=20")), constant=(constant, asked))
     share = found["real"].rate / found["constant"].rate
+    for name, operation in (("real", "a page of 20 entries"), ("anew", "a page of 20 entries, made anew as after a commit")):
+        report.record("server", operation, OURS, PER_SECOND, found[name].rates, clients=READERS)
+        report.record("server", operation, "a Starlette endpoint with the same bytes", PER_SECOND, found["constant"].rates, clients=READERS)
     report.row("pages a second: postroom / the constant", f"{found['real'].rate:.0f} / {found['constant'].rate:.0f}")
     report.row("what this client could ask of the constant, a second of its own CPU", f"{found['constant'].capacity:.0f}")
     report.row("CPU a page: postroom / the constant", _costs(found["real"], found["constant"]))
@@ -109,17 +118,23 @@ class Turns(NamedTuple):
     rate: float
     capacity: float
     cost: float
+    rates: list[float]  # of each round
 
 
 def _turns(connections: int, **asked: tuple[Served, bytes]) -> dict[str, Turns]:
-    rounds: dict[str, list[Turns]] = {name: [] for name in asked}
+    rounds: dict[str, list[tuple[float, float, float]]] = {name: [] for name in asked}
     for _ in range(TURNS):
         for name, (server, data) in asked.items():
             before = server.cpu()
             driven = drive(server.port, data, connections=connections, seconds=SECONDS)
             server.quiet()  # what it does afterwards is part of the cost, and must not slow the next
-            rounds[name].append(Turns(driven.rate, driven.capacity, (server.cpu() - before) / driven.total))
-    return {name: Turns(*(median(values) for values in zip(*turns))) for name, turns in rounds.items()}
+            rounds[name].append((driven.rate, driven.capacity, (server.cpu() - before) / driven.total))
+    return {name: _summarise_turns(turns) for name, turns in rounds.items()}
+
+
+def _summarise_turns(turns: list[tuple[float, float, float]]) -> Turns:
+    rates, capacities, costs = (list(values) for values in zip(*turns))
+    return Turns(median(rates), median(capacities), median(costs), rates)
 
 
 def _costs(one: Turns, other: Turns) -> str:
@@ -151,6 +166,8 @@ def _push(report: Report, folder: str) -> None:
                     waits[door].append(told)
                     whole[door].append(answered)
     for door, found in waits.items():
+        operation = f"start of a push by {door} until a listener of the server has it"
+        report.record("waking", operation, OURS, RECORDED_SECONDS, split_medians(found))
         report.row(f"by {door}: the listener has it, median", milliseconds(median(found)), "under 10 ms", met=median(found) < 0.01)
         report.row(
             f"by {door}: the same, p99; the push is answered, median", f"{_short(percentile(found, 0.99))}; {_short(median(whole[door]))}"
@@ -220,6 +237,8 @@ def _committing(report: Report, folder: str) -> None:
             asked[name] = server, request("POST", "/api/inbox/push", server.port, registered.token, {"comments": COMMENT})
         found = _turns(WRITERS, **asked)
     ratio = found["together"].rate / found["alone"].rate
+    for name, subject in (("together", OURS), ("alone", "Postroom with one commit a request")):
+        report.record("server", "a durable push", subject, PER_SECOND, found[name].rates, clients=WRITERS)
     report.row("pushes a second: together / one commit a request", f"{found['together'].rate:.0f} / {found['alone'].rate:.0f}")
     report.row("CPU a push: together / one commit a request", _costs(found["together"], found["alone"]))
     report.row("together / one commit a request", times(ratio), "at least 3", met=ratio >= 3)

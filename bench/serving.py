@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import postroom
 from bench.commands import INBOX
 from bench.load import HOST, request
+from bench.processes import read_cpu_seconds, read_resident_bytes
 from postroom import people
 from postroom.core import clock
 from postroom.core.records.people import WorkspaceRegistration
@@ -48,18 +49,11 @@ class Served:
 
     def memory(self) -> int:
         """Resident bytes."""
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        return int(status.partition("VmRSS:")[2].split()[0]) * 1024
+        return read_resident_bytes(self.pid)
 
     def cpu(self) -> float:
-        """Seconds on a CPU, of all its threads, counted by the scheduler."""
-        seconds = 0.0
-        for thread in Path(f"/proc/{self.pid}/task").iterdir():
-            try:
-                seconds += int((thread / "schedstat").read_text().split()[0]) / 1e9
-            except FileNotFoundError:
-                pass  # it ended meanwhile
-        return seconds
+        """Seconds on a CPU, of all its threads."""
+        return read_cpu_seconds(self.pid)
 
     def quiet(self) -> None:
         """Wait until it has nothing to do. Two looks: on a busy machine it may only have been kept from doing it."""

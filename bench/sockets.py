@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -14,15 +14,19 @@ import postroom
 from bench import brokers
 from bench.commands import INBOX
 from bench.report import Report, milliseconds, percentile
+from bench.results import OURS, PER_SECOND
+from bench.scale import CLIENTS, REPEATS, choose
 from bench.serving import RATE, Served
 from bench.talk import PAYLOAD, Facts, WireTake, talk
 from postroom import mail
 from postroom.store.interface import Store
 
 MESSAGES = 300
-LINES, ROUNDS, SECONDS = 16, 3, 1.0
-WAITING, SENDERS = 30_000, 100
-LIBRARY = "the library, in its own process"
+ROUNDS, BLOCK_SECONDS = REPEATS, choose(0.5, 0.2)
+WAITING, SENDERS = choose(30_000, 10_000), 100
+LIBRARY = "the library in its own process, without a network"
+GROUP = "mail over the network"
+Rates = dict[tuple[str, str, int], list[float]]  # by name, verb and number of clients
 
 
 def run(report: Report) -> None:
@@ -87,7 +91,8 @@ def _stored(store: Store) -> float:
 
 
 def _side_by_side(report: Report, folder: str) -> None:
-    report.section(f"Sockets: enqueue / dequeue + ack, a second; one client at a time; {LINES} at once. All on disk before it is answered")
+    counts = " / ".join(map(str, CLIENTS))
+    report.section(f"Sockets: enqueue / dequeue + ack, a second; {counts} clients at once. All on disk before it is answered")
     with ExitStack() as stack:
         clients: dict[str, _Library] = {}
         said: dict[str, tuple[str, Facts]] = {}
@@ -102,7 +107,7 @@ def _side_by_side(report: Report, folder: str) -> None:
         for name, start in (("Redis streams, appendfsync always", brokers.redis), ("NATS JetStream", brokers.nats)):
             facts = stack.enter_context(start(folder, 4 * WAITING))
             if facts is None:
-                report.row(f"{name}: not there", "-")
+                report.leave_out(name)
                 continue
             label = name if facts.get("always", True) else f"{name}, whose version syncs every 2 min"
             said[label] = name.split()[0].title(), facts
@@ -112,10 +117,22 @@ def _side_by_side(report: Report, folder: str) -> None:
         clients[LIBRARY] = _Library(stack.enter_context(closing(postroom.open(place))))
         rates = _rounds(said, clients)
     for name in reversed(clients):
-        report.row(f"postroom: {name}", f"{rates[name, 'Put', 1]:.0f} / {rates[name, 'Take', 1]:.0f}; -")
+        report.row(f"postroom: {name}", f"{median(rates[name, 'Put', 1]):.0f} / {median(rates[name, 'Take', 1]):.0f}; -")
     for name in said:
-        one, many = (f"{rates[name, 'Put', lines]:.0f} / {rates[name, 'Take', lines]:.0f}" for lines in (1, LINES))
-        report.row(name, f"{one}; {many}")
+        by_clients = [f"{median(rates[name, 'Put', lines]):.0f} / {median(rates[name, 'Take', lines]):.0f}" for lines in CLIENTS]
+        report.row(name, "; ".join(by_clients))
+    _record(report, list(said), rates)
+
+
+def _record(report: Report, names: list[str], rates: Rates) -> None:
+    """Record each door of ours, and beside it the same values of the brokers and of the library."""
+    doors = [name for name in names if name.startswith("postroom: ")]
+    for verb, what in (("Put", "enqueue"), ("Take", "dequeue + ack")):
+        for door, lines in product(doors, CLIENTS):
+            subjects = {OURS: door, **{name: name for name in names if name not in doors}, **({LIBRARY: LIBRARY} if lines == 1 else {})}
+            for subject, name in subjects.items():
+                operation = f"{what}, {door.removeprefix('postroom: ')}"
+                report.record(GROUP, operation, subject, PER_SECOND, rates[name, verb, lines], clients=lines)
 
 
 def _client(door: str, tcp: Facts, local: Facts) -> tuple[str, str]:
@@ -125,9 +142,9 @@ def _client(door: str, tcp: Facts, local: Facts) -> tuple[str, str]:
     return f"{'ws' if door == 'WebSocket' else 'http'}://127.0.0.1:{tcp['port']}", str(tcp["token"])
 
 
-def _rounds(said: dict[str, tuple[str, Facts]], clients: dict[str, _Library]) -> dict[tuple[str, str, int], float]:
-    """Medians of rounds, taken in turns."""
-    found: dict[tuple[str, str, int], list[float]] = {}
+def _rounds(said: dict[str, tuple[str, Facts]], clients: dict[str, _Library]) -> Rates:
+    """Return the operations a second of each round. All take turns in each of them."""
+    found: Rates = {}
     runs = count()
     for _ in range(ROUNDS):
         for name, client in clients.items():
@@ -135,10 +152,10 @@ def _rounds(said: dict[str, tuple[str, Facts]], clients: dict[str, _Library]) ->
                 found.setdefault((name, verb, 1), []).append(client.rate(verb))
         for name, (kind, facts) in said.items():
             for verb, session in (("Put", "put"), ("Take", "take")):
-                for lines in (1, LINES):
+                for lines in CLIENTS:
                     here = {**facts, "session": session, "run": next(runs)}
-                    found.setdefault((name, verb, lines), []).append(talk(kind + verb, here, lines=lines, seconds=SECONDS))
-    return {key: median(values) for key, values in found.items()}
+                    found.setdefault((name, verb, lines), []).append(talk(kind + verb, here, lines=lines, seconds=BLOCK_SECONDS))
+    return found
 
 
 def _fill(place: str) -> None:
@@ -164,7 +181,7 @@ class _Library:
     def rate(self, verb: str) -> float:
         action: Callable[[], None] = {"Put": self.put, "Take": self.take}[verb]
         done, began = 0, perf_counter()
-        while perf_counter() - began < SECONDS:
+        while perf_counter() - began < BLOCK_SECONDS:
             action()
             done += 1
         return done / (perf_counter() - began)

@@ -215,7 +215,8 @@ class WireTake(Wire):
 
 
 class Redis(Conversation):
-    def command(self, *words: str) -> bytes:
+    @staticmethod
+    def command(*words: str) -> bytes:
         return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word.encode()), word.encode()) for word in words)
 
     def reply(self) -> Any:

@@ -9,7 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import postroom
-from bench.report import Report, interleaved, milliseconds, times
+from bench.blocks import interleave
+from bench.library import BY_HAND
+from bench.report import Report, milliseconds, times
+from bench.results import OURS, PER_SECOND, SECONDS
+from bench.scale import choose
 from postroom._fastpath import json_text as jsontext
 from postroom.core import clock
 from postroom.core.records.tasks import TaskRow
@@ -18,9 +22,9 @@ from postroom.tasks import Conductor
 from postroom.tasks.a2a.models import A2ATask
 from postroom.tasks.repository import row_from_task
 
-ROUNDS = 300
-FINISHED, WAITING = 1_000_000, 20
-FEW_PENDING, MANY_PENDING, PENDING_ROUNDS = 10, 100_000, 60
+ROUNDS = choose(300, 50)
+FINISHED, WAITING = choose(1_000_000, 10_000), 20
+FEW_PENDING, MANY_PENDING, PENDING_ROUNDS = 100, choose(100_000, 10_000), choose(60, 10)
 SHEET_BUDGET_CHARS = 200  # less than ten tasks take, so that both stores render as many
 
 
@@ -29,10 +33,12 @@ def run(report: Report) -> None:
     with TemporaryDirectory() as folder:
         conductor, _ = _conductor(str(Path(folder) / "ours.db"))
         hand = Hand(str(Path(folder) / "hand.db"))
-        interleaved(50, 1, ours=partial(_ours, conductor), hand=hand.round)
-        measured = interleaved(ROUNDS, 1, ours=partial(_ours, conductor), hand=hand.round)
-    share = measured["hand"] / measured["ours"]
-    report.row("rounds a second: by hand / postroom", f"{1 / measured['hand']:.0f} / {1 / measured['ours']:.0f}")
+        interleave(50, 1, ours=partial(_ours, conductor), hand=hand.round)
+        measured = interleave(ROUNDS, 1, ours=partial(_ours, conductor), hand=hand.round)
+    share = measured.ratio("ours", "hand")
+    report.row("rounds a second: by hand / postroom", f"{measured.rate('hand'):.0f} / {measured.rate('ours'):.0f}")
+    for name, subject in (("ours", OURS), ("hand", BY_HAND)):
+        report.record("rooms on SQLite", "task: submit + accept + complete", subject, PER_SECOND, measured.rates(name))
     report.row("postroom / the same statements by hand", f"{share:.0%}", "at least 60 %", met=share >= 0.6)
     report.section(f"Tasks, flat cost: {WAITING} pending beside {FINISHED:,} that have ended / beside none")
     with TemporaryDirectory() as folder:
@@ -43,9 +49,9 @@ def run(report: Report) -> None:
             "render": {"small": lambda: small.render("canyon"), "large": lambda: large.render("canyon")},
         }
         for name, actions in verbs.items():
-            found = interleaved(100, 1, **actions)
-            ratio = found["large"] / found["small"]
-            report.row(f"{name} ({milliseconds(found['small'])})", times(ratio), "within 1.5", met=ratio <= 1.5)
+            found = interleave(100, 1, **actions)
+            ratio = found.ratio("small", "large")
+            report.row(f"{name} ({milliseconds(found.median('small'))})", times(ratio), "within 1.5", met=ratio <= 1.5)
     run_pending(report)
 
 
@@ -55,9 +61,11 @@ def run_pending(report: Report) -> None:
     with TemporaryDirectory() as folder:
         few, many = (_pending_verbs(str(Path(folder) / f"{size}.db"), size) for size in (FEW_PENDING, MANY_PENDING))
         for name in few:
-            found = interleaved(PENDING_ROUNDS, 5, few=few[name], many=many[name])
-            ratio = found["many"] / found["few"]
-            report.row(f"{name} ({milliseconds(found['few'])} at {FEW_PENDING})", times(ratio), "within 1.5", met=ratio <= 1.5)
+            found = interleave(PENDING_ROUNDS, 5, few=few[name], many=many[name])
+            for size, key in ((FEW_PENDING, "few"), (MANY_PENDING, "many")):
+                report.record("size", f"tasks: {name}", OURS, SECONDS, found.seconds(key), size=size)
+            ratio = found.ratio("few", "many")
+            report.row(f"{name} ({milliseconds(found.median('few'))} at {FEW_PENDING})", times(ratio), "within 1.5", met=ratio <= 1.5)
 
 
 def _pending_verbs(place: str, pending: int) -> dict[str, Callable[[], object]]:
