@@ -192,8 +192,8 @@ def _drive(port: int, data: bytes, connections: int, seconds: float) -> Driven:
     parts: dict[int, bytes] = {}
     done, warm, cpu, began = 0, 0, process_time(), monotonic()
     counting, until = False, began + WARM
-    while (now := monotonic()) < until or not counting:
-        if now >= until:
+    while (now := monotonic()) < until or not counting or done == 0:  # at least one, also while the disk stalls
+        if now >= until and not counting:
             counting, warm, done, cpu, began, until = True, done, 0, process_time(), now, now + seconds
         for number, _ in poll.poll(1):
             came = parts.pop(number, b"") + (piece := lines[number].recv(262144))

@@ -357,8 +357,8 @@ def _talk(kind: str, facts: Facts, lines: int, seconds: float) -> float:
         one.line.sendall(one.begin())
     before, began, counting = 0, monotonic(), False
     until = began + WARM
-    while (now := monotonic()) < until or not counting:
-        if now >= until:
+    while (now := monotonic()) < until or not counting or sum(one.done for one in all_of_them.values()) == before:
+        if now >= until and not counting:
             counting, before, began, until = True, sum(one.done for one in all_of_them.values()), now, now + seconds
         ready = poll.poll(1)
         for number, _ in ready:

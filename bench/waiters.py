@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import struct
 import subprocess
 import sys
@@ -33,6 +34,7 @@ WAITERS = choose((1, 100, 1_000), (1, 20))
 SETTLE_SECONDS, WINDOW_SECONDS = choose(4.0, 1.0), choose(2.0, 0.5)
 GROUP, REDIS = "waiters", "Redis streams, appendfsync always"
 MIB = 1 << 20
+WAKE_LIMIT_SECONDS = 60.0
 CONNECTED = b": connected\n\n\r\n"
 
 
@@ -50,7 +52,7 @@ def run(report: Report) -> None:
 def _measure_library(report: Report, folder: str, waiters: int) -> None:
     place = str(Path(folder) / "coord.db")
     postroom.init(place)
-    with _waiting_processes(place, waiters) as (pids, read_last), closing(postroom.open(place)) as store:
+    with waiting_processes(place, waiters) as (pids, read_last), closing(postroom.open(place)) as store:
         sleep(SETTLE_SECONDS)  # until none of them has anything left to look at
         shares = measure_idle(lambda: sum(map(read_cpu_seconds, pids)))
         memory = [float(sum(map(read_proportional_bytes, pids)))] * REPEATS
@@ -150,16 +152,22 @@ class _FanOut:
 
 
 @contextmanager
-def _waiting_processes(place: str, waiters: int) -> Iterator[tuple[list[int], Callable[[], int]]]:
+def waiting_processes(place: str, waiters: int) -> Iterator[tuple[list[int], Callable[[], int]]]:
     """Yield the ids of the processes, and how to read the time at which the last one had the event."""
     argv = [sys.executable, "-m", "bench.waiters", place, str(waiters)]
-    parent = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
+    parent = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
-        pids = [int(word) for word in parent.stdout.readline().split()]
-        yield pids, lambda: int(parent.stdout.readline())  # type: ignore[union-attr]
+        pids = [int(word) for word in _read_line(parent).split()]
+        yield pids, lambda: int(_read_line(parent))
     finally:
         parent.communicate()
+
+
+def _read_line(parent: subprocess.Popen[bytes]) -> bytes:
+    assert parent.stdout is not None
+    if not select.select([parent.stdout], [], [], WAKE_LIMIT_SECONDS)[0]:
+        raise TimeoutError("not every waiter has the event")
+    return parent.stdout.readline()
 
 
 def _fork_waiters(place: str, waiters: int) -> None:
@@ -173,14 +181,11 @@ def _fork_waiters(place: str, waiters: int) -> None:
         pids.append(pid)
     _read_times(reading, waiters)
     print(*pids, flush=True)
-    try:
-        for _ in range(REPEATS):
-            print(max(_read_times(reading, waiters)), flush=True)
-        sys.stdin.read()
-    finally:
-        for pid in pids:
-            os.kill(pid, 9)
-            os.waitpid(pid, 0)
+    while reading in select.select([reading, sys.stdin], [], [])[0]:
+        print(max(_read_times(reading, waiters)), flush=True)
+    for pid in pids:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
 
 
 def _read_times(reading: int, count: int) -> list[int]:
