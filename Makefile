@@ -9,7 +9,7 @@ SHELLS := $(VENV)/shells
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 QUICK := tests/unit tests/house tests/contract tests/tasks tests/queues
 
-.PHONY: run dist check quick test test-all test-harness transcripts format bench torture soak reference pictures clean
+.PHONY: run dist check quick test test-all test-harness transcripts format bench bench-compare torture soak reference pictures clean
 
 run: $(VENV)/server
 	@$(BIN)/inbox serve --demo
@@ -61,9 +61,22 @@ MINUTES ?= 5
 soak: $(VENV)/dev
 	$(BIN)/python -m tests.torture.soak --minutes $(MINUTES) --plot docs/pictures/soak.svg
 
-bench: $(VENV)/dev $(BROWSER)/ready
+# Some twenty minutes on two cores. QUICK=1 takes about seven and writes no page; SECTIONS="mail waking" measures those and keeps the other results.
+QUICK ?=
+SECTIONS ?=
+bench: $(VENV)/bench $(BROWSER)/ready
+	-QUICK=$(QUICK) $(BIN)/python -m bench $(SECTIONS)
+	$(if $(QUICK),,$(BIN)/python -m docs.make_benchmarks)
+
+# Two commits in turns: BASE=main, and HEAD=commit instead of the working tree. Some five minutes.
+BASE ?= HEAD~1
+HEAD ?=
+bench-compare: $(VENV)/dev
+	$(BIN)/python -m bench.compare --base $(BASE) $(if $(HEAD),--head $(HEAD))
+
+$(VENV)/bench: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group bench
-	$(BIN)/python -m bench
+	@touch $@
 
 # A wheel in dist/, for pip, pipx and `uv tool install`.
 dist: $(VENV)/dev

@@ -11,6 +11,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from statistics import median
@@ -42,8 +43,8 @@ def _read_cpu_seconds() -> float:
     return process_time() + children.ru_utime + children.ru_stime
 
 
-def open_operations(folder: str) -> dict[str, Callable[[], Measure]]:
-    """Return what can be measured. Each is opened at its first use, because an older commit may not have it."""
+def open_operations(folder: str, stack: ExitStack) -> dict[str, Callable[[], Measure]]:
+    """Return what can be measured, until the stack ends. Each is opened at its first use, because an older commit may not have it."""
     place = str(Path(folder) / "coord.db")
     postroom.init(place)
     store = postroom.open(place)
@@ -85,7 +86,7 @@ def open_operations(folder: str) -> dict[str, Callable[[], Measure]]:
         "waking: commit until a waiter has the row": lambda: _open_waiter(folder),
         "command: inbox send": lambda: _open_command("inbox", "send", place, "--subject", "more"),
         "command: mailbox enqueue": lambda: _open_command("mailbox", "enqueue", place, "--payload", PAYLOAD),
-        "server: POST /api/mailbox, 4 connections": lambda: _open_server(folder),
+        "server: POST /api/mailbox, 4 connections": lambda: _open_server(folder, stack),
     }
 
 
@@ -131,13 +132,13 @@ def _open_command(program: str, command: str, place: str, *flags: str) -> Measur
     return _time_calls(lambda: subprocess.run(argv, stdout=subprocess.DEVNULL, check=True))
 
 
-def _open_server(folder: str) -> Measure:
+def _open_server(folder: str, stack: ExitStack) -> Measure:
     from bench.load import drive, request
     from bench.serving import serve
 
     place = str(Path(folder) / "server.db")
     postroom.init(place)
-    server = serve(place)  # ends with its standard output, when this process ends
+    server = stack.enter_context(serve(place))
     data = request("POST", "/api/mailbox", server.port, server.token, {"to": "put", "payload": PAYLOAD})
 
     def measure(calls: int) -> Times:
@@ -149,8 +150,8 @@ def _open_server(folder: str) -> Measure:
 
 
 def main() -> None:
-    with TemporaryDirectory() as folder:
-        operations = open_operations(folder)
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        operations = open_operations(folder, stack)
         opened: dict[str, Measure] = {}
         print(json.dumps({"package": os.path.dirname(postroom.__file__), "operations": list(operations)}), flush=True)
         for line in sys.stdin:

@@ -98,7 +98,11 @@ def _render_peers_ahead(results: Results) -> list[str]:
                 ahead = [one for one in ratios if one[1] > 1 / LEVEL]
                 other = f" Postroom is ahead at {_name_ranges(ahead)}." if ahead else ""
                 bullets.append(f"- **{peer}** ({group.key}) is ahead at {_name_ranges(behind)}.{other} Why: {reason}")
-    return ["## Where another program is ahead", "\n".join(bullets) if bullets else "Nowhere in this run."]
+    pictures = (
+        "![Ratios to other programs](pictures/benchmarks-ratios.svg)",
+        "![Rates with 1 to 16 clients](pictures/benchmarks-clients.svg)",
+    )
+    return ["## Where another program is ahead", "\n".join(bullets) if bullets else "Nowhere in this run.", *pictures]
 
 
 def _name_ranges(ratios: Iterable[tuple[str, float]]) -> str:
@@ -129,7 +133,7 @@ def _render_group(results: Results, group: Group) -> list[str]:
     rows = _rows_of(results, group)
     if not rows:
         return [f"## {group.title}", "Not measured in this run."]
-    plot = {"mail on SQLite": "sizes", "PostgreSQL": "clients", "waiters": "waiters"}.get(group.key)
+    plot = {"mail on SQLite": "sizes", "waiters": "waiters"}.get(group.key)
     pictures = [f"![{group.title}](pictures/benchmarks-{plot}.svg)"] if plot else []
     table = _render_sizes(rows) if group.by_size else _render_subjects(rows, group)
     return [f"## {group.title}", group.text, *pictures, table]
