@@ -23,8 +23,10 @@ from postroom.store.sqlite.engine import SqliteStore
 
 GROUP = "mail on SQLite"
 BY_HAND = "the same statements by hand"
-ROUNDS, CALLS = choose(7, 5), choose(100, 40)  # blocks of one candidate, and calls in a row in each of them
-BLOCK_SECONDS = 0.4  # a block ends then: litequeue takes a second for one of a million
+# Blocks of one candidate, and calls in a row in each of them. Short blocks: a stall of the disk then spoils few of them.
+ROUNDS, CALLS = choose(21, 5), 30
+BLOCK_SECONDS = 0.2  # a block ends then: litequeue takes a second for one of a million
+CROWD_ROUNDS = choose(7, 5)
 CROWD_SIZE, CROWD_SECONDS = 10_000, choose(0.5, 0.3)
 FLAT_ROUNDS = choose(100, 30)
 PAGES_CALLS = 200
@@ -103,7 +105,7 @@ def _run_crowd(report: Report, folder: str) -> None:
     crowds = {kind: Workers(kind, folder, processes=max(CLIENTS), seconds=CROWD_SECONDS) for kind in find_installed()}
     rates: dict[tuple[str, int], list[float]] = {(kind, clients): [] for clients in CLIENTS for kind in crowds}
     try:
-        for _ in range(ROUNDS):
+        for _ in range(CROWD_ROUNDS):
             for (kind, clients), values in rates.items():
                 values.append(crowds[kind].measure_rate(clients))
     finally:

@@ -19,14 +19,13 @@ from bench.commands import FLOOR
 from bench.library import BY_HAND
 from bench.report import Report, milliseconds, times
 from bench.results import OURS, PER_SECOND, SECONDS
-from bench.scale import choose
+from bench.scale import SIZES, choose
 from postroom import queues
 from postroom.queues.queue import Queue
 
 THREAD = str(Path(sys.executable).parent / "thread")
 NOTIFIER = str(Path(sys.executable).parent / "notifier")
 ROUNDS, BATCHES, STARTS = choose(600, 100), choose(60, 10), choose(25, 5)
-SIZES = choose((100, 10_000, 1_000_000, 10_000_000), (100, 10_000))
 SOURCE, CONTENT = "internal:dm:default:warden", "disk is full on build-3"
 INSERT = "INSERT INTO events (created_at, source, type, subtype, content) VALUES (?, ?, ?, ?, ?)"
 

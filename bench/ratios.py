@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import comb
-from statistics import median
+from statistics import quantiles
 from typing import NamedTuple
 
 
 class Spread(NamedTuple):
-    """A median with the lowest and the highest value."""
+    """A median with its quartiles: half of the values lie between `low` and `high`."""
 
     median: float
     low: float
@@ -17,8 +17,9 @@ class Spread(NamedTuple):
 
 
 def summarise(values: Sequence[float]) -> Spread:
-    """Return the median, the lowest and the highest of some values."""
-    return Spread(median(values), min(values), max(values))
+    """Return the median and the quartiles. Not the extremes: one stall of the disk would decide them."""
+    low, middle, high = quantiles(values, n=4, method="inclusive") if len(values) > 1 else [values[0]] * 3
+    return Spread(middle, low, high)
 
 
 def pair_ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:

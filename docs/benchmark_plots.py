@@ -23,7 +23,7 @@ text { fill: var(--ink); font: 11px system-ui, sans-serif; } .soft { fill: var(-
 
 
 class Point(NamedTuple):
-    """A median with its lowest and highest value."""
+    """A median with its spread."""
 
     x: float
     median: float

@@ -44,9 +44,9 @@ def render_page(results: Results) -> str:
         "`make bench` measured this and wrote this page (`python -m docs.make_benchmarks` writes it again). [speed.md](speed.md) has"
         " the bounds, what was tried, and older runs.",
         "**How to read a ratio.** Subjects take turns in rounds, and each round gives one ratio, so a busy moment of the machine hits"
-        " both. `0.50 x (0.45 to 0.56)` is the median, the lowest and the highest of at least five rounds. A ratio is Postroom's speed"
-        " divided by the other's: above 1, Postroom is faster (or uses less); **below 1, bold, another program is ahead**. Floors are"
-        " the least that does the same work, so a ratio below 1 is expected there.",
+        " both. `0.50 x (0.45 to 0.56)` is the median and the quartiles (half of the rounds lie between them) of at least five rounds."
+        " A ratio is Postroom's speed divided by the other's: above 1, Postroom is faster (or uses less); **below 1, bold, another"
+        " program is ahead**. Floors are the least that does the same work, so a ratio below 1 is expected there.",
         *_render_machine(results),
         *_render_peers_ahead(results),
     ]

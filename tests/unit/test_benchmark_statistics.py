@@ -33,8 +33,9 @@ def test_a_ratio_belongs_to_one_round() -> None:
         pair_ratios([1, 2], [1])
 
 
-def test_a_spread_is_the_median_with_both_ends() -> None:
-    assert summarise([3, 1, 2, 9, 4]) == (3, 1, 9)
+def test_a_spread_is_the_median_with_its_quartiles() -> None:
+    assert summarise([3, 1, 2, 900, 4]) == (3, 2, 4)
+    assert summarise([7]) == (7, 7, 7)
 
 
 @pytest.mark.parametrize(
