@@ -65,8 +65,7 @@ soak: $(VENV)/dev
 QUICK ?=
 SECTIONS ?=
 bench: $(VENV)/bench $(BROWSER)/ready
-	-QUICK=$(QUICK) $(BIN)/python -m bench $(SECTIONS)
-	$(if $(QUICK),,$(BIN)/python -m docs.make_benchmarks)
+	QUICK=$(QUICK) $(BIN)/python -m bench $(SECTIONS); missed=$$?; $(if $(QUICK),,$(BIN)/python -m docs.make_benchmarks &&) exit $$missed
 
 # Two commits in turns: BASE=main, and HEAD=commit instead of the working tree. Some five minutes.
 BASE ?= HEAD~1

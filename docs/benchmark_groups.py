@@ -29,7 +29,7 @@ GROUPS = (
     Group(
         "mail on SQLite",
         "Mail on SQLite, beside other queues that are one file",
-        "Every call is one transaction with `synchronous=FULL`. Up to 100 calls of one program in a row, then of the next. A round of"
+        "Every call is one transaction with `synchronous=FULL`. 30 calls of one program in a row, then of the next. A round of"
         " puts is followed by a round of takes, so the number of waiting messages stays. `enqueue + dequeue + ack` is done by 1, 4 and"
         " 16 processes that share one queue.",
         {

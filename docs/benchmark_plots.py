@@ -44,7 +44,7 @@ class RatioRow(NamedTuple):
 Panel = Mapping[str, Sequence[Point]]  # the points of each series
 
 
-def draw_panels(panels: Mapping[str, Panel]) -> str:
+def draw_panels(panels: Mapping[str, Panel], x_label: str) -> str:
     """Return an SVG file with a panel for each title. Each series keeps its colour in all panels."""
     names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
     rows = ceil(len(panels) / COLUMNS)
@@ -57,11 +57,11 @@ def draw_panels(panels: Mapping[str, Panel]) -> str:
         parts.append(f'<text x="{x + 15:.0f}" y="{y}">{escape(name)}</text>')
     for index, (title, panel) in enumerate(panels.items()):
         x, y = MARGIN + index % COLUMNS * (PANEL_WIDTH + MARGIN), MARGIN + legend + index // COLUMNS * (PANEL_HEIGHT + MARGIN)
-        parts.append(f'<g transform="translate({x} {y})">{_draw_panel(title, panel, names)}</g>')
+        parts.append(f'<g transform="translate({x} {y})">{_draw_panel(title, panel, names, x_label)}</g>')
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _draw_panel(title: str, panel: Panel, names: Sequence[str]) -> str:
+def _draw_panel(title: str, panel: Panel, names: Sequence[str], x_label: str) -> str:
     points = [point for series in panel.values() for point in series]
     columns = sorted({point.x for point in points})
     bottom, top = _decades([value for point in points for value in (point.low, point.high)])
@@ -74,6 +74,7 @@ def _draw_panel(title: str, panel: Panel, names: Sequence[str]) -> str:
         return PLOT_TOP + height * (1 - (log10(max(value, 10**bottom)) - bottom) / (top - bottom))
 
     parts = [f'<rect class="frame" width="{PANEL_WIDTH}" height="{PANEL_HEIGHT}"/><text class="title" x="8" y="18">{escape(title)}</text>']
+    parts.append(f'<text class="soft" x="8" y="{PANEL_HEIGHT - 8}">{escape(x_label)}</text>')
     for power in range(bottom, top + 1):
         y = place_y(10**power)
         parts.append(f'<line class="grid" x1="{PLOT_LEFT}" x2="{PANEL_WIDTH - 14}" y1="{y:.1f}" y2="{y:.1f}"/>')

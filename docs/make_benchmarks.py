@@ -72,8 +72,9 @@ def _render_machine(results: Results) -> list[str]:
     return [
         "## The machine and its load",
         f"{facts}.",
-        "A load average above the number of cores means that other work ran at the same time. Rates are lower then, and spreads are"
-        " wider. Ratios hold better, because both sides of a ratio met the same load.",
+        "A load average above the number of cores means that other work ran at the same time. Rates are lower then. A stall of the disk"
+        " may hit one subject and not its neighbour, so where the quartiles are far apart, only the order of magnitude counts."
+        " [speed.md](speed.md) has ratios that were measured on an idle machine.",
         "\n".join(["| section | date | duration | load average, before to after |", "|---|---|--:|--:|", *rows]),
         f"Left out, because this machine does not have it: {', '.join(missing)}." if missing else "No peer is left out.",
     ]
@@ -144,7 +145,7 @@ def _render_subjects(rows: dict[Row, dict[str, Measurement]], group: Group) -> s
     sized, crowded = any(row[1] for row in rows), any(row[2] > 1 for row in rows)
     head = ["operation", *([group.size_label] if sized else []), *([group.clients_label] if crowded else []), OURS, *others]
     lines = [f"| {' | '.join(head)} |", f"|---|{'--:|' * (len(head) - 1)}"]
-    for (operation, size, clients), subjects in sorted(rows.items(), key=_order_rows(rows)):
+    for (operation, size, clients), subjects in _sort_rows(rows):
         ours = subjects[OURS]
         cells = [operation, *([f"{size:,}" if size else ""] if sized else []), *([f"{clients:,}"] if crowded else []), _format_values(ours)]
         cells += [_format_other(ours, subjects[other], other in group.reasons) if other in subjects else "" for other in others]
@@ -152,9 +153,10 @@ def _render_subjects(rows: dict[Row, dict[str, Measurement]], group: Group) -> s
     return "\n".join(lines)
 
 
-def _order_rows(rows: dict[Row, dict[str, Measurement]]):  # type: ignore[no-untyped-def]
+def _sort_rows(rows: dict[Row, dict[str, Measurement]]) -> list[tuple[Row, dict[str, Measurement]]]:
+    """Return the rows with the operations in their order, and each by size and clients."""
     operations = list(dict.fromkeys(row[0] for row in rows))
-    return lambda item: (operations.index(item[0][0]), *item[0][1:])
+    return sorted(rows.items(), key=lambda item: (operations.index(item[0][0]), item[0][1], item[0][2]))
 
 
 def _format_other(ours: Measurement, other: Measurement, is_peer: bool) -> str:
@@ -203,15 +205,16 @@ def draw_plots(results: Results) -> dict[str, str]:
     title = "Speed of Postroom / speed of the other program: below 1, the other is ahead"
     return {
         "benchmarks-ratios.svg": draw_ratios(title, rows),
-        "benchmarks-sizes.svg": draw_panels(_panels(results, "mail on SQLite", by_size=True)),
+        "benchmarks-sizes.svg": draw_panels(_panels(results, "mail on SQLite", by_size=True), "waiting"),
         "benchmarks-clients.svg": draw_panels(
             {
                 **_panels(results, "mail on SQLite", by_size=False),
                 **_panels(results, "PostgreSQL", by_size=False),
                 **_panels(results, "mail over the network", by_size=False, only=("Unix socket", "credit for 50")),
-            }
+            },
+            "clients",
         ),
-        "benchmarks-waiters.svg": draw_panels(_panels(results, "waiters", by_size=False)),
+        "benchmarks-waiters.svg": draw_panels(_panels(results, "waiters", by_size=False), "waiters"),
     }
 
 
