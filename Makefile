@@ -7,7 +7,7 @@ SUITE := $(VENV)/conformance
 BROWSER := $(VENV)/browser
 SHELLS := $(VENV)/shells
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
-QUICK := tests/unit tests/house tests/contract tests/tasks tests/queues
+QUICK_TESTS := tests/unit tests/house tests/contract tests/tasks tests/queues
 
 .PHONY: run dist check quick test test-all test-harness transcripts format bench bench-compare torture soak reference pictures clean
 
@@ -22,7 +22,7 @@ check: $(VENV)/dev
 
 # The folders that start no server and no browser, on SQLite.
 quick: check
-	$(PYTEST) -m "not wires and not fuzz and not postgres" $(QUICK)
+	$(PYTEST) -m "not wires and not fuzz and not postgres" $(QUICK_TESTS)
 
 # Everything but the contract over the wires: each verb travels once over each wire (tests/server/test_verbs_over_wires.py).
 test: check $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried
