@@ -23,7 +23,7 @@ from postroom.store.interface import Store
 
 MESSAGES = 300
 ROUNDS, BLOCK_SECONDS = REPEATS, choose(0.5, 0.2)
-WAITING, SENDERS = choose(30_000, 10_000), 100
+WAITING = choose(30_000, 10_000)
 LIBRARY = "the library in its own process, without a network"
 GROUP = "mail over the network"
 Rates = dict[tuple[str, str, int], list[float]]  # by name, verb and number of clients
@@ -159,9 +159,11 @@ def _rounds(said: dict[str, tuple[str, Facts]], clients: dict[str, _Library]) ->
 
 
 def _fill(place: str) -> None:
+    """Put messages of as many senders: what a client held when it left would hold up the other messages of its sender."""
     with closing(postroom.open(place)) as store:
-        for _ in range(WAITING // 500):
-            mail.enqueue_all(store, [{"from": f"sender-{number % SENDERS}", "to": "take", "payload": PAYLOAD} for number in range(500)])
+        for start in range(0, WAITING, 500):
+            senders = (f"sender-{number}" for number in range(start, start + 500))
+            mail.enqueue_all(store, [{"from": sender, "to": "take", "payload": PAYLOAD} for sender in senders])
 
 
 class _Library:

@@ -21,7 +21,7 @@ from bench.load import HOST, WARM, answered, request
 from postroom import __version__
 from postroom.core.rpc.wire import CONTENT_TYPE, VERSION_HEADER
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 PAYLOAD = "analyze the auth module"
 Facts = dict[str, Any]
 

@@ -97,7 +97,9 @@ GROUPS = (
         "Waiters: idle CPU, memory, and fan-out of one event",
         "Waiters of the library are processes; their memory counts shared pages once. Waiters of the server are connections to its"
         " event stream, beside connections to Redis that wait in `XREAD`; memory is what they add to the server. `the last one has an"
-        " event` counts from the start of a durable write. NATS is left out here: it delivers before it has stored.",
+        " event` counts from the start of a durable write. NATS is left out here: it delivers before it has stored."
+        " Linux allows 128 inotify instances for each user. Waiting processes beyond that poll, which is the idle CPU of 1,000"
+        " processes: raise `fs.inotify.max_user_instances`, or wait at a server.",
         {
             REDIS: "a compiled server that sends the same bytes to each connection. Postroom's server is Python, and encodes and writes"
             " a frame of an HTTP stream for each listener through the event loop.",

@@ -134,4 +134,7 @@ def _decades(values: Sequence[float]) -> tuple[int, int]:
 
 
 def _format_power(power: int) -> str:
-    return f"{10**power:,}" if power >= 0 else f"{10**power:.{-power}f}"
+    if power < 0:
+        return f"{10**power:.{-power}f}"
+    thousands = min(power // 3, 3)
+    return f"{10 ** (power - 3 * thousands)}{('', ' k', ' M', ' G')[thousands]}"
