@@ -61,7 +61,7 @@ MINUTES ?= 5
 soak: $(VENV)/dev
 	$(BIN)/python -m tests.torture.soak --minutes $(MINUTES) --plot docs/pictures/soak.svg
 
-# Some twenty minutes on two cores. QUICK=1 takes about seven and writes no page; SECTIONS="mail waking" measures those and keeps the other results.
+# About 25 minutes on two busy cores. QUICK=1 takes about ten and writes no page; SECTIONS="mail waking" measures those and keeps the other results.
 QUICK ?=
 SECTIONS ?=
 bench: $(VENV)/bench $(BROWSER)/ready
