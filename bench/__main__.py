@@ -35,6 +35,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench")
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--note", default="", help="a sentence for the page, for example about other work on the machine")
     options = parser.parse_args(argv)
     unknown = sorted(set(options.sections) - set(SECTIONS))
     if unknown:
@@ -42,7 +43,7 @@ def main(argv: list[str]) -> int:
         return 2
     report = Report()
     report.machine()
-    results = Results(describe_machine(), load_results(options.results).sections if options.results.exists() else {})
+    results = Results(describe_machine(), load_results(options.results).sections if options.results.exists() else {}, options.note)
     for name in options.sections or (QUICK_SECTIONS if QUICK else SECTIONS):
         with report.collect() as collected:
             import_module(f"bench.{name}").run(report)

@@ -59,6 +59,7 @@ class Results:
 
     machine: dict[str, str]
     sections: dict[str, SectionResult] = field(default_factory=dict)
+    note: str = ""  # what a reader must know about this run
 
     @property
     def measurements(self) -> list[Measurement]:
@@ -72,7 +73,9 @@ class Results:
 def load_results(path: Path) -> Results:
     """Read a file that `Results.save` wrote."""
     stored = json.loads(path.read_text())
-    return Results(stored["machine"], {name: _read_section(section) for name, section in stored["sections"].items()})
+    return Results(
+        stored["machine"], {name: _read_section(section) for name, section in stored["sections"].items()}, stored.get("note", "")
+    )
 
 
 def _read_section(stored: dict[str, Any]) -> SectionResult:

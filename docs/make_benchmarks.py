@@ -73,6 +73,7 @@ def _render_machine(results: Results) -> list[str]:
     return [
         "## The machine and its load",
         f"{facts}.",
+        *([results.note] if results.note else []),
         "A load average above the number of cores means that other work ran at the same time. Rates are lower then. A stall of the disk"
         " may hit one subject and not its neighbour, so where the quartiles are far apart, only the order of magnitude counts."
         " [speed.md](speed.md) has ratios that were measured on an idle machine.",

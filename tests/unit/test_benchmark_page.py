@@ -17,7 +17,7 @@ MAIL = "mail on SQLite"
 
 def _make_results(*measurements: Measurement, missing: tuple[str, ...] = ()) -> Results:
     section = SectionResult(list(measurements), list(missing), "2026-11-18 12:00 UTC", 31.4, 7.25, 9.5)
-    return Results({"cores": "2", "SQLite": "3.40.1"}, {"mail": section})
+    return Results({"cores": "2", "SQLite": "3.40.1"}, {"mail": section}, "Test runs went on beside it.")
 
 
 def _measure(subject: str, *values: float, operation: str = "enqueue", size: int = 100, clients: int = 1) -> Measurement:
@@ -61,7 +61,7 @@ def test_less_is_better_where_the_unit_is_time_or_a_share() -> None:
 
 def test_the_page_says_the_machine_the_load_and_what_is_missing() -> None:
     page = render_page(_make_results(_measure(OURS, *[1] * 5), missing=("NATS JetStream",)))
-    assert "cores 2, SQLite 3.40.1." in page
+    assert "cores 2, SQLite 3.40.1.\n\nTest runs went on beside it." in page
     assert "| mail | 2026-11-18 12:00 UTC | 31 s | 7.2 to 9.5 |" in page
     assert "does not have it: NATS JetStream." in page
 
