@@ -23,7 +23,7 @@ from bench.serving import COMMENT, Served, fill, office, serve, serve_alone, ser
 from bench.talk import talk
 from postroom import people, work
 
-LARGE, SMALL, PAGE = 1_000_000, 100, 100
+LARGE, SMALL, PAGE = 1_000_000, 1_000, 100
 ROUNDS, PUSHES = 200, 200
 LISTENERS, WAITING = 1000, 200
 WRITERS, READERS, TURNS, SECONDS = 32, 24, 5, 1.0

@@ -10,13 +10,13 @@ from typing import NamedTuple
 PANEL_WIDTH, PANEL_HEIGHT, COLUMNS, MARGIN = 400, 230, 2, 16
 PLOT_LEFT, PLOT_TOP, PLOT_BOTTOM = 52, 30, 26  # room for labels inside a panel
 RATIO_WIDTH, RATIO_LABEL_WIDTH, RATIO_ROW_HEIGHT = 816, 400, 18
-COLOURS = 6
+COLOURS = 8
 STYLE = """<style>
 svg { --ink: #1f2328; --soft: #57606a; --grid: #d0d7de; --ground: #ffffff;
-  --c0: #0969da; --c1: #bc4c00; --c2: #1a7f37; --c3: #8250df; --c4: #bf3989; --c5: #57606a; }
+  --c0: #0969da; --c1: #bc4c00; --c2: #1a7f37; --c3: #8250df; --c4: #bf3989; --c5: #57606a; --c6: #9a6700; --c7: #1b7c83; }
 @media (prefers-color-scheme: dark) { svg { --ink: #e6edf3; --soft: #9198a1; --grid: #3d444d; --ground: #0d1117;
-  --c0: #4493f8; --c1: #f0883e; --c2: #3fb950; --c3: #ab7df8; --c4: #db61a2; --c5: #9198a1; } }
-text { fill: var(--ink); font: 11px system-ui, sans-serif; } .soft { fill: var(--soft); } .title { font-size: 13px; font-weight: 600; }
+  --c0: #4493f8; --c1: #f0883e; --c2: #3fb950; --c3: #ab7df8; --c4: #db61a2; --c5: #9198a1; --c6: #d29922; --c7: #39c5cf; } }
+text { fill: var(--ink); font: 11px system-ui, sans-serif; } .soft { fill: var(--soft); } .title { font-weight: 600; }
 .grid { stroke: var(--grid); } .frame { fill: none; stroke: var(--grid); }
 .line { fill: none; stroke-width: 2; } .whisker { stroke-width: 2; }
 </style>"""

@@ -17,6 +17,7 @@ from docs.benchmark_plots import Panel, Point, RatioRow, draw_panels, draw_ratio
 FOLDER = Path(__file__).parent
 RESULTS = Path(sys.prefix) / "bench" / "results.json"
 PLOT_SIZE = 10_000  # of the plots that show one size
+PLOT_PREFIXES = {"mail on SQLite": "SQLite: ", "PostgreSQL": "PostgreSQL: ", "mail over the network": "network: "}
 LEAST_PLOTTED_SHARE = 0.0001
 LEVEL = 0.95  # a median from here to its inverse is called level
 Row = tuple[str, int, int]
@@ -241,8 +242,10 @@ def _panels(results: Results, key: str, *, by_size: bool, only: tuple[str, ...] 
             least = LEAST_PLOTTED_SHARE if one.unit == CORE_SHARE else 0.0  # a logarithmic axis has no 0
             value = summarise([max(value, least) for value in one.values])
             unit = {PER_SECOND: "a second", SECONDS: "seconds", BYTES: "bytes", CORE_SHARE: "share of a core"}[one.unit]
-            title = f"{'' if key == 'waiters' else key + ': '}{one.operation}, {unit}"
-            lines.setdefault(title, {}).setdefault(one.subject, []).append(Point(one.size if by_size else one.clients, *value))
+            title = f"{PLOT_PREFIXES.get(key, '')}{one.operation}, {unit}"
+            lines.setdefault(title, {}).setdefault(one.subject.partition(",")[0], []).append(
+                Point(one.size if by_size else one.clients, *value)
+            )
     return {
         title: {subject: sorted(points) for subject, points in series.items()}
         for title, series in lines.items()
