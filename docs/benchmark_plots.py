@@ -123,7 +123,9 @@ def _open_file(width: float, height: float) -> str:
 
 
 def _colour(names: Sequence[str], name: str) -> str:
-    return f"var(--c{names.index(name) % COLOURS})"
+    """Return the colour of a series. The first one, which is ours, shares its colour with no other."""
+    place = names.index(name)
+    return f"var(--c{1 + (place - 1) % (COLOURS - 1) if place else 0})"
 
 
 def _decades(values: Sequence[float]) -> tuple[int, int]:

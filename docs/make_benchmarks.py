@@ -192,7 +192,7 @@ def _format_values(measurement: Measurement) -> str:
     if measurement.unit == PER_SECOND:
         return f"{value:,.0f} / s"
     if measurement.unit == SECONDS:
-        return f"{value * 1000:.3g} ms" if value < 10 else f"{value:.3g} s"
+        return f"{value * 1000:.3g} ms" if value < 0.9995 else f"{value:.3g} s"
     if measurement.unit == CORE_SHARE:
         return f"{value:.2%}"
     assert measurement.unit == BYTES
