@@ -253,3 +253,48 @@ def test_codex_is_rung_in_the_thread_that_its_own_calls_name(inbox: Inbox, tmp_p
         os.kill(route["pid"], signal.SIGTERM)
         server.stdin.close()
     assert (tmp_path / "rung").read_text().startswith("queue --resume --thread th-7 --message 1 new in your Postroom inbox")
+
+
+PLANTED = "import pathlib\npathlib.Path(__file__).with_name('ran').touch()\nraise SystemExit\n"
+
+
+def _plant_package(folder: Path) -> Path:
+    """Put a package with our name into a project, as a hostile repository could. Returns the file that it makes when it is run."""
+    package = folder / "postroom"
+    package.mkdir()
+    (package / "__init__.py").write_text(PLANTED)
+    return package / "ran"
+
+
+def _end_ringers(inbox: Inbox) -> list[dict[str, Any]]:
+    """End the ringers of the agent. Returns the ways that they had registered."""
+    routes: list[dict[str, Any]] = inbox.ok("agent", "show", AGENT)["routes"]
+    for route in routes:
+        os.kill(route["pid"], signal.SIGKILL)
+    return routes
+
+
+@pytest.mark.parametrize("harness", ["codex", "qwen"])
+def test_a_ringer_runs_no_code_of_the_project(inbox: Inbox, harness: str) -> None:
+    ran = _plant_package(inbox.folder)
+    assert _context(_hook(inbox, "start", harness, "start", "--db", ".agents/coord.db"))
+    eventually(lambda: ran.exists() or inbox.ok("agent", "show", AGENT)["routes"])
+    assert not ran.exists()
+    (route,) = inbox.ok("agent", "show", AGENT)["routes"]
+    assert os.readlink(f"/proc/{route['pid']}/cwd") == "/"
+    _end_ringers(inbox)
+
+
+def test_a_ringer_knows_a_short_environment_and_what_it_reads(inbox: Inbox) -> None:
+    more = {"SECRET_KEY": "x", "PYTHONPATH": "/nowhere", "QWEN_INPUT_FILE": "in.jsonl", "PGPASSFILE": "/nowhere/pgpass"}
+    event = _event(inbox, "qwen", "start")
+    assert inbox.run("hook", "start", "--harness", "qwen", stdin=event, INBOX_AGENT=AGENT, **more).code == 0
+    eventually(lambda: bool(inbox.ok("agent", "show", AGENT)["routes"]))
+    (route,) = inbox.ok("agent", "show", AGENT)["routes"]
+    known = dict(line.split("=", 1) for line in Path(f"/proc/{route['pid']}/environ").read_text().rstrip("\0").split("\0"))
+    assert not {"SECRET_KEY", "PYTHONPATH"} & set(known)
+    assert known["INBOX_DB"] == str(inbox.db)
+    assert (known["QWEN_INPUT_FILE"], known["PGPASSFILE"]) == (str(inbox.folder / "in.jsonl"), "/nowhere/pgpass")
+    _mail(inbox)
+    eventually((inbox.folder / "in.jsonl").exists)
+    _end_ringers(inbox)

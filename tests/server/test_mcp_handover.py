@@ -196,3 +196,17 @@ def test_a_refusal_begins_with_its_reason(workspace: WorkspaceClient) -> None:
         for arguments in ({}, {"docs": "a.md"}):
             result = agent.call("inbox_push", **arguments)
             assert result.content[0].text.startswith('{"error": {"message": ')  # type: ignore[union-attr]
+
+
+def test_a_ringer_of_the_server_runs_no_code_of_the_project(server: RunningServer, workspace: WorkspaceClient) -> None:
+    package = server.folder / "postroom"
+    package.mkdir()
+    (package / "__init__.py").write_text("import pathlib\npathlib.Path(__file__).with_name('ran').touch()\nraise SystemExit\n")
+    call = _call_message(1, "work_fetch")
+    call["params"]["_meta"] = {"threadId": "th-7"}
+    with _stdio(workspace) as child:
+        _ask(child, call)
+        eventually(lambda: (package / "ran").exists() or server.inbox.ok("agent", "show", workspace.agent)["routes"])
+        assert not (package / "ran").exists()
+        (route,) = server.inbox.ok("agent", "show", workspace.agent)["routes"]
+        os.kill(route["pid"], signal.SIGKILL)

@@ -5,8 +5,6 @@ The server prunes by it. For a store in a file, a timer of the notifier does so 
 
 from __future__ import annotations
 
-import sys
-
 from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock
 from postroom.core.durations import format_duration
@@ -14,6 +12,7 @@ from postroom.core.errors import NotFound, Refusal
 from postroom.core.records.retention import PruneResult, RetentionPolicy
 from postroom.core.text import sha1_hex, shell_quote
 from postroom.maintenance.pruning import prune
+from postroom.processes.interpreter import isolated_command
 from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
@@ -77,10 +76,10 @@ def add_timer(store: Store) -> str:
     from postroom.queues import notifier
 
     timer_id = timer_id_of(store)
-    command = f"{shell_quote(sys.executable)} -m postroom.cli.inbox store prune --by-policy --db {shell_quote(store.location)}"
+    words = isolated_command("postroom.cli.inbox", "store", "prune", "--by-policy", "--db", store.location)
     remove_timer(store)
     with notifier.open_notifier() as opened:
-        notifier.add_timer(opened, timer_id, author="inbox", cron="@daily", command=command)
+        notifier.add_timer(opened, timer_id, author="inbox", cron="@daily", command=" ".join(map(shell_quote, words)))
     return timer_id
 
 

@@ -10,8 +10,11 @@ KEPT_VARIABLES = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PATH
 
 
 def isolated_command(module: str, *arguments: str) -> tuple[str, ...]:
-    """Return the command line that runs a module of ours. `-I` ignores the current folder, PYTHON* variables and the user's packages."""
-    return (sys.executable, "-I", "-m", module, *arguments)
+    """Return the command line that runs a module of ours. `-P` ignores the current folder, and `-E` the PYTHON* variables.
+
+    `-I` would also ignore the packages of the user, and with them a Postroom that is installed for one user.
+    """
+    return (sys.executable, "-E", "-P", "-m", module, *arguments)
 
 
 def short_environment() -> dict[str, str]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
 from postroom.core.records.people import Workspace
+from postroom.people.agents.ringer_process import start_ringer
 from postroom.server.mcp import protocol
 from postroom.server.mcp.calls import OpenCalls
 from postroom.server.mcp.handlers import ToolHandlers
@@ -77,11 +76,8 @@ class StdioWorker:
         if session is None or session in self._rung_sessions:
             return
         self._rung_sessions.add(session)
-        known = [f"--session={session}", "--owner", str(os.getppid()), "--agent", self._workspace.agent, "--db", self._place]
-        argv = [sys.executable, "-m", "postroom.cli.inbox", "hook", "ring", "--harness", "codex", *known]
-        none = subprocess.DEVNULL
         try:
-            subprocess.Popen(argv, start_new_session=True, stdin=none, stdout=none, stderr=none)  # noqa: S603
+            start_ringer(self._place, harness="codex", agent=self._workspace.agent, session=session, owner_pid=os.getppid())
         except OSError:
             _log.exception("no process could be started that wakes the session")
 

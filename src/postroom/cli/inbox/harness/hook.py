@@ -251,9 +251,10 @@ class Hook:
         return WAKE
 
     def _leave_ringer(self) -> None:
-        from postroom.cli.inbox.harness.ringing import start_ringer
+        from postroom.people.agents.ringer_process import start_ringer
 
-        start_ringer(self, find_owner())
+        known = {"harness": self.harness, "agent": self.agent, "session": str(self.event.get("session_id") or "")}
+        start_ringer(self.store.location, **known, owner_pid=find_owner())
 
     def _ring(self) -> int:
         from postroom.cli.inbox.harness.ringing import ring_until_end

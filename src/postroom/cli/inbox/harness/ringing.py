@@ -7,7 +7,6 @@ program.
 from __future__ import annotations
 
 import os
-import sys
 from time import monotonic, sleep
 
 from postroom._fastpath import json_text as jsontext
@@ -49,17 +48,6 @@ def wait_for_new(hook: Hook, owner: int, *, at_rest: bool) -> list[WaitingItem]:
     return []
 
 
-def start_ringer(hook: Hook, owner: int) -> None:
-    """Leave a process that rings for a session. It has no terminal, and ends with the program."""
-    import subprocess
-
-    session_id = str(hook.event.get("session_id") or "")
-    argv = [sys.executable, "-m", "postroom.cli.inbox", "hook", "ring", "--harness", hook.harness, "--agent", hook.agent]
-    argv += ["--session", session_id, "--owner", str(owner), "--db", hook.store.location]
-    none = subprocess.DEVNULL
-    subprocess.Popen(argv, start_new_session=True, stdin=none, stdout=none, stderr=none)
-
-
 def ring_until_end(hook: Hook, owner: int) -> int:
     """Ring the session for each new message until its program ends, or until ringing has failed several times in a row.
 
@@ -88,7 +76,7 @@ def _ring(hook: Hook, owner: int, text: str) -> str:
     """Ring once. Returns why the program did not take it, or ""."""
     if hook.harness == "codex":
         return _ring_codex(hook.session_id, text)
-    path = os.environ.get("QWEN_INPUT_FILE") or find_option(owner, "--input-file")
+    path = os.environ.get("QWEN_INPUT_FILE") or _find_input_file(owner)
     if not path:
         return "qwen was started without --input-file"
     try:
@@ -110,6 +98,12 @@ def _ring_codex(thread: str, text: str) -> str:
         return f"codex queue: {error}"[:300]
     is_taken = ran.returncode == 0 and "could not resume" not in ran.stderr
     return "" if is_taken else f"codex queue: exit {ran.returncode}: {ran.stderr.strip()}"[:300]
+
+
+def _find_input_file(owner: int) -> str | None:
+    """Return the file that Qwen Code was started with. A relative one is relative to the folder of that process."""
+    path = find_option(owner, "--input-file")
+    return path and os.path.join(f"/proc/{owner}/cwd", path)
 
 
 def find_option(pid: int, option: str) -> str | None:

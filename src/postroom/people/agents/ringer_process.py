@@ -1,0 +1,55 @@
+"""Start the process that wakes a session of Codex or Qwen Code. The start hook of the program calls this, and the MCP server does."""
+
+from __future__ import annotations
+
+import os
+
+from postroom.processes.interpreter import NEUTRAL_FOLDER, isolated_command, short_environment
+
+# What `inbox hook ring` and the `codex` that it runs read beside the short list. The variables of libpq are read by the store.
+_PASSED_NAMES = (
+    "CODEX_HOME",
+    "INBOX_DATA",
+    "INBOX_INSECURE",
+    "INBOX_TOKEN",
+    "POSTROOM_HOOK_LOG",
+    "USER",
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
+)
+_PASSED_PREFIX = "PG"
+
+
+def start_ringer(location: str, *, harness: str, agent: str, session: str, owner_pid: int) -> None:
+    """Leave a process that rings for a session. It has no terminal, and ends with the program `owner_pid`.
+
+    The project cannot change what it runs: the interpreter is isolated and does not start in its folder. The location of the store is not
+    in its command line, which other users can read and which may have a password.
+    """
+    import subprocess
+
+    words = ("hook", "ring", "--harness", harness, "--agent", agent, f"--session={session}", "--owner", str(owner_pid))
+    none = subprocess.DEVNULL
+    subprocess.Popen(
+        isolated_command("postroom.cli.inbox", *words),
+        cwd=NEUTRAL_FOLDER,
+        env=_make_environment(location),
+        start_new_session=True,
+        stdin=none,
+        stdout=none,
+        stderr=none,
+    )
+
+
+def _make_environment(location: str) -> dict[str, str]:
+    passed = {name: value for name, value in os.environ.items() if name in _PASSED_NAMES or name.startswith(_PASSED_PREFIX)}
+    if input_file := os.environ.get("QWEN_INPUT_FILE"):
+        passed["QWEN_INPUT_FILE"] = os.path.abspath(input_file)
+    return {**short_environment(), **passed, "INBOX_DB": _make_absolute(location)}
+
+
+def _make_absolute(location: str) -> str:
+    """Return a location that names the same store in every folder."""
+    if location.startswith("unix:"):
+        return f"unix:{os.path.abspath(location[5:].removeprefix('//'))}"
+    return location if "://" in location else os.path.abspath(location)
