@@ -288,7 +288,7 @@ def test_a_ringer_runs_no_code_of_the_project(inbox: Inbox, harness: str) -> Non
 def test_a_ringer_knows_a_short_environment_and_what_it_reads(inbox: Inbox) -> None:
     more = {"SECRET_KEY": "x", "PYTHONPATH": "/nowhere", "QWEN_INPUT_FILE": "in.jsonl", "PGPASSFILE": "/nowhere/pgpass"}
     event = _event(inbox, "qwen", "start")
-    assert inbox.run("hook", "start", "--harness", "qwen", stdin=event, INBOX_AGENT=AGENT, **more).code == 0
+    assert inbox.execute(["hook", "start", "--harness", "qwen"], {"INBOX_AGENT": AGENT, **more}, stdin=event).code == 0
     eventually(lambda: bool(inbox.ok("agent", "show", AGENT)["routes"]))
     (route,) = inbox.ok("agent", "show", AGENT)["routes"]
     known = dict(line.split("=", 1) for line in Path(f"/proc/{route['pid']}/environ").read_text().rstrip("\0").split("\0"))

@@ -1,4 +1,4 @@
-"""Interpreters that we start are isolated: a file of the folder in which a command runs, which may be a hostile project, is never imported."""
+"""Interpreters that we start are isolated: they import no file of the folder in which a command runs, such as a hostile project."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def _command_lines(path: Path) -> list[list[str]]:
     """The constant words of each command line that begins with our interpreter."""
     lines = [node.elts for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Tuple | ast.List) and node.elts]
     return [
-        [word.value for word in words if isinstance(word, ast.Constant)] for words in lines if ast.unparse(words[0]) == "sys.executable"
+        [str(word.value) for word in words if isinstance(word, ast.Constant)]
+        for words in lines
+        if ast.unparse(words[0]) == "sys.executable"
     ]
 
 

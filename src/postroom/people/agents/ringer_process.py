@@ -30,7 +30,7 @@ def start_ringer(location: str, *, harness: str, agent: str, session: str, owner
 
     words = ("hook", "ring", "--harness", harness, "--agent", agent, f"--session={session}", "--owner", str(owner_pid))
     none = subprocess.DEVNULL
-    subprocess.Popen(
+    subprocess.Popen(  # noqa: S603
         isolated_command("postroom.cli.inbox", *words),
         cwd=NEUTRAL_FOLDER,
         env=_make_environment(location),
