@@ -36,7 +36,9 @@ def call_tool(session: str, tool: str, **arguments: Any) -> str:
     server = servers[session]
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
     pipe = subprocess.PIPE
-    running = subprocess.Popen([server["command"], *server["args"]], stdin=pipe, stdout=pipe, text=True)
+    named = {variable["name"]: variable["value"] for variable in server["env"]}
+    environment = {**{name: os.environ[name] for name in ("HOME", "PATH")}, **named}  # programs pass few of their own variables on
+    running = subprocess.Popen([server["command"], *server["args"]], stdin=pipe, stdout=pipe, text=True, env=environment)
     assert running.stdin is not None
     assert running.stdout is not None
     running.stdin.write(json.dumps(call) + "\n")

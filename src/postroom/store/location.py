@@ -64,6 +64,11 @@ def shown_location(location: str) -> str:
     return f"{scheme}://{user.partition(':')[0]}{at}{host}{mark if kept else ''}{kept}"
 
 
+def has_password(location: str) -> bool:
+    """Return whether a URL has a password, or a parameter that may be one. Such a URL is not written into files or command lines."""
+    return "://" in location and shown_location(location) != location.rstrip("?").replace(":@", "@", 1)
+
+
 def state_folder(location: str) -> str:
     """Return the folder for the secrets of a store: below $XDG_STATE_HOME or ~/.local/state, and never beside the store."""
     from hashlib import sha256

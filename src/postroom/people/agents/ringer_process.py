@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import os
 
-from postroom.processes.interpreter import NEUTRAL_FOLDER, isolated_command, short_environment
+from postroom.processes.interpreter import NEUTRAL_FOLDER, isolated_command, short_environment, store_environment
 
-# What `inbox hook ring` and the `codex` that it runs read beside the short list. The variables of libpq are read by the store.
-_PASSED_NAMES = (
-    "CODEX_HOME",
-    "INBOX_DATA",
-    "INBOX_INSECURE",
-    "INBOX_TOKEN",
-    "POSTROOM_HOOK_LOG",
-    "USER",
-    "XDG_RUNTIME_DIR",
-    "XDG_STATE_HOME",
-)
-_PASSED_PREFIX = "PG"
+_PASSED_NAMES = ("CODEX_HOME", "POSTROOM_HOOK_LOG", "USER", "XDG_RUNTIME_DIR")  # that the hook and the `codex` that it runs read
 
 
 def start_ringer(location: str, *, harness: str, agent: str, session: str, owner_pid: int) -> None:
@@ -42,14 +31,7 @@ def start_ringer(location: str, *, harness: str, agent: str, session: str, owner
 
 
 def _make_environment(location: str) -> dict[str, str]:
-    passed = {name: value for name, value in os.environ.items() if name in _PASSED_NAMES or name.startswith(_PASSED_PREFIX)}
+    passed = {name: os.environ[name] for name in _PASSED_NAMES if name in os.environ}
     if input_file := os.environ.get("QWEN_INPUT_FILE"):
         passed["QWEN_INPUT_FILE"] = os.path.abspath(input_file)
-    return {**short_environment(), **passed, "INBOX_DB": _make_absolute(location)}
-
-
-def _make_absolute(location: str) -> str:
-    """Return a location that names the same store in every folder."""
-    if location.startswith("unix:"):
-        return f"unix:{os.path.abspath(location[5:].removeprefix('//'))}"
-    return location if "://" in location else os.path.abspath(location)
+    return {**short_environment(), **store_environment(location), **passed}

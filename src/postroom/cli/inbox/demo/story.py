@@ -20,7 +20,7 @@ from postroom.cli.framework.output import Outcome, write_all
 from postroom.cli.inbox import views as work_views
 from postroom.core.clock import parse_stamp
 from postroom.core.errors import InvalidInput, Refusal, StorageFailure
-from postroom.processes.interpreter import isolated_command
+from postroom.processes.interpreter import NEUTRAL_FOLDER, isolated_command, short_environment, store_environment
 from postroom.store.location import shown_location
 
 TYPE_CHECKING = False
@@ -64,7 +64,8 @@ def _create_store(db: str | None) -> Store:
 
 
 def _start_actor(role: str, location: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(isolated_command("postroom.cli.inbox.demo.story", role, location))
+    environment = {**short_environment(), **store_environment(location)}
+    return subprocess.Popen(isolated_command("postroom.cli.inbox.demo.story", role), cwd=NEUTRAL_FOLDER, env=environment)
 
 
 def _narrate_events(store: Store, bo: subprocess.Popen[bytes]) -> None:
@@ -174,4 +175,4 @@ def _store_time(store: Store) -> int:
 
 
 if __name__ == "__main__":
-    {"leader": run_leader, "ada": run_ada, "bo": run_bo}[sys.argv[1]](postroom.open(sys.argv[2]))
+    {"leader": run_leader, "ada": run_ada, "bo": run_bo}[sys.argv[1]](postroom.open(os.environ["INBOX_DB"]))

@@ -11,6 +11,7 @@ from postroom.cli.inbox.harness import programs
 from postroom.cli.inbox.harness.files import ADD, CHANGED_SINCE, LEFT_ALONE, PRESENT, ConnectionRecord, plan_parts
 from postroom.core.errors import InvalidInput
 from postroom.people.access import workspaces
+from postroom.store.location import find_location, has_password
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +59,12 @@ def _undo(record: ConnectionRecord) -> Outcome:
 
 
 def find_target(args: Arguments, program: str, folder: str, *, may_add: bool) -> programs.Target:
-    """Return what is connected. The folder becomes a workspace if it is none."""
+    """Return what is connected. The folder becomes a workspace if it is none. Refuses a URL with a password, before anything is written."""
+    if has_password(find_location(args.db)):
+        hint = (
+            "Settings of programs name the store. Put the password into ~/.pgpass or the file of PGPASSFILE, and leave it out of the URL."
+        )
+        raise InvalidInput("the URL of the store has a password", field="db", hint=hint)
     store = inputs.open_store_for(args)
     if store.is_remote:
         raise InvalidInput("that store is behind a server", field="db", hint="See `inbox harness connect generic` for MCP over HTTP.")

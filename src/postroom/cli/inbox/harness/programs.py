@@ -107,9 +107,10 @@ def _codex(target: Target) -> list[Part]:
     folder = os.environ.get("CODEX_HOME") or os.path.join(target.home, ".codex")
     config, hooks = os.path.join(folder, "config.toml"), os.path.join(folder, "hooks.json")
     server = {"command": target.server[0], "args": target.server[1:], "required": True}
+    roots = [] if "://" in target.store else [os.path.dirname(os.path.realpath(target.store))]
     return [
         TomlTable(config, "mcp_servers.inbox", server),
-        TomlListItem(config, "sandbox_workspace_write", "writable_roots", os.path.dirname(os.path.realpath(target.store))),
+        *(TomlListItem(config, "sandbox_workspace_write", "writable_roots", root) for root in roots),
         *_shared_hooks(hooks, target, "codex", {}),
     ]
 

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from postroom.cli.inbox.residents.sessions import SessionPlan
+    from postroom.cli.inbox.residents.sessions import ServerCommand, SessionPlan
     from postroom.processes.wake_pipe import WakePipe
 
 PROTOCOL_VERSION = 1
@@ -29,14 +29,15 @@ _KINDS_OF_OTHERS = ("execute", "edit", "delete", "move", "fetch")
 
 
 class AcpProgram:
-    """A program behind the protocol. `server` is the command line of the MCP server that each session gets."""
+    """A program behind the protocol. `server` is the MCP server that each session gets."""
 
-    def __init__(self, name: str, command: str, environment: dict[str, str], folder: str, server: list[str], *, approve: bool) -> None:
+    def __init__(self, name: str, command: str, environment: dict[str, str], folder: str, server: ServerCommand, *, approve: bool) -> None:
         self.name = name
         self._command = command
         self._environment = environment
         self._folder = folder
-        self._server = {"name": "inbox", "command": server[0], "args": server[1:], "env": []}
+        variables = [{"name": name, "value": value} for name, value in server.environment.items()]
+        self._server = {"name": "inbox", "command": server.command, "args": server.arguments, "env": variables}
         self._approve = approve
         self._lock = Lock()  # one process, also if two turns begin at once
         self._process: JsonRpcProcess | None = None

@@ -13,7 +13,7 @@ from postroom.processes.wake_pipe import WakePipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from postroom.cli.inbox.residents.sessions import SessionPlan
+    from postroom.cli.inbox.residents.sessions import ServerCommand, SessionPlan
 
 _LOST_SESSION = "No conversation found"  # what it says if a turn was killed before the session was written
 
@@ -23,8 +23,9 @@ class ClaudeProgram:
 
     name = "claude"
 
-    def __init__(self, environment: dict[str, str], folder: str, server: list[str], *, approve: bool) -> None:
-        servers = {"mcpServers": {"inbox": {"command": server[0], "args": server[1:], "alwaysLoad": True}}}
+    def __init__(self, environment: dict[str, str], folder: str, server: ServerCommand, *, approve: bool) -> None:
+        # Its servers inherit its variables. Written here, they would be in its command line, which other users can read.
+        servers = {"mcpServers": {"inbox": {"command": server.command, "args": server.arguments, "alwaysLoad": True}}}
         permission = ["--permission-mode", "bypassPermissions"] if approve else []
         self._words = ["claude", "-p", "--output-format", "json", "--mcp-config", jsontext.dumps(servers)]
         self._words += ["--allowedTools", "mcp__inbox", *permission]

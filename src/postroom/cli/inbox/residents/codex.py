@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from postroom.cli.inbox.residents.sessions import SessionPlan
+    from postroom.cli.inbox.residents.sessions import ServerCommand, SessionPlan
     from postroom.processes.wake_pipe import WakePipe
 
 START_SECONDS = 120.0
@@ -33,10 +33,15 @@ class CodexProgram:
 
     name = "codex"
 
-    def __init__(self, environment: dict[str, str], folder: str, server: list[str], command: str, *, approve: bool) -> None:
+    def __init__(self, environment: dict[str, str], folder: str, server: ServerCommand, command: str, *, approve: bool) -> None:
         self._command = command
         self._environment = environment
-        inbox = {"command": server[0], "args": server[1:], "required": True, "default_tools_approval_mode": "approve"}
+        inbox: dict[str, Any] = {
+            "command": server.command,
+            "args": server.arguments,
+            "env": server.environment,
+        }  # its servers inherit few variables
+        inbox |= {"required": True, "default_tools_approval_mode": "approve"}
         self._settings: dict[str, Any] = {"cwd": folder, "approvalPolicy": "never", "config": {"mcp_servers": {"inbox": inbox}}}
         if approve:
             self._settings["sandbox"] = "danger-full-access"

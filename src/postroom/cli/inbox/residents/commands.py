@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from postroom.cli.framework.parser import Arguments
+    from postroom.cli.inbox.residents.sessions import ServerCommand
     from postroom.core.records.people import Workspace
     from postroom.store.interface import Store
     from postroom.work.worker import Worker
@@ -54,7 +55,7 @@ def _make_resident(args: Arguments, store: Store, agent: str, name: str) -> Work
     from postroom.tasks import taking
 
     workspace = _find_workspace(store, agent)
-    environment, server = make_environment(store.location, agent), _mcp_command(store, workspace)
+    environment, server = make_environment(store.location, agent), _make_server(store, workspace)
     program = make_program(name, environment=environment, folder=workspace.path, server=server, approve=bool(args.approve))
     return ResidentWorker(
         store,
@@ -129,11 +130,13 @@ def _find_workspace(store: Store, agent: str) -> Workspace:
     return workspaces.add_workspace(store, os.getcwd(), label=label, agent=agent).workspace
 
 
-def _mcp_command(store: Store, workspace: Workspace) -> list[str]:
-    """Return the command line of the MCP server that each session of the program gets."""
+def _make_server(store: Store, workspace: Workspace) -> ServerCommand:
+    """Return the MCP server that each session of the program gets."""
     from postroom.cli.inbox.harness.connect import find_command
+    from postroom.cli.inbox.residents.sessions import ServerCommand
+    from postroom.processes.interpreter import store_environment
 
-    return [find_command(), "--db", store.location, "mcp", "--workspace", workspace.workspace_id]
+    return ServerCommand(find_command(), ["mcp", "--workspace", workspace.workspace_id], store_environment(store.location))
 
 
 def _lock_agent(location: str, agent: str) -> int:

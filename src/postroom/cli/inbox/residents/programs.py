@@ -6,10 +6,12 @@ import os
 
 from postroom.core.errors import InvalidInput
 from postroom.core.text import shell_quote
+from postroom.processes.interpreter import store_environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.cli.inbox.residents.resident import Program
+    from postroom.cli.inbox.residents.sessions import ServerCommand
 
 ACP_PREFIX = "acp:"
 _ACP_COMMANDS = {"gemini": "gemini --acp", "qwen": "qwen --acp", "opencode": "opencode acp"}
@@ -21,7 +23,7 @@ def has_sessions(name: str) -> bool:
     return name in NAMES or name.startswith(ACP_PREFIX)
 
 
-def make_program(name: str, *, environment: dict[str, str], folder: str, server: list[str], approve: bool) -> Program:
+def make_program(name: str, *, environment: dict[str, str], folder: str, server: ServerCommand, approve: bool) -> Program:
     """Return the program with sessions that `--with` names."""
     place = f"cd {shell_quote(folder)} && exec "
     if name == "claude":
@@ -43,4 +45,4 @@ def make_program(name: str, *, environment: dict[str, str], folder: str, server:
 
 def make_environment(location: str, agent: str) -> dict[str, str]:
     """Return the environment of the program: the commands of Postroom need no flags there."""
-    return {**os.environ, "INBOX_DB": location, "INBOX_AGENT": agent}
+    return {**os.environ, **store_environment(location), "INBOX_AGENT": agent}

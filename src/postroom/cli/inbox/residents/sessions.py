@@ -26,3 +26,15 @@ class SessionPlan:
     def keep(self, session: str) -> None:
         self.session = session
         self._keep_session(session)
+
+
+class ServerCommand:
+    """The MCP server that each session of a program gets: its command, its arguments, and the variables that name the store.
+
+    The store is not among the arguments: other users of the machine can read them, and its URL may have a password.
+    """
+
+    def __init__(self, command: str, arguments: list[str], environment: dict[str, str]) -> None:
+        self.command = command
+        self.arguments = arguments
+        self.environment = environment
