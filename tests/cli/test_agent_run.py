@@ -114,6 +114,20 @@ def test_mail_that_a_killed_turn_had_not_read_is_read_by_the_next_one(inbox: Inb
     assert _log(inbox) == ["new s0", "prompt s0", "hanging s0", "load s0", "prompt s0", "hanging s0", "read a word"]
 
 
+def test_the_end_of_a_turn_confirms_nothing_that_another_session_was_handed(inbox: Inbox) -> None:
+    (inbox.folder / "sessions" / "deaf").touch()
+    inbox.ok("workspace", "add", ".", "--label", "Stage", "--agent", AGENT)
+    entry_id = inbox.ok("push", "--agent", AGENT, "--comments", "Look")["entry"]["id"]
+    inbox.ok("entry", "reply", entry_id, "--body", "Good")
+    _send(inbox, "TAKE it")
+    with _running(inbox, _with_acp(inbox), "--jobs", "2") as resident:
+        eventually(lambda: not [item for item in inbox.run("read", "--agent", AGENT, "--json").json["waiting"] if item["kind"] == "reply"])
+        other = _send(inbox, "just do it")
+        eventually(lambda: _status(inbox, other)[0] == "done")
+        resident.kill()
+    assert "reply_seen" not in [step["step"] for step in inbox.ok("entry", "show", entry_id)["receipts"]]
+
+
 def test_a_thread_fails_after_too_many_turns_and_by_a_turn_that_fails(inbox: Inbox) -> None:
     asking, broken = _send(inbox, "ASK"), _send(inbox, "BREAK")
     with _running(inbox, _with_acp(inbox), "--turns", "1"):

@@ -6,12 +6,15 @@ import json
 import os
 import signal
 import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.process import LIMIT, SCRIPT, Finished, Inbox, eventually
+from tests.cli.process import LIMIT, SCRIPT, Finished, Inbox, eventually, is_alive
 
 AGENT = "ada"
 EVENTS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "harness_events.json").read_text())
@@ -90,23 +93,73 @@ def test_a_turn_goes_on_for_new_messages_three_times_in_a_row_at_most(inbox: Inb
     assert _hook(inbox, "stop", "codex", "stop").stdout == ""
 
 
-def test_the_end_of_a_turn_confirms_what_the_tools_handed_over(inbox: Inbox) -> None:
-    entry_id = inbox.ok("push", "--agent", AGENT, "--comments", "Look")["entry"]["id"]
-    inbox.ok("entry", "reply", entry_id, "--body", "Good")
-    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "inbox_read", "arguments": {}}}
-    pipe = subprocess.PIPE
-    with subprocess.Popen([SCRIPT, "mcp"], cwd=inbox.folder, env=inbox.environment(), stdin=pipe, stdout=pipe, text=True) as server:
+@contextmanager
+def _handed_over(inbox: Inbox, thread_id: str | None = None, **environment: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A reply that the tools have handed to a session, whose answer lies in the pipe. Yields the entry and the server of the session."""
+    entry_id = _replied(inbox)
+    meta = {} if thread_id is None else {"_meta": {"threadId": thread_id}}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "inbox_read", "arguments": {}, **meta}}
+    pipe, env = subprocess.PIPE, inbox.environment(PATH="/nowhere", **environment)
+    with subprocess.Popen([SCRIPT, "mcp"], cwd=inbox.folder, env=env, stdin=pipe, stdout=pipe, text=True) as server:
         assert server.stdin is not None
-        assert server.stdout is not None
         server.stdin.write(json.dumps(request) + "\n")
         server.stdin.flush()
+        eventually(lambda: _waits(inbox) == 0)
+        try:
+            yield entry_id, server
+        finally:
+            server.kill()
+            _end_ringers(inbox)
+
+
+def _hook_of_program(inbox: Inbox, event: str, harness: str, recorded: str, *wrapper: str, **more: Any) -> None:
+    """Run a hook as a new process: of this program, or of another one, the wrapper."""
+    line = [*wrapper, SCRIPT, "hook", event, "--harness", harness, "--agent", AGENT]
+    environment = inbox.environment(CLAUDE_CODE_ENTRYPOINT="sdk-cli")
+    subprocess.run(line, input=_event(inbox, harness, recorded, **more), env=environment, cwd=inbox.folder, check=False, timeout=LIMIT)
+
+
+ANOTHER_PROGRAM = (sys.executable, "-c", "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))")
+ENDS = [("claude", "wait"), ("codex", "stop"), ("gemini", "stop"), ("qwen", "stop")]
+
+
+@pytest.mark.parametrize(("harness", "event"), ENDS)
+def test_the_end_of_a_turn_confirms_what_the_tools_handed_to_its_program(inbox: Inbox, harness: str, event: str) -> None:
+    with _handed_over(inbox) as (entry_id, server):
+        assert server.stdout is not None
         assert "Good" in server.stdout.readline()
+        _hook(inbox, "tool", tool_name="mcp__inbox__inbox_read")
         assert _seen(inbox, entry_id) is False
-        assert _hook(inbox, "tool", tool_name="mcp__inbox__inbox_read").stdout == ""
-        assert _seen(inbox, entry_id) is False
-        _hook(inbox, "stop", "codex", "stop")
+        _hook_of_program(inbox, event, harness, "stop")
         assert _seen(inbox, entry_id) is True
-        server.stdin.close()
+
+
+@pytest.mark.parametrize(("harness", "event"), ENDS)
+def test_the_end_of_a_turn_confirms_nothing_that_another_program_was_handed(inbox: Inbox, harness: str, event: str) -> None:
+    with _handed_over(inbox) as (entry_id, server):
+        _hook_of_program(inbox, event, harness, "stop", *ANOTHER_PROGRAM, session_id="another")
+        server.kill()
+        server.wait(LIMIT)
+        assert _seen(inbox, entry_id) is False
+
+
+def test_two_threads_of_codex_in_one_process_confirm_nothing_for_each_other(inbox: Inbox) -> None:
+    with _handed_over(inbox, "th-7") as (entry_id, _):
+        _hook_of_program(inbox, "stop", "codex", "stop", session_id="th-8")
+        assert _seen(inbox, entry_id) is False
+        _hook_of_program(inbox, "stop", "codex", "stop", *ANOTHER_PROGRAM, session_id="th-7")
+        assert _seen(inbox, entry_id) is True
+
+
+@pytest.mark.parametrize(
+    ("harness", "event", "variable"), [("claude", "wait", "CLAUDE_CODE_SESSION_ID"), ("qwen", "stop", "QWEN_CODE_SESSION_ID")]
+)
+def test_a_session_is_known_by_the_id_that_its_program_gives_to_the_server(inbox: Inbox, harness: str, event: str, variable: str) -> None:
+    with _handed_over(inbox, **{variable: "s-1"}) as (entry_id, _):
+        _hook_of_program(inbox, event, harness, "stop", *ANOTHER_PROGRAM, session_id="s-2")
+        assert _seen(inbox, entry_id) is False
+        _hook_of_program(inbox, event, harness, "stop", *ANOTHER_PROGRAM, session_id="s-1")
+        assert _seen(inbox, entry_id) is True
 
 
 def _seen(inbox: Inbox, entry_id: str) -> bool:
@@ -270,7 +323,8 @@ def _end_ringers(inbox: Inbox) -> list[dict[str, Any]]:
     """End the ringers of the agent. Returns the ways that they had registered."""
     routes: list[dict[str, Any]] = inbox.ok("agent", "show", AGENT)["routes"]
     for route in routes:
-        os.kill(route["pid"], signal.SIGKILL)
+        if is_alive(route["pid"]):
+            os.kill(route["pid"], signal.SIGKILL)
     return routes
 
 

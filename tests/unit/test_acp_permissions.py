@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from postroom.cli.inbox.residents.acp import AcpProgram
+from postroom.cli.inbox.residents.sessions import ServerCommand
 from postroom.server.mcp.schemas import TOOLS
 
 OPTIONS = [{"kind": kind, "optionId": kind} for kind in ("allow_once", "allow_always", "reject_once")]
 
 
 def decide(call: dict[str, Any], *, approve: bool = False) -> str:
-    program = AcpProgram("acp", "true", {}, "/", ["inbox", "mcp"], approve=approve)
+    program = AcpProgram("acp", "true", {}, "/", ServerCommand("inbox", ["mcp"], {}), approve=approve)
     answer = program.answer_request("session/request_permission", {"toolCall": call, "options": OPTIONS})
     assert answer is not None
     return str(answer["outcome"]["optionId"])

@@ -166,9 +166,9 @@ def has_unconfirmed(tx: Transaction, *, agent: str, client: str, excluded: Itera
     return any(item.client == client and item.handover_id not in left_out for item in _read_items(tx, agent))
 
 
-def has_handovers(tx: Transaction, *, agent: str) -> bool:
-    """Return whether anything is handed to an agent and not confirmed."""
-    return bool(tx.fetch_all(tx.sql.handovers_of, agent=agent, limit=1))
+def list_clients(tx: Transaction, *, agent: str) -> list[str]:
+    """Return the clients that were handed something for an agent and have not confirmed it."""
+    return sorted({item.client for item in _read_items(tx, agent)})
 
 
 def handed_names(tx: Transaction, agent: str) -> set[tuple[str, str, str]]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 
 from postroom._fastpath import json_text as jsontext
-from postroom.core import ids, limits
+from postroom.core import limits
 from postroom.core.errors import NotFound, Refusal
 from postroom.people.access import workspaces
+from postroom.people.agents.clients import StdioClients
 from postroom.server.mcp import protocol
 from postroom.store import open_store
 from postroom.store.installation import missing_extra
@@ -75,7 +76,7 @@ class _StdioServer:
     def __init__(self, place: str, workspace: Workspace | None) -> None:
         self._place = place
         self._workspace = workspace
-        self._client = f"stdio:{ids.new_uuid4()}"
+        self._clients = StdioClients()
         self._write_lock: Lock | None = None  # set with the second thread
         self._load_lock: Lock | None = None
         self._worker: StdioWorker | None = None
@@ -151,7 +152,7 @@ class _StdioServer:
                 except ImportError as error:
                     raise missing_extra(f"the tools need more libraries: {error}", "server") from None
 
-                self._worker = StdioWorker(self._place, self._workspace, self._client, self.write_message)
+                self._worker = StdioWorker(self._place, self._workspace, self._clients, self.write_message)
             return self._worker
 
     def write_message(self, message: JsonObject) -> bool:

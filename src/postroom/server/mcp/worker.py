@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
 from postroom.core.records.people import Workspace
+from postroom.people.agents.clients import StdioClients
 from postroom.people.agents.ringer_process import start_ringer
 from postroom.server.mcp import protocol
 from postroom.server.mcp.calls import OpenCalls
@@ -25,10 +25,11 @@ _log = logging.getLogger("postroom.mcp")
 class StdioWorker:
     """The tools of one workspace. `write_message` sends an answer, and returns False if nobody reads it any more."""
 
-    def __init__(self, place: str, workspace: Workspace, client: str, write_message: Callable[[JsonObject], bool]) -> None:
+    def __init__(self, place: str, workspace: Workspace, clients: StdioClients, write_message: Callable[[JsonObject], bool]) -> None:
         self._place = place
         self._workspace = workspace
-        self._client = client
+        self._clients = clients
+        self._client_names: set[str] = set()  # that made calls
         self._write_message = write_message
         self._loop = asyncio.new_event_loop()
         self._calls: OpenCalls | None = None
@@ -55,8 +56,11 @@ class StdioWorker:
 
     async def _answer(self, request_id: Any, params: JsonObject) -> None:
         assert self._calls is not None
-        self._leave_ringer(protocol.find_thread_id(params))
-        call = self._calls.begin_call(self._workspace.agent, self._client, request_id)
+        thread_id = protocol.find_thread_id(params)
+        self._leave_ringer(thread_id)
+        client = self._clients.name_client(thread_id)
+        self._client_names.add(client)
+        call = self._calls.begin_call(self._workspace.agent, client, request_id)
         is_sent = False
         try:
             handlers = ToolHandlers(self._calls.store_access, self._workspace, call)
@@ -77,13 +81,18 @@ class StdioWorker:
             return
         self._rung_sessions.add(session)
         try:
-            start_ringer(self._place, harness="codex", agent=self._workspace.agent, session=session, owner_pid=os.getppid())
+            start_ringer(self._place, harness="codex", agent=self._workspace.agent, session=session, owner_pid=self._clients.owner_pid)
         except OSError:
             _log.exception("no process could be started that wakes the session")
 
     def cancel_call(self, request_id: Any) -> None:
+        self._run(self._cancel(request_id))
+
+    async def _cancel(self, request_id: Any) -> None:
+        """Cancel a call. The client does not name its session, but all its requests have different ids."""
         assert self._calls is not None
-        self._run(self._calls.cancel_call(self._workspace.agent, self._client, request_id))
+        for client in tuple(self._client_names):
+            await self._calls.cancel_call(self._workspace.agent, client, request_id)
 
     def close(self) -> None:
         """Cancel what runs, make what was not confirmed available again, and close the store."""
@@ -97,7 +106,8 @@ class StdioWorker:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         try:
-            await self._calls.end_client(self._workspace.agent, self._client)
+            for client in self._client_names:
+                await self._calls.end_client(self._workspace.agent, client)
         finally:
             await self._calls.store_access.close()
 

@@ -12,7 +12,7 @@ import os
 from postroom._fastpath import json_text as jsontext
 from postroom.cli.framework.output import OK, Outcome, write_all
 from postroom.cli.inbox import inputs
-from postroom.cli.inbox.harness.sessions import HookSession, find_owner
+from postroom.cli.inbox.harness.sessions import HookSession
 from postroom.core.errors import InvalidInput, Missing, Refusal
 
 TYPE_CHECKING = False
@@ -176,14 +176,33 @@ class Hook:
 
         return announce_items(items)
 
-    def confirm(self) -> None:
-        """Record that the agent has seen what the tools handed it: its turn has ended."""
-        from postroom.people.agents.handovers import confirm_handover, has_handovers
+    @property
+    def owner_pid(self) -> int:
+        """The program that runs the hook."""
+        from postroom.processes.owning_program import find_owner
 
+        return int(self.args.owner or find_owner())
+
+    def confirm(self) -> None:
+        """Record that the agent has seen what the tools handed to this session: its turn has ended.
+
+        What no session of this program was handed stays in flight, and comes again.
+        """
+        from postroom.people.agents.handovers import confirm_handover, list_clients
+
+        if self.store.is_remote:
+            return  # its sessions are those of the server, which confirms with their next call
         with self.store.read() as tx:
-            is_needed = has_handovers(tx, agent=self.agent)
-        if is_needed:
-            confirm_handover(self.store, agent=self.agent)
+            clients = list_clients(tx, agent=self.agent)
+        if not clients:
+            return
+        from postroom.people.agents.clients import is_client_of
+        from postroom.processes.owning_program import describe_owner
+
+        owner = describe_owner(self.owner_pid)
+        for client in clients:
+            if is_client_of(client, owner=owner, session=self.session_id):
+                confirm_handover(self.store, agent=self.agent, client=client)
 
     # The events
 
@@ -241,7 +260,7 @@ class Hook:
             return OK
         else:
             self.register_route()
-            items = wait_for_new(self, find_owner(), at_rest=False)
+            items = wait_for_new(self, self.owner_pid, at_rest=False)
         if not items:
             return OK
         if self.harness == "gemini":  # any exit code above 1 stops its turn
@@ -254,12 +273,12 @@ class Hook:
         from postroom.people.agents.ringer_process import start_ringer
 
         known = {"harness": self.harness, "agent": self.agent, "session": str(self.event.get("session_id") or "")}
-        start_ringer(self.store.location, **known, owner_pid=find_owner())
+        start_ringer(self.store.location, **known, owner_pid=self.owner_pid)
 
     def _ring(self) -> int:
         from postroom.cli.inbox.harness.ringing import ring_until_end
 
-        return ring_until_end(self, int(self.args.owner or find_owner()))
+        return ring_until_end(self, self.owner_pid)
 
     def _end(self) -> int:
         from postroom.people.agents.wake_routes import remove_route

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from postroom.cli.inbox.harness.sessions import is_running
 from postroom.people.agents.wake_routes import OFF, ROUTES, list_routes
+from postroom.processes.owning_program import is_running
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

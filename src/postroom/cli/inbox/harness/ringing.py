@@ -11,8 +11,8 @@ from time import monotonic, sleep
 
 from postroom._fastpath import json_text as jsontext
 from postroom.cli.framework.output import OK
-from postroom.cli.inbox.harness.sessions import is_running
 from postroom.core.errors import StoreBusy, StoreUnreachable
+from postroom.processes.owning_program import is_running
 from postroom.store.event_log import inbox_topic
 
 TYPE_CHECKING = False

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from postroom.core.records.handovers import WaitingItem
 
 MAX_FORCED_CONTINUATIONS = 3
-_SHELLS = ("sh", "bash", "dash", "zsh", "fish", "env", "timeout", "nice")
 
 
 def state_root() -> str:
@@ -146,30 +145,3 @@ def _remove_file(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         pass
-
-
-def find_owner() -> int:
-    """Return the process that runs the hook: the nearest one above us that is no shell."""
-    pid = os.getppid()
-    while pid > 1 and (found := _name_and_parent(pid)) is not None and found[0] in _SHELLS:
-        pid = found[1]
-    return pid
-
-
-def _name_and_parent(pid: int) -> tuple[str, int] | None:
-    """Return the name of a process and its parent. None on systems without /proc."""
-    text = _read_file(f"/proc/{pid}/stat")
-    if not text:
-        return None
-    head, _, rest = text.rpartition(")")
-    return head.partition("(")[2], int(rest.split()[1])
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

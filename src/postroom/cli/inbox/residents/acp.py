@@ -11,6 +11,7 @@ from threading import Lock
 
 from postroom.cli.inbox.residents.json_rpc import JsonRpcProcess, Rejected
 from postroom.cli.inbox.residents.turns import Turn, TurnFailed
+from postroom.core.ids import new_uuid4
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,12 +37,11 @@ class AcpProgram:
         self._command = command
         self._environment = environment
         self._folder = folder
-        variables = [{"name": name, "value": value} for name, value in server.environment.items()]
-        self._server = {"name": "inbox", "command": server.command, "args": server.arguments, "env": variables}
+        self._server = server
         self._approve = approve
         self._lock = Lock()  # one process, also if two turns begin at once
         self._process: JsonRpcProcess | None = None
-        self._loaded: set[str] = set()  # the sessions that this process knows
+        self._mcp_sessions: dict[str, str] = {}  # of the sessions that this process knows: the name of the MCP server of each
         self._turns: dict[str, Turn] = {}  # the running turn of each session
         self._can_load = False
 
@@ -58,6 +58,7 @@ class AcpProgram:
             process = self._connect()
             session = self._open_session(process, plan)
         plan.keep(session)
+        turn.mcp_session = self._mcp_sessions[session]
         self._turns[session] = turn
         try:
             prompt = [{"type": "text", "text": plan.prompt}]
@@ -74,7 +75,7 @@ class AcpProgram:
     def _connect(self) -> JsonRpcProcess:
         if self._process is not None and not self._process.is_over:
             return self._process
-        self._loaded.clear()
+        self._mcp_sessions.clear()
         self._process = JsonRpcProcess(self._command, self._environment, self)
         files = {"fs": {"readTextFile": False, "writeTextFile": False}}
         known = {"protocolVersion": PROTOCOL_VERSION, "clientCapabilities": files}
@@ -87,14 +88,15 @@ class AcpProgram:
 
     def _open_session(self, process: JsonRpcProcess, plan: SessionPlan) -> str:
         """Return the session of a conversation: the known one, loaded again if need be, else a new one."""
-        place = {"cwd": self._folder, "mcpServers": [self._server]}
-        if plan.session and plan.session not in self._loaded and self._can_load:
+        mcp_session = new_uuid4()
+        place = {"cwd": self._folder, "mcpServers": [self._describe_server(mcp_session)]}
+        if plan.session and plan.session not in self._mcp_sessions and self._can_load:
             try:
                 process.request("session/load", {"sessionId": plan.session, **place}, START_SECONDS)
-                self._loaded.add(plan.session)
+                self._mcp_sessions[plan.session] = mcp_session
             except Rejected:
                 pass  # the program has lost it: a new one gets the whole thread
-        if plan.session in self._loaded:
+        if plan.session in self._mcp_sessions:
             return plan.session
         plan.begin_anew()
         try:
@@ -103,8 +105,12 @@ class AcpProgram:
             raise TurnFailed(f"no session could be opened: {error}") from None
         if not isinstance(session, str) or not session:
             raise TurnFailed("the program opened no session")
-        self._loaded.add(session)
+        self._mcp_sessions[session] = mcp_session
         return session
+
+    def _describe_server(self, mcp_session: str) -> dict[str, Any]:
+        variables = [{"name": name, "value": value} for name, value in self._server.environment_of(mcp_session).items()]
+        return {"name": "inbox", "command": self._server.command, "args": self._server.arguments, "env": variables}
 
     def _cancel(self, session: str) -> None:
         process = self._process

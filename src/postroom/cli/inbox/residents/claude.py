@@ -30,6 +30,7 @@ class ClaudeProgram:
         self._words = ["claude", "-p", "--output-format", "json", "--mcp-config", jsontext.dumps(servers)]
         self._words += ["--allowedTools", "mcp__inbox", *permission]
         self._environment = environment
+        self._server = server
         self._folder = folder
 
     def start_turn(self, plan: SessionPlan, wake: WakePipe) -> Turn:
@@ -41,27 +42,29 @@ class ClaudeProgram:
 
         def play(turn: Turn) -> str:
             try:
-                return self._play(plan, children)
+                turn.mcp_session = new_uuid4()
+                return self._play(plan, turn.mcp_session, children)
             finally:
                 for child in children:
                     child.close()
 
         return Turn(play, wake, interrupt=lambda: send(SIGTERM), kill=lambda: send(SIGKILL))
 
-    def _play(self, plan: SessionPlan, children: list[ChildProcess]) -> str:
+    def _play(self, plan: SessionPlan, mcp_session: str, children: list[ChildProcess]) -> str:
         if plan.session:
             plan.keep(plan.session)
-            child = self._run("--resume", plan, children)
+            child = self._run("--resume", plan, mcp_session, children)
             if child.status == 0 or _LOST_SESSION not in child.read_errors() + child.read_output():
                 return _read_result(child)
         plan.begin_anew()
         plan.keep(new_uuid4())
-        return _read_result(self._run("--session-id", plan, children))
+        return _read_result(self._run("--session-id", plan, mcp_session, children))
 
-    def _run(self, flag: str, plan: SessionPlan, children: list[ChildProcess]) -> ChildProcess:
+    def _run(self, flag: str, plan: SessionPlan, mcp_session: str, children: list[ChildProcess]) -> ChildProcess:
         line = " ".join(map(shell_quote, [*self._words, flag, plan.session]))
         wake = WakePipe()
-        child = ChildProcess(f"cd {shell_quote(self._folder)} && exec {line}", self._environment, plan.prompt, wake)
+        environment = {**self._environment, **self._server.environment_of(mcp_session)}
+        child = ChildProcess(f"cd {shell_quote(self._folder)} && exec {line}", environment, plan.prompt, wake)
         children.append(child)
         child.wait(None)
         wake.close()

@@ -6,6 +6,7 @@ from threading import Event, Lock
 
 from postroom.cli.inbox.residents.json_rpc import JsonRpcProcess, Rejected
 from postroom.cli.inbox.residents.turns import Turn, TurnFailed
+from postroom.core.ids import new_uuid4
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,28 +37,24 @@ class CodexProgram:
     def __init__(self, environment: dict[str, str], folder: str, server: ServerCommand, command: str, *, approve: bool) -> None:
         self._command = command
         self._environment = environment
-        inbox: dict[str, Any] = {
-            "command": server.command,
-            "args": server.arguments,
-            "env": server.environment,
-        }  # its servers inherit few variables
-        inbox |= {"required": True, "default_tools_approval_mode": "approve"}
-        self._settings: dict[str, Any] = {"cwd": folder, "approvalPolicy": "never", "config": {"mcp_servers": {"inbox": inbox}}}
+        self._server = server
+        self._settings: dict[str, Any] = {"cwd": folder, "approvalPolicy": "never"}
         if approve:
             self._settings["sandbox"] = "danger-full-access"
         self._lock = Lock()
         self._process: JsonRpcProcess | None = None
-        self._loaded: set[str] = set()
+        self._mcp_sessions: dict[str, str] = {}  # of the sessions that this process knows: the name of the MCP server of each
         self._turns: dict[str, _RunningTurn] = {}
 
     def start_turn(self, plan: SessionPlan, wake: WakePipe) -> Turn:
-        return Turn(lambda turn: self._play(plan), wake, interrupt=lambda: self._interrupt(plan.session), kill=self.close)
+        return Turn(lambda turn: self._play(plan, turn), wake, interrupt=lambda: self._interrupt(plan.session), kill=self.close)
 
-    def _play(self, plan: SessionPlan) -> str:
+    def _play(self, plan: SessionPlan, turn: Turn) -> str:
         with self._lock:
             process = self._connect()
             session = self._open_session(process, plan)
         plan.keep(session)
+        turn.mcp_session = self._mcp_sessions[session]
         running = self._turns[session] = _RunningTurn()
         try:
             prompt = [{"type": "text", "text": plan.prompt}]
@@ -78,7 +75,7 @@ class CodexProgram:
     def _connect(self) -> JsonRpcProcess:
         if self._process is not None and not self._process.is_over:
             return self._process
-        self._loaded.clear()
+        self._mcp_sessions.clear()
         self._process = JsonRpcProcess(self._command, self._environment, self)
         client = {"clientInfo": {"name": "postroom", "title": "Postroom", "version": "0"}}
         try:
@@ -89,25 +86,32 @@ class CodexProgram:
         return self._process
 
     def _open_session(self, process: JsonRpcProcess, plan: SessionPlan) -> str:
-        if plan.session in self._loaded:
+        if plan.session in self._mcp_sessions:
             return plan.session
+        mcp_session = new_uuid4()
+        settings = {**self._settings, "config": {"mcp_servers": {"inbox": self._describe_server(mcp_session)}}}
         try:
             if plan.session:
-                found = process.request("thread/resume", {"threadId": plan.session, **self._settings}, START_SECONDS)
-                self._loaded.add(plan.session)
+                found = process.request("thread/resume", {"threadId": plan.session, **settings}, START_SECONDS)
+                self._mcp_sessions[plan.session] = mcp_session
                 return plan.session
         except Rejected:
             pass  # Codex has lost it: a new one gets the whole thread
         plan.begin_anew()
         try:
-            found = process.request("thread/start", self._settings, START_SECONDS)
+            found = process.request("thread/start", settings, START_SECONDS)
         except Rejected as error:
             raise TurnFailed(f"no session could be opened: {error}") from None
         session = (found.get("thread") or {}).get("id")
         if not isinstance(session, str) or not session:
             raise TurnFailed("Codex opened no session")
-        self._loaded.add(session)
+        self._mcp_sessions[session] = mcp_session
         return session
+
+    def _describe_server(self, mcp_session: str) -> dict[str, Any]:
+        """Return the settings of the MCP server of one session. Servers of Codex inherit few variables, so they are named."""
+        started = {"command": self._server.command, "args": self._server.arguments, "env": self._server.environment_of(mcp_session)}
+        return {**started, "required": True, "default_tools_approval_mode": "approve"}
 
     def _interrupt(self, session: str) -> None:
         running, process = self._turns.get(session), self._process

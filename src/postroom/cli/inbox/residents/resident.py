@@ -17,8 +17,8 @@ from postroom.cli.inbox.residents.sessions import SessionPlan
 from postroom.cli.inbox.residents.turns import Turn, TurnFailed
 from postroom.core.errors import NotFound
 from postroom.core.states import TERMINAL_STATUSES
-from postroom.people.agents import conversations, wake_routes
-from postroom.people.agents.handovers import confirm_handover
+from postroom.people.agents import conversations, handovers, wake_routes
+from postroom.people.agents.clients import is_client_of
 from postroom.people.agents.waiting import list_waiting
 from postroom.processes.child_process import GRACE_SECONDS
 from postroom.store.event_log import inbox_topic
@@ -154,7 +154,7 @@ class ResidentWorker(Worker):
         """End or park the thread of a turn, record that the agent has read it, and forget a session that is not needed any more."""
         thread_id = run.claim.thread.thread_id
         if run.child.status == 0:
-            confirm_handover(self._store, agent=self._agent)
+            self._confirm_turn(run.child)
         super()._finish_thread(run)
         known = self._find_conversation(thread_id)
         if known is None:
@@ -164,6 +164,15 @@ class ResidentWorker(Worker):
             threads.mark_read(self._store, thread_id, agent=self._agent, event_id=known.prompted_event_id)
         if has_ended:
             conversations.end_conversation(self._store, thread_id, agent=self._agent)
+
+    def _confirm_turn(self, turn: Run) -> None:
+        """Record that the agent has seen what the tools handed to the session of a turn. Other sessions confirm for themselves."""
+        with self._store.read() as tx:
+            clients = handovers.list_clients(tx, agent=self._agent)
+        session = turn.mcp_session if isinstance(turn, Turn) else ""
+        for client in clients:
+            if is_client_of(client, owner="", session=session):
+                handovers.confirm_handover(self._store, agent=self._agent, client=client)
 
     # Mail
 
@@ -208,7 +217,7 @@ class ResidentWorker(Worker):
         mail.turn = None
         turn.close()
         if turn.status == 0:
-            confirm_handover(self._store, agent=self._agent)
+            self._confirm_turn(turn)
             mail.failures = 0
             wake_routes.note_injected(self._store, tuple(mail.rung_ids), **self._route)
             wake_routes.end_ring(self._store, **self._route)

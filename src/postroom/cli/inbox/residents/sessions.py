@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from postroom.people.agents.clients import SESSION_VARIABLE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,4 +39,8 @@ class ServerCommand:
     def __init__(self, command: str, arguments: list[str], environment: dict[str, str]) -> None:
         self.command = command
         self.arguments = arguments
-        self.environment = environment
+        self._environment = environment
+
+    def environment_of(self, mcp_session: str) -> dict[str, str]:
+        """Return the variables of the server of one session. By its name, the end of a turn confirms what this server handed over."""
+        return {**self._environment, SESSION_VARIABLE: mcp_session}

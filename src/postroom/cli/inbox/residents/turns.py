@@ -28,7 +28,8 @@ class TurnFailed(Exception):
 class Turn:
     """Runs `play` in a thread. Its text is the output. It notifies `wake` at its end.
 
-    `interrupt` asks the program to end the turn. `kill` ends the program.
+    `interrupt` asks the program to end the turn. `kill` ends the program. `mcp_session` is set by `play`: the name of the MCP server that
+    the program has in this session.
     """
 
     def __init__(self, play: Callable[[Turn], str], wake: WakePipe, *, interrupt: Callable[[], None], kill: Callable[[], None]) -> None:
@@ -36,6 +37,7 @@ class Turn:
         self.has_ended = False
         self.kill_at: float | None = None
         self.text = ""
+        self.mcp_session = ""
         self._errors = ""
         self._wake = wake
         self._interrupt = interrupt
