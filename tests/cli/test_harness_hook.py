@@ -91,6 +91,8 @@ def test_a_turn_goes_on_for_new_messages_three_times_in_a_row_at_most(inbox: Inb
         assert _hook(inbox, "stop", "codex", "stop").stdout == ""
     _mail(inbox, "number 3")
     assert _hook(inbox, "stop", "codex", "stop").stdout == ""
+    prompted = _hook(inbox, "prompt", "codex", "prompt", session_id=EVENTS["codex"]["stop"]["session_id"])
+    assert "1 new in your Postroom inbox" in _context(prompted)
 
 
 @contextmanager
@@ -229,6 +231,13 @@ def _first_ended(*waiters: subprocess.Popen[str]) -> subprocess.Popen[str]:
 
 def test_a_program_without_a_terminal_is_not_held_up(inbox: Inbox) -> None:
     assert _waiter(inbox, CLAUDE_CODE_ENTRYPOINT="sdk-cli").wait(LIMIT) == 0
+    _mail(inbox)
+    assert _waiter(inbox, CLAUDE_CODE_ENTRYPOINT="sdk-cli").wait(LIMIT) == 2
+
+
+def test_the_end_of_a_turn_without_news_counts_as_no_continuation(inbox: Inbox) -> None:
+    for _ in range(4):
+        assert _waiter(inbox, CLAUDE_CODE_ENTRYPOINT="sdk-cli").wait(LIMIT) == 0
     _mail(inbox)
     assert _waiter(inbox, CLAUDE_CODE_ENTRYPOINT="sdk-cli").wait(LIMIT) == 2
 

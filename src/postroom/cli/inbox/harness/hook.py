@@ -241,11 +241,15 @@ class Hook:
         """A turn has ended: if something new waits, let the agent go on, but not for ever."""
         self.session.set_busy(False)
         self.confirm()
-        if (items := self.take_new()) and self.session.may_continue():
+        if items := self.take_new(accept=self._may_continue):
             self.session.set_busy(True)
             write_all(1, jsontext.dumps({"decision": "block", "reason": self.announce(items)}) + "\n")
             self._note_injected(item.id for item in items)
         return OK
+
+    def _may_continue(self, items: list[WaitingItem]) -> bool:
+        """Return whether the turn may go on for some items. If not, they count as not announced, and the next prompt announces them."""
+        return self.session.may_continue()
 
     def _wait(self) -> int:
         """In the background, between turns: sleep until something new waits, then wake the agent by the exit code."""
@@ -255,7 +259,7 @@ class Hook:
             self.session.set_busy(False)
             self.confirm()
         if os.environ.get("CLAUDE_CODE_ENTRYPOINT", "cli") != "cli":  # `claude -p` would not end before this hook does
-            items = self.take_new() if self.event.get("hook_event_name") == "Stop" and self.session.may_continue() else []
+            items = self.take_new(accept=self._may_continue) if self.event.get("hook_event_name") == "Stop" else []
         elif not self.session.become_waiter():
             return OK
         else:
