@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import tomllib
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import pytest
 import postroom
 from postroom import people
 from postroom.cli.inbox.harness.json_edits import find_value, insert_entry, parse_with_spans
-from tests.cli.process import SCRIPT, Inbox, eventually
+from tests.cli.process import LIMIT, SCRIPT, Finished, Inbox, eventually
 
 PROGRAMS = ("claude", "codex", "opencode", "gemini", "qwen")
 SETTINGS = {
@@ -135,6 +137,102 @@ def test_a_file_that_is_not_ours_to_change_is_reported_and_left_alone(inbox: Inb
     [step] = [step for step in finished.json["steps"] if step["file"] == str(path)]
     assert (finished.code, step["action"], bool(step["reason"])) == (20, "left alone", True)
     assert (path.read_text() if path.is_file() else "") == before
+
+
+@pytest.mark.parametrize(
+    ("program", "text"),
+    [
+        ("codex", 'mcp_servers = {docs = {command = "docs"}}\n'),
+        ("codex", 'mcp_servers.docs = {command = "docs"}\nmcp_servers.inbox.command = "mine"\n'),
+        ("codex", "sandbox_workspace_write = {network_access = true}\n"),
+        ("gemini", '{"mcpServers": [], "hooks": {"AfterTool": {}}}'),
+    ],
+)
+def test_an_entry_that_would_break_the_file_is_reported_and_left_out(inbox: Inbox, program: str, text: str) -> None:
+    settings = _settings(inbox, program)
+    settings.write_text(text)
+    finished = inbox.run("harness", "connect", program, "--json")
+    left = [step for step in finished.json["steps"] if step["action"] == "left alone"]
+    assert (finished.code, {step["file"] for step in left}) == (20, {str(settings)})
+    now = settings.read_text()
+    parsed = tomllib.loads(now) if program == "codex" else parse_with_spans(now).value
+    assert parsed.items() >= (tomllib.loads(text) if program == "codex" else {"mcpServers": []}).items()
+    assert "--undo" in finished.json["next"]
+
+
+def _inbox_elsewhere(inbox: Inbox, name: str) -> Inbox:
+    """The same program at another path, as after an upgrade or a move."""
+    made = _InboxElsewhere(inbox.folder)
+    made.script = inbox.folder.parent / f"{inbox.folder.name}-{name}" / "inbox"
+    made.script.parent.mkdir()
+    made.script.write_bytes(Path(SCRIPT).read_bytes())
+    made.script.chmod(0o755)
+    return made
+
+
+class _InboxElsewhere(Inbox):
+    script = Path(SCRIPT)
+
+    def execute(self, argv: Sequence[str | bytes], environment: dict[str, str], **options: Any) -> Finished:
+        assert options.pop("program", "inbox") == "inbox"
+        done = subprocess.run(
+            [str(self.script), *argv], capture_output=True, cwd=self.folder, env=self.environment(**environment), timeout=LIMIT, check=False
+        )
+        return Finished(done.returncode, done.stdout, done.stderr)
+
+
+def _commands(inbox: Inbox) -> list[str]:
+    """The lines of all settings that run a hook, a server, or the plugin."""
+    texts = [text.decode() for name, text in _files(inbox.folder).items() if name.endswith((".json", ".toml", ".js"))]
+    found = [line for text in texts for line in text.splitlines() if "/inbox" in line]
+    return [line.strip() for line in found]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("between", ["untouched", "edited"])
+def test_a_connection_from_another_path_replaces_the_first(inbox: Inbox, program: str, between: str) -> None:
+    settings = _settings(inbox, program)
+    before = _files(inbox.folder)
+    _connect(inbox, program, "--agent", "ada")
+    first = [line for line in _commands(inbox) if SCRIPT in line]
+    if between == "edited":
+        settings.write_text(settings.read_text().replace('"o9"', '"o10"').replace('"dark"', '"light"'))
+        before[SETTINGS[program]] = before[SETTINGS[program]].replace(b'"o9"', b'"o10"').replace(b'"dark"', b'"light"')
+    moved = _inbox_elsewhere(inbox, "moved")
+    planned = _connect(moved, program, "--plan")
+    assert "replace" in {step["action"] for step in planned["steps"]}
+    _connect(moved, program)
+    second = [line for line in _commands(inbox) if str(moved.script) in line]
+    assert (len(second), [line for line in _commands(inbox) if SCRIPT in line]) == (len(first), [])
+    assert {step["action"] for step in _connect(moved, program)["steps"]} == {"present"}
+    _connect(inbox, program, "--undo")
+    assert _files(inbox.folder) == before
+
+
+def test_a_connection_from_another_path_replaces_that_of_another_folder(inbox: Inbox) -> None:
+    settings = _settings(inbox, "codex")
+    (inbox.folder / "other").mkdir()
+    other = Inbox(inbox.folder / "other")
+    other.ok("init")
+    _connect(inbox, "codex", "--agent", "ada")
+    moved = _inbox_elsewhere(other, "moved")
+    moved.served["HOME"] = str(inbox.folder)
+    _connect(moved, "codex", "--agent", "bo")
+    assert SCRIPT not in settings.read_text() + (settings.parent / "hooks.json").read_text()
+    _connect(inbox, "codex", "--undo")
+    assert str(moved.script) in settings.read_text()
+    _connect(moved, "codex", "--undo")
+    assert settings.read_text() == TOML
+
+
+def test_hooks_of_a_connection_that_is_not_recorded_here_are_not_doubled(inbox: Inbox) -> None:
+    _connect(inbox, "claude", "--agent", "ada")
+    shutil.rmtree(inbox.folder / ".local" / "state" / "postroom" / "connections")
+    before = _files(inbox.folder)
+    finished = _inbox_elsewhere(inbox, "moved").run("harness", "connect", "claude", "--json")
+    assert finished.code == 20
+    assert {step["action"] for step in finished.json["steps"]} == {"left alone", "present"}
+    assert _files(inbox.folder) == before
 
 
 def test_a_check_runs_the_server_and_the_hook_and_names_what_is_missing(inbox: Inbox) -> None:

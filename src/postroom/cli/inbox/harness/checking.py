@@ -7,7 +7,8 @@ import os
 import subprocess
 
 from postroom.cli.inbox.harness import programs
-from postroom.cli.inbox.harness.files import PRESENT, plan_parts
+from postroom.cli.inbox.harness.files import ConnectionRecord
+from postroom.cli.inbox.harness.planning import PRESENT, plan_parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _COMMANDS = {"claude": "claude", "codex": "codex", "opencode": "opencode", "gemi
 
 def check_connection(program: str, target: programs.Target) -> list[Check]:
     """Return one check for each part, with what to do about it if it failed."""
-    steps, _ = plan_parts(programs.parts_of(program, target))
+    steps, _ = plan_parts(programs.parts_of(program, target), ConnectionRecord(target.folder, program))
     checks = [_make_check(step.part.summary, step.action == PRESENT, step.reason or step.part.file) for step in steps]
     checks += [_check_program(program), _check_server(target), _check_hook(program, target)]
     return [*checks, *(_check_codex_trust(target) if program == "codex" else ())]

@@ -8,7 +8,8 @@ import sys
 from postroom.cli.framework.output import CONFLICT, OK, Outcome
 from postroom.cli.inbox import inputs
 from postroom.cli.inbox.harness import programs
-from postroom.cli.inbox.harness.files import ADD, CHANGED_SINCE, LEFT_ALONE, PRESENT, ConnectionRecord, plan_parts
+from postroom.cli.inbox.harness.files import CHANGED_SINCE, ConnectionRecord
+from postroom.cli.inbox.harness.planning import ADD, LEFT_ALONE, PRESENT, REPLACE, plan_parts
 from postroom.core.errors import InvalidInput
 from postroom.people.access import workspaces
 from postroom.store.location import find_location, has_password
@@ -40,15 +41,20 @@ def handle_connect(args: Arguments) -> Outcome:
         checks = check_connection(program, target)
         failed = any(not check["ok"] for check in checks)
         return Outcome({"program": program, "checks": checks}, view="harness checks", exit_code=CONFLICT if failed else OK)
-    steps, changes = plan_parts(programs.parts_of(program, target))
+    record = ConnectionRecord(folder, program)
+    steps, changes = plan_parts(programs.parts_of(program, target), record)
     if not args.plan:
-        used = [step.part.file for step in steps if step.action == PRESENT]
-        ConnectionRecord(folder, program).apply(changes, used)
+        record.apply(changes, [step.part.file for step in steps if step.action == PRESENT])
     data = {"program": program, "agent": target.agent, "written": not args.plan, "steps": [step.to_json() for step in steps]}
-    is_incomplete = any(step.action == LEFT_ALONE for step in steps)
-    needs_restart = any(step.action == ADD for step in steps)
-    next_step = programs.NEXT_STEPS[program] if needs_restart else ""
-    return Outcome({**data, "next": next_step}, view="harness plan", exit_code=CONFLICT if is_incomplete else OK, only_reads=False)
+    actions = {step.action for step in steps}
+    next_steps = [programs.NEXT_STEPS[program]] if actions & {ADD, REPLACE} else []
+    if LEFT_ALONE in actions:
+        undo = f"`inbox harness connect {program} --undo`"
+        next_steps.append(
+            f"What was left alone is not connected. If an earlier connection wrote it, {undo} removes it; then connect again."
+        )
+    exit_code = CONFLICT if LEFT_ALONE in actions else OK
+    return Outcome({**data, "next": "\n".join(next_steps)}, view="harness plan", exit_code=exit_code, only_reads=False)
 
 
 def _undo(record: ConnectionRecord) -> Outcome:

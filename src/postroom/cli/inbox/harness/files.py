@@ -14,60 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from postroom.cli.inbox.harness.parts import Part
+    from postroom.cli.inbox.harness.planning import Change
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
-ADD, PRESENT, LEFT_ALONE = "add", "present", "left alone"
 RESTORED, REMOVED, CHANGED_SINCE, GONE, KEPT = "restored", "removed", "changed since", "gone", "kept"
-
-
-class Step:
-    """The plan for one part: it is added, is present already, or is left alone for a reason."""
-
-    def __init__(self, part: Part, action: str, reason: str = "") -> None:
-        self.part = part
-        self.action = action
-        self.reason = reason
-
-    def to_json(self) -> dict[str, Any]:
-        fields = {"file": self.part.file, "part": self.part.summary, "action": self.action}
-        return {**fields, "reason": self.reason} if self.reason else fields
-
-
-class Change:
-    """The new text of a file, and the pieces that were inserted into it, one after another."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.pieces: list[str] = []
-
-    def add_part(self, part: Part) -> None:
-        before, self.text = self.text, part.add_to(self.text)
-        self.pieces.append(_inserted_piece(before, self.text))
-
-
-def _inserted_piece(before: str, after: str) -> str:
-    """Return the piece by which a text has grown."""
-    start = next((at for at, (old, new) in enumerate(zip(before, after)) if old != new), len(before))
-    return after[start : start + len(after) - len(before)]
-
-
-def plan_parts(parts: list[Part]) -> tuple[list[Step], dict[str, Change]]:
-    """Return a step for each part, and the change of each file. Writes nothing."""
-    changes: dict[str, Change] = {}
-    steps = []
-    for part in parts:
-        try:
-            change = changes.get(part.file) or Change(read_text(part.file))
-            if part.is_in(change.text):
-                steps.append(Step(part, PRESENT))
-                continue
-            change.add_part(part)
-            changes[part.file] = change
-            steps.append(Step(part, ADD))
-        except (ValueError, OSError) as error:
-            steps.append(Step(part, LEFT_ALONE, str(error)))
-    return steps, changes
 
 
 def read_text(path: str) -> str:
@@ -122,13 +72,51 @@ class ConnectionRecord:
             self._save()
         for path, change in changes.items():
             before = read_text(path) if os.path.lexists(path) else None
-            known = self.data["files"].get(path, {"before": before, "pieces": []})
-            first = known["before"] if known.get("after", before) == before else before
             self._make_folders(os.path.dirname(path))
-            self.data["files"][path] = {"before": first, "after": change.text, "pieces": [*known["pieces"], *change.pieces]}
+            self._record_change(path, change, before)
             self._save()
             mode = 0o644 if before is None else os.stat(path).st_mode & 0o777
             write_private_file(path, change.text, mode=mode)
+
+    def _record_change(self, path: str, change: Change, before: str | None) -> None:
+        if change.holder is not None:  # all entries of that connection were removed and written anew
+            had_file = change.holder.data["files"][path]["before"] is not None
+            if change.holder.path != self.path:
+                change.holder.give_file(path, self)
+            first = change.start if had_file or change.start.strip() not in ("", "{}") else None
+            self.data["files"][path] = {"before": first, "after": change.text, "pieces": change.pieces}
+            return
+        first, after = before, change.text
+        if path in self.data["files"]:
+            first = self.text_without_entries(path, before or "")
+            after = change.text if first is not None else ""  # they were changed by hand: no text is known as it was before them
+            first = None if self.data["files"][path]["before"] is None and not (first or "").strip() else first
+        for holder, old, new in change.replaced:
+            (self if holder.path == self.path else holder).replace_piece(path, old, new)
+        if any(holder.path != self.path for holder, _, _ in change.replaced):
+            self.data["uses"] = sorted({*self.data["uses"], path})
+        if change.pieces or path in self.data["files"]:
+            pieces = [*self.data["files"].get(path, {"pieces": []})["pieces"], *change.pieces]
+            self.data["files"][path] = {"before": first, "after": after, "pieces": pieces}
+
+    def give_file(self, path: str, receiver: ConnectionRecord) -> None:
+        """Let another connection undo a file. This one still uses it."""
+        folders = [folder for folder in self.data["folders"] if path.startswith(folder + os.sep)]
+        receiver.inherit_file(path, self.data["files"].pop(path), folders)
+        self.data["folders"] = [folder for folder in self.data["folders"] if folder not in folders]
+        self.data["uses"] = sorted({*self.data["uses"], path})
+        self._save()
+
+    def replace_piece(self, path: str, old: str, new: str) -> None:
+        """Record that a piece of this connection was replaced."""
+        texts = self.data["files"][path]
+        texts["pieces"] = [new if piece == old else piece for piece in texts["pieces"]]
+        self._save()
+
+    def text_without_entries(self, path: str, now: str) -> str | None:
+        """Return a file without the entries of this connection, or None if they are not found as they were written."""
+        texts = self.data["files"][path]
+        return (texts["before"] or "") if now == texts["after"] else _remove_pieces(now, texts["pieces"])
 
     def _make_folders(self, folder: str) -> None:
         missing = []
@@ -165,12 +153,18 @@ class ConnectionRecord:
 
     def _find_other_user(self, path: str) -> ConnectionRecord | None:
         """Return another connection that found its entries in a file."""
-        place = os.path.dirname(self.path)
-        for name in sorted(os.listdir(place)):
-            other = _read_record(os.path.join(place, name)) if name != os.path.basename(self.path) else None
-            if other is not None and path in other.get("uses", ()):
-                return ConnectionRecord(other["folder"], other["program"])
-        return None
+        return next((other for other in self.list_others() if path in other.data["uses"]), None)
+
+    def list_holders(self, path: str) -> list[ConnectionRecord]:
+        """Return the connections that have written to a file, this one first."""
+        return [record for record in (self, *self.list_others()) if path in record.data["files"]]
+
+    def list_others(self) -> list[ConnectionRecord]:
+        """Return the connections of other folders and programs."""
+        place, own = os.path.split(self.path)
+        names = sorted(os.listdir(place)) if os.path.isdir(place) else []
+        found = [_read_record(os.path.join(place, name)) for name in names if name != own]
+        return [ConnectionRecord(other["folder"], other["program"]) for other in found if other is not None]
 
     def inherit_file(self, path: str, texts: dict[str, Any], folders: list[str]) -> None:
         """Take over the undoing of a file from another connection. It knows the file as it was before the other one wrote it."""

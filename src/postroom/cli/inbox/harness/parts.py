@@ -18,13 +18,17 @@ SECTION_BEGIN, SECTION_END = "<!-- postroom: begin -->", "<!-- postroom: end -->
 
 
 class JsonEntry:
-    """A value at a path of a JSON file. With `append`, an item of the list at the path."""
+    """A value at a path of a JSON file. With `append`, an item of the list at the path.
 
-    def __init__(self, file: str, path: tuple[str, ...], value: Any, *, append: bool = False) -> None:
+    `mark` is a text by which an item of another connection is known, whichever `inbox` it runs. Two of them would do the work twice.
+    """
+
+    def __init__(self, file: str, path: tuple[str, ...], value: Any, *, append: bool = False, mark: str = "") -> None:
         self.file = file
         self._path = path
         self._value = value
         self._append = append
+        self._mark = mark
 
     @property
     def summary(self) -> str:
@@ -38,6 +42,8 @@ class JsonEntry:
         """Return the text with this entry. Raises `ValueError` if the file is broken or has another entry there."""
         if not text.strip():
             text = "{}\n"
+        if self._mark and self._mark in json.dumps(json_edits.find_value(text, self._path)):
+            raise ValueError("a hook of another connection stands there, which is not recorded here")
         return json_edits.insert_entry(text, self._path, self._value, append=self._append)
 
 
@@ -61,6 +67,10 @@ class TomlTable:
 
     def is_in(self, text: str) -> bool:
         return bool(self._find(text) == self._values)
+
+    def is_piece(self, piece: str) -> bool:
+        """Return whether a piece that a connection wrote is this table, with whatever values."""
+        return f"[{self._name}]\n" in piece
 
     def add_to(self, text: str) -> str:
         if self._find(text) is not None:

@@ -82,7 +82,9 @@ def _read_skill() -> str:
 
 def _hook(file: str, event: str, line: str, **more: Any) -> JsonEntry:
     """Return a hook in the shape that four of the programs share."""
-    return JsonEntry(file, ("hooks", event), {"hooks": [{"type": "command", "command": line, **more}]}, append=True)
+    mark = " ".join(line[line.index(" hook ") :].split()[:4])  # such as hook start --harness claude
+    value = {"hooks": [{"type": "command", "command": line, **more}]}
+    return JsonEntry(file, ("hooks", event), value, append=True, mark=f" {mark}")
 
 
 def _claude(target: Target) -> list[Part]:
