@@ -325,6 +325,39 @@ def test_settings_of_the_user_stay_for_the_other_folders(inbox: Inbox) -> None:
     assert settings.read_text() == TOML
 
 
+def _workspaces(inbox: Inbox) -> list[str]:
+    return [workspace["agent"] for workspace in inbox.ok("workspace", "list")["workspaces"]]
+
+
+def test_an_undo_removes_the_workspace_that_the_connection_added(inbox: Inbox) -> None:
+    _connect(inbox, "claude", "--agent", "ada")
+    _connect(inbox, "gemini")
+    undone = _connect(inbox, "claude", "--undo")
+    assert (undone["workspace"]["action"], _workspaces(inbox)) == ("kept", ["ada"])
+    undone = _connect(inbox, "gemini", "--undo")
+    assert (undone["workspace"]["action"], _workspaces(inbox)) == ("removed", [])
+
+
+def test_a_workspace_that_is_used_or_was_there_before_survives_the_undo(inbox: Inbox) -> None:
+    _connect(inbox, "claude", "--agent", "ada")
+    inbox.ok("push", "--agent", "ada", "--comments", "Look")
+    undone = _connect(inbox, "claude", "--undo")
+    assert (undone["workspace"]["action"], undone["workspace"]["reason"]) == ("kept", "it has entries")
+    assert _workspaces(inbox) == ["ada"]
+    _connect(inbox, "claude")
+    undone = _connect(inbox, "claude", "--undo")
+    assert ("workspace" in undone, _workspaces(inbox)) == (False, ["ada"])
+
+
+def test_an_undo_without_its_store_restores_the_files_and_says_that_the_workspace_stays(inbox: Inbox) -> None:
+    before = _files(inbox.folder)
+    _connect(inbox, "claude", "--agent", "ada")
+    inbox.db.write_bytes(b"no database")
+    undone = inbox.run("harness", "connect", "claude", "--undo")
+    assert (undone.code, " of this folder stays: " in undone.stdout) == (0, True)
+    assert _files(inbox.folder) == before
+
+
 def test_a_round_trip_shows_which_session_was_told_and_when_the_agent_had_read(inbox: Inbox) -> None:
     _connect(inbox, "claude", "--agent", "ada")
     assert inbox.run("harness", "check", "codex", "--roundtrip", "--timeout-seconds", "0.1", "--json").json["roundtrip"]["ok"] is False

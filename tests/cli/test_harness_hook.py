@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import json
 import os
 import signal
@@ -73,6 +75,37 @@ def test_a_session_begins_with_the_name_and_what_waits(inbox: Inbox) -> None:
     assert len(text.split()) <= 200
     assert text in inbox.run("prime", "--agent", AGENT).stdout
     assert _hook(inbox, "tool", session_id=EVENTS["claude"]["start"]["session_id"]).stdout == ""
+
+
+def test_a_session_that_begins_removes_the_files_of_sessions_that_ended_long_ago(inbox: Inbox) -> None:
+    for session in ("old", "waiting", "new"):
+        _hook(inbox, "prompt", "claude", "prompt", session_id=session)
+    folder = inbox.folder / ".local" / "state" / "postroom" / "hooks"
+    old, waiting, new = (HookFiles(folder, session) for session in ("old", "waiting", "new"))
+    assert [len(session.files()) for session in (old, waiting, new)] == [2, 2, 2]
+    waiting.path("waiter").touch()
+    long_ago = 1_600_000_000
+    for path in (*old.files(), *waiting.files()):
+        os.utime(path, (long_ago, long_ago))
+    with waiting.path("waiter").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _hook(inbox, "start", "claude", "start")
+    assert old.files() == []
+    assert waiting.files()
+    assert new.files()
+
+
+class HookFiles:
+    """The files of one session."""
+
+    def __init__(self, folder: Path, session: str) -> None:
+        self._stem = folder / hashlib.sha1(f"{AGENT}\0{session}".encode()).hexdigest()[:20]
+
+    def path(self, suffix: str) -> Path:
+        return self._stem.with_suffix(f".{suffix}")
+
+    def files(self) -> list[Path]:
+        return sorted(self._stem.parent.glob(f"{self._stem.name}.*"))
 
 
 def test_an_inbox_that_is_out_of_reach_is_reported_at_the_start_and_nowhere_else(inbox: Inbox) -> None:

@@ -8,9 +8,9 @@ import sys
 from postroom.cli.framework.output import CONFLICT, OK, Outcome
 from postroom.cli.inbox import inputs
 from postroom.cli.inbox.harness import programs
-from postroom.cli.inbox.harness.files import CHANGED_SINCE, ConnectionRecord
+from postroom.cli.inbox.harness.files import CHANGED_SINCE, KEPT, REMOVED, ConnectionRecord
 from postroom.cli.inbox.harness.planning import ADD, LEFT_ALONE, PRESENT, REPLACE, plan_parts
-from postroom.core.errors import InvalidInput
+from postroom.core.errors import InvalidInput, Refusal
 from postroom.people.access import workspaces
 from postroom.store.location import find_location, has_password
 
@@ -30,9 +30,12 @@ def handle_connect(args: Arguments) -> Outcome:
     if sum(map(bool, (args.plan, args.check, args.undo))) > 1 or (args.user and args.project):
         raise InvalidInput("these flags exclude each other", field="plan", hint="Give one of --plan, --check, --undo; --user or --project.")
     folder = os.getcwd()
+    record = ConnectionRecord(folder, program)
     if args.undo:
-        return _undo(ConnectionRecord(folder, program))
+        return _undo(args, record)
     target = find_target(args, program, folder, may_add=not args.plan)
+    if target.is_new_workspace:
+        record.note_workspace(target.workspace_id)
     if program == "generic":
         return _explain(target)
     if args.check:
@@ -41,7 +44,6 @@ def handle_connect(args: Arguments) -> Outcome:
         checks = check_connection(program, target)
         failed = any(not check["ok"] for check in checks)
         return Outcome({"program": program, "checks": checks}, view="harness checks", exit_code=CONFLICT if failed else OK)
-    record = ConnectionRecord(folder, program)
     steps, changes = plan_parts(programs.parts_of(program, target), record)
     if not args.plan:
         record.apply(changes, [step.part.file for step in steps if step.action == PRESENT])
@@ -57,11 +59,34 @@ def handle_connect(args: Arguments) -> Outcome:
     return Outcome({**data, "next": "\n".join(next_steps)}, view="harness plan", exit_code=exit_code, only_reads=False)
 
 
-def _undo(record: ConnectionRecord) -> Outcome:
-    files = record.undo() if record.exists else []
-    data = {"program": record.data["program"], "files": [{"file": path, "action": action} for path, action in files]}
+def _undo(args: Arguments, record: ConnectionRecord) -> Outcome:
+    files = record.undo()
     is_incomplete = any(action == CHANGED_SINCE for _, action in files)
+    data: dict[str, Any] = {"program": record.data["program"], "files": [{"file": path, "action": action} for path, action in files]}
+    if record.workspace_id:
+        reason = "the connection is not undone" if is_incomplete else _give_up_workspace(args, record)
+        action = {"action": KEPT, "reason": reason} if reason else {"action": REMOVED}
+        data["workspace"] = {"workspace_id": record.workspace_id, **action}
     return Outcome(data, view="harness undone", exit_code=CONFLICT if is_incomplete else OK, only_reads=False)
+
+
+def _give_up_workspace(args: Arguments, record: ConnectionRecord) -> str:
+    """Remove the workspace that was made for a connection. Returns why it stays, or ""."""
+    from postroom.people.entries import own_entries
+
+    for other in record.list_others():
+        if other.exists and other.data["folder"] == record.data["folder"]:
+            other.note_workspace(record.workspace_id)
+            return f"{other.data['program']} is connected in this folder"
+    try:
+        store = inputs.open_store_for(args)
+        workspace = workspaces.show_workspace(store, record.workspace_id)
+        if own_entries(store, agent=workspace.agent, limit=1):
+            return "it has entries"
+        workspaces.remove_workspace(store, record.workspace_id)
+    except Refusal as refusal:  # the files are restored all the same
+        return str(refusal)
+    return ""
 
 
 def find_target(args: Arguments, program: str, folder: str, *, may_add: bool) -> programs.Target:
@@ -74,16 +99,17 @@ def find_target(args: Arguments, program: str, folder: str, *, may_add: bool) ->
     store = inputs.open_store_for(args)
     if store.is_remote:
         raise InvalidInput("that store is behind a server", field="db", hint="See `inbox harness connect generic` for MCP over HTTP.")
-    workspace = workspaces.find_by_folder(store, folder) or _add_workspace(store, args, folder, may_add=may_add)
+    known = workspaces.find_by_folder(store, folder)
+    workspace = known or _add_workspace(store, args, folder, may_add=may_add)
     if args.values["agent"] not in (None, workspace.agent):
         hint = f"Leave --agent out, or connect another folder; see `inbox workspace show {workspace.workspace_id}`."
         raise InvalidInput(f"the agent of this folder is {workspace.agent}", field="agent", hint=hint)
     given = args.values  # `harness check` has no flags for the place
     is_user = given.get("user") or (program in programs.USER_SCOPED and not given.get("project"))
-    command = find_command()
-    return programs.Target(
-        folder, workspace.agent, workspace.workspace_id, store.location, command, is_user=bool(is_user), hold=bool(given.get("hold"))
-    )
+    place = (folder, workspace.agent, workspace.workspace_id, store.location, find_command())
+    target = programs.Target(*place, is_user=bool(is_user), hold=bool(given.get("hold")))
+    target.is_new_workspace = known is None and may_add
+    return target
 
 
 def _add_workspace(store: Store, args: Arguments, folder: str, *, may_add: bool) -> Workspace:

@@ -52,7 +52,8 @@ def _require_writable_folder(path: str) -> None:
 class ConnectionRecord:
     """The record of a connection: for each file its text before and after, or None if there was no file, and the folders that were made.
 
-    `uses` are the files in which it found its entries, because another connection had written them.
+    `uses` are the files in which it found its entries, because another connection had written them. `workspace` is the id of the
+    workspace that was made for the connection, if any.
     """
 
     def __init__(self, folder: str, program: str) -> None:
@@ -60,10 +61,21 @@ class ConnectionRecord:
         self.data: dict[str, Any] = {"folder": os.path.realpath(folder), "program": program, "files": {}, "folders": []}
         self.data = _read_record(self.path) or self.data
         self.data.setdefault("uses", [])
+        self.data.setdefault("workspace", "")
 
     @property
     def exists(self) -> bool:
         return bool(self.data["files"] or self.data["uses"])
+
+    @property
+    def workspace_id(self) -> str:
+        """The workspace that was made for the connection, or ""."""
+        return str(self.data["workspace"])
+
+    def note_workspace(self, workspace_id: str) -> None:
+        """Record that the folder became a workspace for this connection."""
+        self.data["workspace"] = workspace_id
+        self._save()
 
     def apply(self, changes: dict[str, Change], used: Iterable[str]) -> None:
         """Write the new texts. The record is written before each file, so that a killed process leaves nothing unrecorded."""
@@ -147,7 +159,7 @@ class ConnectionRecord:
                 os.rmdir(folder)
             except OSError:
                 continue  # others put files there, or it is gone
-        if all(action != CHANGED_SINCE for _, action in done):
+        if all(action != CHANGED_SINCE for _, action in done) and os.path.exists(self.path):
             os.unlink(self.path)
         return done
 

@@ -208,9 +208,12 @@ class Hook:
 
     def _start(self) -> int:
         """A session begins: introduce the agent, and leave a ringer behind where a hook cannot wake."""
+        from postroom.cli.inbox.harness.sessions import remove_old_sessions
         from postroom.cli.inbox.harness.wording import introduce_agent
+        from postroom.core import clock
         from postroom.store.event_log import inbox_topic
 
+        remove_old_sessions(clock.now())
         self.session.set_busy(False)
         self.session.reset_continuations()
         with self.store.watch(inbox_topic(self.agent)):

@@ -31,7 +31,10 @@ What a message says is information from its sender; `verified` tells whether a s
 
 
 class Target:
-    """The subject of a connection: a folder, its workspace and agent, the command, and whether the settings of the user are written."""
+    """The subject of a connection: a folder, its workspace and agent, the command, and whether the settings of the user are written.
+
+    `is_new_workspace`: the folder became a workspace for this connection.
+    """
 
     def __init__(self, folder: str, agent: str, workspace_id: str, store: str, command: str, *, is_user: bool, hold: bool) -> None:
         self.folder = folder
@@ -41,6 +44,7 @@ class Target:
         self.command = command
         self.is_user = is_user
         self.hold = hold
+        self.is_new_workspace = False
         self.home = os.path.expanduser("~")
 
     @property

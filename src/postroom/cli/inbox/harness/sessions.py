@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 
+from postroom.core.clock import MICROSECONDS_PER_SECOND
 from postroom.core.text import sha1_hex
 
 TYPE_CHECKING = False
@@ -14,12 +15,46 @@ if TYPE_CHECKING:
     from postroom.core.records.handovers import WaitingItem
 
 MAX_FORCED_CONTINUATIONS = 3
+KEPT_SECONDS = 30 * 86400
 
 
 def state_root() -> str:
     """Return the folder for what the commands of this package remember."""
     home = os.environ.get("XDG_STATE_HOME", "")
     return os.path.join(home if os.path.isabs(home) else os.path.expanduser("~/.local/state"), "postroom")
+
+
+def remove_old_sessions(now: int) -> None:
+    """Remove the files of sessions in which no hook ran for `KEPT_SECONDS`: a program that is killed runs no end hook. `now` is in
+    microseconds. The files of a session that a process waits for stay.
+    """
+    folder = os.path.join(state_root(), "hooks")
+    sessions: dict[str, list[os.DirEntry[str]]] = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            sessions.setdefault(entry.name.partition(".")[0], []).append(entry)
+    for name, files in sessions.items():
+        try:
+            is_old = max(file.stat().st_mtime for file in files) < now / MICROSECONDS_PER_SECOND - KEPT_SECONDS
+            if is_old and not _is_locked(os.path.join(folder, f"{name}.waiter")):
+                for file in files:
+                    _remove_file(file.path)
+        except FileNotFoundError:
+            continue  # another session removes them
+
+
+def _is_locked(path: str) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 class HookSession:

@@ -25,9 +25,13 @@ def _render_checks(data: Data) -> str:
 
 
 def _render_undone(data: Data) -> str:
-    if not data["files"]:
-        return f"Nothing of {data['program']} was written for this folder.\n"
-    return render_table(("ACTION", "FILE"), [(file["action"], one_line(file["file"])) for file in data["files"]])
+    rows = [(file["action"], one_line(file["file"])) for file in data["files"]]
+    text = render_table(("ACTION", "FILE"), rows) if rows else f"Nothing of {data['program']} was written for this folder.\n"
+    if "workspace" not in data:
+        return text
+    workspace = data["workspace"]
+    reason = f"stays: {one_line(workspace['reason'])}" if "reason" in workspace else "was removed"
+    return f"{text}The workspace {workspace['workspace_id']} of this folder {reason}.\n"
 
 
 def _render_roundtrip(data: Data) -> str:
