@@ -160,16 +160,6 @@ def test_an_entry_that_would_break_the_file_is_reported_and_left_out(inbox: Inbo
     assert "--undo" in finished.json["next"]
 
 
-def _inbox_elsewhere(inbox: Inbox, name: str) -> Inbox:
-    """The same program at another path, as after an upgrade or a move."""
-    made = _InboxElsewhere(inbox.folder)
-    made.script = inbox.folder.parent / f"{inbox.folder.name}-{name}" / "inbox"
-    made.script.parent.mkdir()
-    made.script.write_bytes(Path(SCRIPT).read_bytes())
-    made.script.chmod(0o755)
-    return made
-
-
 class _InboxElsewhere(Inbox):
     script = Path(SCRIPT)
 
@@ -179,6 +169,16 @@ class _InboxElsewhere(Inbox):
             [str(self.script), *argv], capture_output=True, cwd=self.folder, env=self.environment(**environment), timeout=LIMIT, check=False
         )
         return Finished(done.returncode, done.stdout, done.stderr)
+
+
+def _inbox_elsewhere(inbox: Inbox, name: str) -> _InboxElsewhere:
+    """The same program at another path, as after an upgrade or a move."""
+    made = _InboxElsewhere(inbox.folder)
+    made.script = inbox.folder.parent / f"{inbox.folder.name}-{name}" / "inbox"
+    made.script.parent.mkdir()
+    made.script.write_bytes(Path(SCRIPT).read_bytes())
+    made.script.chmod(0o755)
+    return made
 
 
 def _commands(inbox: Inbox) -> list[str]:

@@ -227,9 +227,9 @@ def test_a_strange_event_stops_no_program(inbox: Inbox, stdin: bytes) -> None:
         assert inbox.run("hook", event, "--harness", "gemini", stdin=stdin, INBOX_AGENT=AGENT).code == 0
 
 
-def _waiter(inbox: Inbox, **environment: str) -> subprocess.Popen[str]:
+def _waiter(inbox: Inbox, session_id: str | None = None, **environment: str) -> subprocess.Popen[str]:
     """A background hook of a program: a shell runs it, as Claude Code does."""
-    event = _event(inbox, "claude", "stop").decode()
+    event = _event(inbox, "claude", "stop", **({} if session_id is None else {"session_id": session_id})).decode()
     env = inbox.environment(INBOX_AGENT=AGENT, EVENT=event, **environment)
     script = f'printf %s "$EVENT" | exec {SCRIPT} hook wait --harness claude'
     return subprocess.Popen(["bash", "-c", script], cwd=inbox.folder, env=env, stderr=subprocess.PIPE, text=True)
@@ -255,6 +255,19 @@ def test_one_process_waits_for_a_session(inbox: Inbox) -> None:
         if waiter.poll() is None:
             os.kill(waiter.pid, signal.SIGTERM)
             waiter.wait(LIMIT)
+
+
+def test_one_of_two_waiting_sessions_is_rung_for_a_message(inbox: Inbox) -> None:
+    waiters = {session: _waiter(inbox, session_id=session) for session in ("s-1", "s-2")}
+    eventually(lambda: [route["probe"] for route in inbox.ok("agent", "show", AGENT)["routes"]] == ["waiting now"] * 2)
+    _mail(inbox, "first", sender="one")
+    rung = _first_ended(*waiters.values())
+    assert rung.returncode == 2
+    (other,) = (waiter for waiter in waiters.values() if waiter is not rung)
+    _mail(inbox, "second", sender="two")
+    assert other.wait(LIMIT) == 2
+    assert other.stderr is not None
+    assert '1 message from "two" (unverified). ' in other.stderr.read()
 
 
 def _first_ended(*waiters: subprocess.Popen[str]) -> subprocess.Popen[str]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from postroom.store.interface import Store, Transaction
 
 _RECEIPT_FIELDS = ("session", "from", "state", "at", "door")
+_ANNOUNCED_STEPS = {"wake.offered": "announced", "wake.injected": "injected"}  # written by people/agents/wake_routes.py
 
 
 @verb(caller="session", access=OWN_VIEW, mode=STEPS)
@@ -83,7 +84,8 @@ def show(store: Store, msg_id: str, *, sent_by: str | None = None, limit: int = 
         row, used_id = _find_message(tx, msg_id, sent_by)
         contents = None if row is None else tx.fetch_one(tx.sql.delivery_contents, delivery_id=row.delivery_id)
         events = tx.fetch_all(tx.sql.mail_steps, msg_id=msg_id, after=after_event, limit=limit + 1)
-    page = _steps_page(events, limit, sender=row.sender if row is not None else used_id.sender if used_id is not None else "")
+    named = row or used_id
+    page = _steps_page(events, limit, sender="" if named is None else named.sender, session="" if named is None else named.session)
     if row is not None and contents is not None:
         return MailReceipt(build_message(row, contents), row.state, **page)
     if used_id is None:
@@ -113,16 +115,25 @@ def delivery_state(store: Store, session: str, msg_id: str, *, delivery_token: s
     return next((row.state for row in rows if row.delivery_token == delivery_token), None)
 
 
-def _steps_page(events: list[Event], limit: int, *, sender: str) -> dict[str, Any]:
-    """Return the steps of the sender's message, and the cursor behind them. Other senders may have used the id."""
+def _steps_page(events: list[Event], limit: int, *, sender: str, session: str) -> dict[str, Any]:
+    """Return the steps of the sender's message, and the cursor behind them. Other senders may have used the id.
+
+    Announcements to the agent of the mailbox are steps too. They are written by the agent's sessions, which do not name the sender.
+    """
     parsed = [(event, jsontext.loads(event.payload_json)) for event in events[:limit]]
-    steps = tuple(_to_receipt_step(event, facts) for event, facts in parsed if facts.get("from") == sender)
+    steps = tuple(
+        _to_receipt_step(event, facts)
+        for event, facts in parsed
+        if (event.source == session if event.event_type in _ANNOUNCED_STEPS else facts.get("from") == sender)
+    )
     more = len(events) > limit
     return {"steps": steps, "more": more, "after": str(events[limit - 1].event_id) if more else None}
 
 
 def _to_receipt_step(event: Event, facts: dict[str, Any]) -> MailReceiptStep:
     at = facts.get("at", event.created_at)
+    if event.event_type in _ANNOUNCED_STEPS:
+        return MailReceiptStep(at, _ANNOUNCED_STEPS[event.event_type], {"way": facts["route"], "program": facts["program"]})
     return MailReceiptStep(
         at, event.event_type.partition(".")[2], {name: value for name, value in facts.items() if name not in _RECEIPT_FIELDS}
     )

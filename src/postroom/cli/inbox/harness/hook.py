@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from postroom.store.interface import Store
 
     Event = dict[str, Any]
+    ChooseItems = Callable[[list[WaitingItem]], list[WaitingItem]]
 
 WAKE = 2  # the exit code with which a background hook wakes an agent at rest
 HARNESSES = ("claude", "codex", "gemini", "qwen", "opencode")
@@ -117,12 +118,12 @@ class Hook:
             self._store = inputs.open_store_for(self.args, owns_process=True)
         return self._store
 
-    def take_new(self, *, use_wake_file: bool = False, accept: Callable[[list[WaitingItem]], bool] | None = None) -> list[WaitingItem]:
-        """Return what was not announced in this session yet, unless `accept` refuses it.
+    def take_new(self, *, use_wake_file: bool = False, choose: ChooseItems | None = None) -> list[WaitingItem]:
+        """Return what was not announced in this session yet, without what `choose` leaves out for now.
 
         With `use_wake_file`, read the store only if the agent's wake file was touched.
         """
-        return self.session.take_new(self._wake_file_time() if use_wake_file else None, self._list_waiting, accept)
+        return self.session.take_new(self._wake_file_time() if use_wake_file else None, self._list_waiting, choose)
 
     @property
     def route(self) -> dict[str, str]:
@@ -138,15 +139,16 @@ class Hook:
 
         register_route(self.store, **self.route, program=self.harness, host=uname().nodename, pid=os.getpid())
 
-    def may_ring(self, items: list[WaitingItem]) -> bool:
-        """Ask to ring the session for some items. They count as offered then."""
-        from postroom.people.agents.wake_routes import begin_ring
+    def choose_to_ring(self, items: list[WaitingItem]) -> list[WaitingItem]:
+        """Return the items for which the session may be rung now. They count as offered then."""
+        from postroom.people.agents.wake_routes import begin_ring, select_free_items
 
         ids = tuple(item.id for item in items)
-        if begin_ring(self.store, ids, **self.route):
-            return False
-        self.session.note_rung(ids)
-        return True
+        free = ids if self.store.is_remote else select_free_items(self.store, ids, **self.route)
+        if not free or begin_ring(self.store, free, **self.route):
+            return []
+        self.session.note_rung(free)
+        return [item for item in items if item.id in free]
 
     def _note_injected(self, ids: Iterable[str]) -> None:
         from postroom.people.agents.wake_routes import note_injected
@@ -244,15 +246,15 @@ class Hook:
         """A turn has ended: if something new waits, let the agent go on, but not for ever."""
         self.session.set_busy(False)
         self.confirm()
-        if items := self.take_new(accept=self._may_continue):
+        if items := self.take_new(choose=self._choose_to_continue):
             self.session.set_busy(True)
             write_all(1, jsontext.dumps({"decision": "block", "reason": self.announce(items)}) + "\n")
             self._note_injected(item.id for item in items)
         return OK
 
-    def _may_continue(self, items: list[WaitingItem]) -> bool:
-        """Return whether the turn may go on for some items. If not, they count as not announced, and the next prompt announces them."""
-        return self.session.may_continue()
+    def _choose_to_continue(self, items: list[WaitingItem]) -> list[WaitingItem]:
+        """Return the items if the turn may go on for them. If not, they count as not announced, and the next prompt announces them."""
+        return items if self.session.may_continue() else []
 
     def _wait(self) -> int:
         """In the background, between turns: sleep until something new waits, then wake the agent by the exit code."""
@@ -262,7 +264,7 @@ class Hook:
             self.session.set_busy(False)
             self.confirm()
         if os.environ.get("CLAUDE_CODE_ENTRYPOINT", "cli") != "cli":  # `claude -p` would not end before this hook does
-            items = self.take_new(accept=self._may_continue) if self.event.get("hook_event_name") == "Stop" else []
+            items = self.take_new(choose=self._choose_to_continue) if self.event.get("hook_event_name") == "Stop" else []
         elif not self.session.become_waiter():
             return OK
         else:

@@ -40,7 +40,7 @@ def wait_for_new(hook: Hook, owner: int, *, at_rest: bool) -> list[WaitingItem]:
                     if at_rest and hook.session.is_busy:
                         sleep(BUSY_CHECK_SECONDS)
                         continue
-                    if items := hook.take_new(accept=hook.may_ring):
+                    if items := hook.take_new(choose=hook.choose_to_ring):
                         return items
                     watch.wait(OWNER_CHECK_SECONDS)
         except (StoreUnreachable, StoreBusy):

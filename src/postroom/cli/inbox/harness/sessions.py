@@ -70,9 +70,9 @@ class HookSession:
         self,
         wake_file_time: int | None,
         list_items: Callable[[], Sequence[WaitingItem]],
-        accept: Callable[[list[WaitingItem]], bool] | None = None,
+        choose: Callable[[list[WaitingItem]], list[WaitingItem]] | None = None,
     ) -> list[WaitingItem]:
-        """Return what was not announced in this session yet, and note it as announced, unless `accept` refuses it for now.
+        """Return what was not announced in this session yet, and note it as announced. `choose` leaves out what is not to be announced now.
 
         `wake_file_time` is when the agent's wake file was last touched. If that is as at the last look, the store is not read.
         """
@@ -85,14 +85,17 @@ class HookSession:
             announced = set(known)
             items = list_items()
             new = [item for item in items if _key_of(item) not in announced]
-            if new and accept is not None and not accept(new):
+            chosen = choose(new) if new and choose is not None else new
+            if new and not chosen:
                 return []
-            kept = [_key_of(item) for item in items]  # what waits no more cannot be announced again, except for what comes back
+            left = {_key_of(item) for item in new} - {_key_of(item) for item in chosen}
+            # What waits no more cannot be announced again, except for what comes back.
+            kept = [key for key in map(_key_of, items) if key not in left]
             text = "\n".join((str(wake_file_time or ""), *dict.fromkeys((*known[-5000:], *kept)))) + "\n"
             os.lseek(descriptor, 0, os.SEEK_SET)
             os.ftruncate(descriptor, 0)
             os.write(descriptor, text.encode())
-            return new
+            return chosen
         finally:
             os.close(descriptor)
 

@@ -17,8 +17,8 @@ HARNESS = (
             Flag("--timeout-seconds", "N", "how long the message may take; default 20", NUMBER),
         ),
         words=("[claude|codex|opencode|gemini|qwen]",),
-        details="Without a name, checks every program that is connected here. With --roundtrip, every session that waits now has to be"
-        " told: offered is when it was rung, injected when the words were in its context, seen when the agent had read the message."
+        details="Without a name, checks every program that is connected here. With --roundtrip, one of the sessions that wait now has to"
+        " be told: offered is when it was rung, injected when the words were in its context, seen when the agent had read the message."
         " Exit 20 if a check fails, or if no session waits.",
         example="inbox harness check claude --roundtrip",
     ),

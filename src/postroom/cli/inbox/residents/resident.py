@@ -48,6 +48,9 @@ if TYPE_CHECKING:
         def close(self) -> None: ...
 
 
+OFFER_CHECK_SECONDS = 5.0  # for mail that another session of the agent was rung for
+
+
 class ResidentWorker(Worker):
     """Runs an agent in a program. `max_turns` bounds the turns about one thread. After as many, the mail begins a new session.
 
@@ -185,7 +188,11 @@ class ResidentWorker(Worker):
             self._end_mail_turn(mail.turn)
         if self._stopping:
             return None
-        new = [item for item in self._list_mail() if item.event_id not in mail.announced]
+        waiting = [item for item in self._list_mail() if item.event_id not in mail.announced]
+        free = wake_routes.select_free_items(self._store, tuple(item.id for item in waiting), **self._route)
+        new = [item for item in waiting if item.id in free]
+        if waiting and not new:
+            return OFFER_CHECK_SECONDS
         if new:
             seconds = wake_routes.begin_ring(self._store, tuple(item.id for item in new), **self._route)
             if seconds:
