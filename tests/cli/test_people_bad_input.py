@@ -75,7 +75,6 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> SharedEntries:
 @pytest.mark.parametrize(
     ("argv", "field"),
     [
-        (ADD, "label"),
         ((*ADD, "--label", ""), "label"),
         ((*ADD, "--label", " \t"), "label"),
         ((*ADD, "--label", "x", "--agent", ""), "agent"),

@@ -90,6 +90,14 @@ def test_without_workspaces_the_list_says_how_to_add_one(inbox: Inbox) -> None:
     assert "inbox workspace add" in inbox.says("workspace", "list")
 
 
+def test_a_workspace_is_called_by_the_name_of_its_folder_unless_it_gets_a_label(inbox: Inbox) -> None:
+    added = inbox.ok("workspace", "add", ".")["workspace"]
+    assert (added["label"], added["agent"]) == (inbox.folder.name, inbox.folder.name)
+    (inbox.folder / "thesis").mkdir()
+    assert inbox.ok("workspace", "add", "thesis/", "--agent", "macro")["workspace"]["label"] == "thesis"
+    assert inbox.run("workspace", "add", "thesis", "--label", "", "--json").error[0] == 30
+
+
 def test_a_workspace_is_found_by_its_real_path(desk: PeopleWorkspace) -> None:
     (desk.inbox.folder / "link").symlink_to(desk.path)
     assert desk.refusal("workspace", "add", "link", "--label", "Again", "--agent", "other")["code"] == "taken"

@@ -32,7 +32,7 @@ def add_workspace(store: Store, path: str, *, label: str, agent: str | None = No
     folder = os.path.realpath(checks.path("path", path))
     if not os.path.isdir(folder):
         raise InvalidInput(f"{path} is not a folder", field="path", hint="Name the folder that the agent works in.")
-    name = checks.name("agent", _folder_name(folder) if agent is None else agent, hint="Name its agent with --agent.")
+    name = checks.name("agent", folder_name(folder) if agent is None else agent, hint="Name its agent with --agent.")
     token = tokens.new_token("prw")
     with store.write() as tx:
         _refuse_taken(tx, folder, name)
@@ -65,7 +65,7 @@ def find_by_agent(store: Store, agent: str) -> Workspace | None:
         return tx.fetch_one(tx.sql.workspace_of_agent, agent=agent)
 
 
-def _folder_name(folder: str) -> str:
+def folder_name(folder: str) -> str:
     """Return the name of a folder in the normal form of names. Some file systems keep letters and accents apart."""
     from unicodedata import normalize
 

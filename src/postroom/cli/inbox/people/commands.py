@@ -27,14 +27,15 @@ _QUESTION_OPTIONS = (
 
 
 def handle_workspace_add(args: Arguments) -> Outcome:
-    from postroom.people.access.workspaces import add_workspace
+    from postroom.people.access.workspaces import add_workspace, folder_name
 
     store = inputs.open_store_for(args)
-    if not args.label:
+    label = folder_name(os.path.realpath(args.words[0])) if args.label is None else args.label
+    if not label:
         raise InvalidInput("'label' is missing", field="label", hint="Say what people should call it, with --label.")
     # Only an --agent on the command line names the agent of the workspace. INBOX_AGENT names the caller.
     url = server_url(store, args.url)
-    registered = add_workspace(store, args.words[0], label=args.label, agent=args.values["agent"])
+    registered = add_workspace(store, args.words[0], label=label, agent=args.values["agent"])
     return _registration_outcome(registered, url, warnings=_exposure_warnings(store.location, registered.workspace.path))
 
 

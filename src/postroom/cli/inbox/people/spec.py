@@ -77,7 +77,7 @@ PEOPLE = (
         "Register a folder as a workspace, and print how its agent connects.",
         "inbox.people.commands:handle_workspace_add",
         (
-            Flag("--label", "TEXT", "the name that people see"),
+            Flag("--label", "TEXT", "the name that people see; default: the name of the folder"),
             Flag("--agent", "NAME", "the name of its agent; default: the name of the folder"),
             _URL,
         ),
