@@ -75,8 +75,8 @@ HARNESS = (
         words=("claude|codex|opencode|gemini|qwen|generic",),
         details="Entries are added one by one, and every other byte of a file stays. It can be repeated, also after `inbox` was moved: what"
         " it wrote is recorded and replaced, and --undo restores it. It writes no token, and refuses a URL with a password. Files that are"
-        " broken, read-only, links or of another user are reported and left alone. The folder becomes a workspace with --agent as its agent,"
-        " if it is none; --undo removes that workspace, unless it has entries.",
+        " broken, read-only, links or of another user are reported and left alone. The folder becomes a workspace with --agent as its"
+        " agent, if it is none; --undo removes that workspace, unless it has entries.",
         example="inbox harness connect claude --plan",
     ),
 )
