@@ -21,29 +21,39 @@ if TYPE_CHECKING:
     from postroom.store.interface import Store, Transaction
     from postroom.work.messages import Content
 
+    CheckedDraft = tuple[Mapping[str, Any], Content, str | None]
+
 TEXT_FIELDS = ("to", "subject", "summary", "body", "run", "task", "kind", "priority")
-FIELDS = (*TEXT_FIELDS, "payload", "artifacts")
+FIELDS = (*TEXT_FIELDS, "payload", "artifacts", "key")
+ALIASES = {"run_id": "run", "task_id": "task"}  # the names that threads have in our JSON
 
 
 @verb(caller="sender", access=OWN_NAME, mode=WRITE)
 @retry_on_contention
-def send_all(store: Store, drafts: Sequence[Mapping[str, Any]], *, sender: str, strict: bool = False) -> tuple[PostedMessage, ...]:
+def send_all(
+    store: Store, drafts: Sequence[Mapping[str, Any]], *, sender: str, key: str | None = None, strict: bool = False
+) -> tuple[PostedMessage, ...]:
     """Open a thread for each draft, all in one transaction, and return them in the same order.
 
-    A draft is an object with `to`, `subject` or `summary`, and optionally `body`, `run`, `task`, `kind`, `priority`,
-    `payload` (an object) and `artifacts` (paths). The first draft that cannot be sent refuses all of them, and the refusal
-    names its line. `strict` refuses receivers that were never seen.
+    A draft is an object with `to`, `subject` or `summary`, and optionally `body`, `run` or `run_id`, `task` or `task_id`, `kind`,
+    `priority`, `payload` (an object), `artifacts` (paths) and `key`. The first draft that cannot be sent refuses all of them, and the
+    refusal names its line. `strict` refuses receivers that were never seen.
+
+    A draft's `key` makes retries safe, as that of `send` does: a draft that was sent with the same key is not sent again, and its
+    thread is returned. `key` gives each draft without one the key `KEY:LINE`.
     """
     checks.name("from", sender, hint="Name yourself with --from, --agent or INBOX_AGENT.")
     if not isinstance(drafts, (list, tuple)) or not 1 <= len(drafts) <= limits.MAX_BATCH_ITEMS:
         raise InvalidInput(f"a batch holds 1 to {limits.MAX_BATCH_ITEMS} threads", field="batch", hint="Send it in parts.")
-    contents = [_call_for_line(line, _check_draft, draft) for line, draft in enumerate(drafts, 1)]
+    if key is not None:
+        checks.name("key", key)
+    checked = [_call_for_line(line, _check_draft, draft, key, line, sender) for line, draft in enumerate(drafts, 1)]
     with store.write() as tx:
         check = receivers.ReceiverCheck(tx, strict=strict)
         ids = sorted(tx.new_id("thr") for _ in drafts)  # of threads that are equally old, `take` offers the one with the lowest id first
         return tuple(
-            _call_for_line(line, _open_thread, tx, check, sender, draft, content, thread_id)
-            for line, (draft, content, thread_id) in enumerate(zip(drafts, contents, ids), 1)
+            _call_for_line(line, _send_draft, tx, check, sender, draft, thread_id)
+            for line, (draft, thread_id) in enumerate(zip(checked, ids), 1)
         )
 
 
@@ -57,41 +67,58 @@ def _call_for_line(line: int, function: Any, *arguments: Any) -> Any:
         raise
 
 
-def _check_draft(draft: Mapping[str, Any]) -> Content:
+def _check_draft(draft: Mapping[str, Any], prefix: str | None, line: int, sender: str) -> CheckedDraft:
+    """Return the fields of a draft by their first names, its content, and the id of its message if it has a key."""
     if not isinstance(draft, dict):
         hint = 'For example: {"to": "builder", "subject": "Add the login page"}'
         raise InvalidInput("a thread must be a JSON object", field="batch", hint=hint)
-    for field in draft:
+    fields = _resolve_aliases(draft)
+    for field in fields:
         if field not in FIELDS:
-            raise InvalidInput(f"there is no field {short_repr(field)}", field="batch", hint=f"Known: {', '.join(FIELDS)}.")
+            raise InvalidInput(f"there is no field {short_repr(field)}", field="batch", hint=f"Known: {', '.join((*FIELDS, *ALIASES))}.")
     for field in TEXT_FIELDS:
-        checks.text(field, draft.get(field, ""))
+        checks.text(field, fields.get(field, ""))
     for field in ("subject", "run", "task"):
-        checks.line(field, draft.get(field, ""))
-    checks.choice("kind", draft.get("kind", "task"), KINDS)
-    checks.choice("priority", draft.get("priority", "normal"), PRIORITIES)
-    artifacts = draft.get("artifacts", [])
+        checks.line(field, fields.get(field, ""))
+    checks.choice("kind", fields.get("kind", "task"), KINDS)
+    checks.choice("priority", fields.get("priority", "normal"), PRIORITIES)
+    artifacts = fields.get("artifacts", [])
     if not isinstance(artifacts, (list, tuple)) or not all(isinstance(path, str) for path in artifacts):
         raise InvalidInput("artifacts must be a list of paths", field="artifacts")
-    payload_json = jsontext.dumps(draft.get("payload", {}))
-    summary = draft.get("summary") or draft.get("subject", "")
-    return messages.check_content(summary, draft.get("body", ""), payload_json, tuple(Attachment(path) for path in artifacts))
+    payload_json = jsontext.dumps(fields.get("payload", {}))
+    summary = fields.get("summary") or fields.get("subject", "")
+    content = messages.check_content(summary, fields.get("body", ""), payload_json, tuple(Attachment(path) for path in artifacts))
+    key = fields["key"] if "key" in fields else None if prefix is None else f"{prefix}:{line}"
+    return fields, content, None if key is None else threads.message_id_for_send(sender, key)
 
 
-def _open_thread(
-    tx: Transaction, check: receivers.ReceiverCheck, sender: str, draft: Mapping[str, Any], content: Content, thread_id: str
-) -> PostedMessage:
-    ids = {"run_id": draft.get("run"), "task_id": draft.get("task")}
-    subject, kind = draft.get("subject", ""), draft.get("kind", "task")
+def _resolve_aliases(draft: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields of a draft by their first names. Refuses with `InvalidInput` two names of a field with different values."""
+    fields = {field: value for field, value in draft.items() if field not in ALIASES}
+    for alias, field in ALIASES.items():
+        if alias in draft and fields.setdefault(field, draft[alias]) != draft[alias]:
+            raise InvalidInput(f"{field} and {alias} differ", field=field, hint="They are one field: leave one of them out.")
+    return fields
+
+
+def _send_draft(tx: Transaction, check: receivers.ReceiverCheck, sender: str, draft: CheckedDraft, thread_id: str) -> PostedMessage:
+    """Return the thread that was sent with the key of a draft, or open one with this id."""
+    fields, content, message_id = draft
+    kind = fields.get("kind", "task")
+    before = threads.find_repeated_send(tx, message_id, content, to=fields.get("to"), kind=kind)
+    if before is not None:
+        return before
     return threads.open_noted_thread(
         tx,
         check,
         content,
         sender=sender,
-        to=draft.get("to"),
-        subject=subject,
+        to=fields.get("to"),
+        subject=fields.get("subject", ""),
         kind=kind,
-        priority=draft.get("priority"),
+        priority=fields.get("priority"),
         thread_id=thread_id,
-        **ids,
+        run_id=fields.get("run"),
+        task_id=fields.get("task"),
+        message_id=message_id,
     )

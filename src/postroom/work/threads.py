@@ -61,11 +61,11 @@ def send(
         checks.choice("priority", priority, PRIORITIES)
     checks.line("subject", subject)
     content = messages.check_content(summary or subject, body, payload_json, artifacts, payload)
-    message_id = None if key is None else _message_id_for_key("send", sender, checks.name("key", key))
+    message_id = None if key is None else message_id_for_send(sender, key)
     with store.write() as tx:
-        before = _find_keyed_message(tx, message_id)
+        before = find_repeated_send(tx, message_id, content, thread_id=thread_id, to=to, kind=kind)
         if before is not None:
-            return _repeated_send(tx, before, content, thread_id=thread_id, to=to, kind=kind)
+            return before
         check = receivers.ReceiverCheck(tx, strict=strict)
         known = None if thread_id is None else _lock_if_exists(tx, thread_id)
         if known is None:
@@ -101,10 +101,11 @@ def open_noted_thread(
     thread_id: str,
     run_id: str | None,
     task_id: str | None,
+    message_id: str | None = None,
 ) -> PostedMessage:
     """Open a thread with this new id in this transaction, with a note about its receiver. The caller has checked the content."""
     opened = _create_thread(tx, thread_id, sender, to, subject, content, run_id, task_id, priority)
-    return _post_first(tx, opened, content, kind, None, check)
+    return _post_first(tx, opened, content, kind, message_id, check)
 
 
 @verb(caller="sender", access=THREAD_SPEAK, mode=WRITE)
@@ -175,6 +176,11 @@ def _question_for(tx: Transaction, thread: Thread, *, kind: str, sender: str, to
     return questions.find_question_to_settle(tx, thread.thread_id, sender=sender, to=to, question_id=question_id)
 
 
+def message_id_for_send(sender: str, key: str) -> str:
+    """Return the id of the message that a sender sends with a key. Refuses with `InvalidInput` a key that is no name."""
+    return _message_id_for_key("send", sender, checks.name("key", key))
+
+
 def _message_id_for_key(*parts: str) -> str:
     """Derive a message id from an idempotency key, so that a retry gets the same id."""
     from hashlib import sha256
@@ -190,10 +196,13 @@ def _find_keyed_message(tx: Transaction, message_id: str | None) -> Message | No
     return before
 
 
-def _repeated_send(
-    tx: Transaction, message: Message, content: Content, *, thread_id: str | None, to: str | None, kind: str
-) -> PostedMessage:
-    """Return what was sent with the same key. Refuses with `InvalidState` if its thread, receiver, kind or content differs."""
+def find_repeated_send(
+    tx: Transaction, message_id: str | None, content: Content, *, thread_id: str | None = None, to: str | None, kind: str
+) -> PostedMessage | None:
+    """Return what was sent with the same key, or None. Refuses with `InvalidState` if its thread, receiver, kind or content differs."""
+    message = _find_keyed_message(tx, message_id)
+    if message is None:
+        return None
     given = (thread_id or message.thread_id, to or message.to_agent, kind)
     if given != (message.thread_id, message.to_agent, message.kind):
         raise InvalidState("that key was used for another message", hint="A key stands for one message: choose a new one.")

@@ -26,11 +26,11 @@ def handle_send_batch(args: Arguments) -> Outcome:
     hint = "A line is JSON, and JSON is UTF-8."
     text = inputs.read_file_text(args.batch, field="batch", hint=hint, max_bytes=limits.MAX_BATCH_BYTES)
     drafts = _parse_lines(text, inputs.given_options(args, *DEFAULTS))
-    sent = send_all(inputs.open_store_for(args), drafts, sender=inputs.require_sender(args), strict=args.strict)
+    sent = send_all(inputs.open_store_for(args), drafts, sender=inputs.require_sender(args), key=args.key, strict=args.strict)
     data = {
         "sent": len(sent),
         "threads": [posted.thread.to_json() for posted in sent],
-        "next_event_id": sent[-1].next_event_id,
+        "next_event_id": max(posted.next_event_id for posted in sent),
         "notes": list(dict.fromkeys(posted.note for posted in sent if posted.note)),
     }
     return Outcome(data, view="sent batch")
@@ -49,5 +49,10 @@ def _parse_lines(text: str, defaults: dict[str, Any]) -> list[Any]:
         except ValueError as error:
             hint = 'For example: {"to": "builder", "subject": "Add the login page"}'
             raise InvalidInput(f"line {number} is not JSON: {error}", field="batch", hint=hint, line=number) from None
-        drafts.append({**defaults, **draft} if isinstance(draft, dict) else draft)
+        drafts.append(_add_defaults(draft, defaults) if isinstance(draft, dict) else draft)
     return drafts
+
+
+def _add_defaults(draft: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    """Return a draft over the defaults. A `run_id` or `task_id` of the draft replaces the default of `run` or `task`."""
+    return {**{name: value for name, value in defaults.items() if f"{name}_id" not in draft}, **draft}

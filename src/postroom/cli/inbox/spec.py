@@ -57,7 +57,8 @@ _WORK_COMMANDS = (
         ),
         details=(
             "A batch is sent in one transaction: all of it, or nothing. A line has to, subject or summary, and may have body, run,"
-            " task, kind, priority, payload (an object) and artifacts (a list of paths). Flags are the defaults of every line."
+            " task, kind, priority, payload (an object), artifacts (a list of paths) and key. Flags are the defaults of every line."
+            " With --key K, the lines without a key have the keys K:1, K:2 and so on: the same batch sent twice opens its threads once."
         ),
         example='inbox send --from leader --to builder --subject "Add the login page"',
     ),
