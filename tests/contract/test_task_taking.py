@@ -7,14 +7,16 @@ from collections.abc import Callable
 
 import pytest
 
+import postroom
 from postroom import tasks, work
-from postroom.core.errors import Conflict, InvalidInput, LeaseHeld, NotFound
+from postroom.core.errors import Conflict, InvalidInput, InvalidState, LeaseHeld, NotFound
+from postroom.core.records.work import Claim
 from postroom.store.interface import Store
 from postroom.tasks import Conductor
 from tests.conftest import Clock
 from tests.contract.blocking_store import LONG, BlockingStore
 from tests.contract.task_data import ANN, BOB, CID, asked, conductor_with_agents
-from tests.contract.thread_data import latest
+from tests.contract.thread_data import events, latest
 
 EVENTS_BETWEEN = 600  # more than a block of the event log
 
@@ -165,3 +167,139 @@ def test_a_watch_from_an_old_cursor_finds_the_tasks_of_its_agent(store: Store) -
     seen = work.watch(store, agent=ANN, statuses=("done",), after_event=0, timeout_seconds=LONG)
     assert ("task.A2ATaskCompleted", first.task_id) in [(event.event_type, event.message_id) for event in seen.events]
     assert seen.next_event_id < latest(store)
+
+
+# A task whose worker is gone
+
+
+def _lapse(store: Store, clock: Clock) -> Claim:
+    """The claim of a worker that took a task, and whose lease has run out."""
+    claim = tasks.take(store, agent=BOB, lease_seconds=10)
+    assert claim is not None
+    clock.advance(10)
+    return claim
+
+
+def _accept_next(conductor: Conductor) -> list[str]:
+    accepted = conductor.accept_next(BOB)
+    return [] if accepted is None else [accepted.task.task_id]
+
+
+def _begin_sheet(conductor: Conductor) -> list[str]:
+    conductor.start_job(BOB, job_id="b1")
+    return [task.task_id for task in conductor.begin_sheet("b1").tasks]
+
+
+def _accept_first(conductor: Conductor) -> list[str]:
+    return [conductor.accept(conductor.tasks(BOB)[0].task_id, agent=BOB).task.task_id]
+
+
+def _wait_accept(conductor: Conductor) -> list[str]:
+    accepted = conductor.wait_accept(BOB, timeout_seconds=0.05)
+    return [] if accepted is None else [accepted.task.task_id]
+
+
+ASKS = {"accept_next": _accept_next, "begin_sheet": _begin_sheet, "accept": _accept_first, "wait_accept": _wait_accept}
+each_ask = pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS.keys())
+
+
+@each_ask
+def test_a_task_whose_thread_lapsed_goes_to_the_next_caller_that_asks(
+    store: Store, clock: Clock, ask: Callable[[Conductor], list[str]]
+) -> None:
+    conductor = conductor_with_agents(store)
+    task = asked(conductor)
+    lost = _lapse(store, clock)
+    assert conductor.get(task.task_id).status == "accepted"  # to look takes nothing from the holder
+    assert ask(conductor) == [task.task_id]
+    now = conductor.get(task.task_id)
+    assert (now.status, now.attempt, now.thread_id) == ("accepted", 1, None)
+    with pytest.raises(InvalidState):
+        work.done(store, lost.thread.thread_id, agent=BOB, lease_token=lost.lease.lease_token)
+    assert tasks.take(store, agent=BOB) is None
+    assert "thread.lapsed" in [event.event_type for event in events(store)]
+
+
+@each_ask
+def test_a_task_whose_thread_was_released_goes_to_the_next_caller_uncounted(store: Store, ask: Callable[[Conductor], list[str]]) -> None:
+    conductor = conductor_with_agents(store)
+    task = asked(conductor)
+    claim = tasks.take(store, agent=BOB)
+    assert claim is not None
+    work.release(store, claim.thread.thread_id, agent=BOB)
+    assert ask(conductor) == [task.task_id]
+    assert (conductor.get(task.task_id).attempt, work.show(store, claim.thread.thread_id).thread.status) == (0, "cancelled")
+
+
+def test_the_holder_of_a_lapsed_task_continues_until_another_caller_asks(store: Store, clock: Clock) -> None:
+    conductor = conductor_with_agents(store)
+    task = asked(conductor)
+    claim = _lapse(store, clock)
+    assert conductor.waiting(BOB) == ()
+    work.update(store, claim.thread.thread_id, agent=BOB, summary="Half of it", lease_token=claim.lease.lease_token)
+    assert conductor.accept_next(BOB) is None
+    work.done(store, claim.thread.thread_id, agent=BOB, lease_token=claim.lease.lease_token)
+    assert (conductor.get(task.task_id).status, conductor.get(task.task_id).attempt) == ("completed", 0)
+
+
+@pytest.mark.parametrize("last", ["take", "take_task", *ASKS])
+def test_a_task_that_three_workers_lost_fails(store: Store, clock: Clock, last: str) -> None:
+    conductor = conductor_with_agents(store)
+    task = asked(conductor)
+    threads = {_lapse(store, clock).thread.thread_id for _ in range(3)}
+    assert len(threads) == 1  # the next worker continues the thread, with its history
+    if last == "take":
+        assert tasks.take(store, agent=BOB) is None
+    elif last == "take_task":
+        with pytest.raises(Conflict):
+            tasks.take_task(store, task.task_id, agent=BOB)
+    elif last == "accept":
+        with pytest.raises(Conflict):
+            conductor.accept(task.task_id, agent=BOB)
+    else:
+        assert ASKS[last](conductor) == []
+    ended = conductor.get(task.task_id)
+    assert (ended.status, ended.reason_code, ended.attempt) == ("failed", "attempts_exhausted", 3)
+    assert work.show(store, threads.pop()).thread.status == "cancelled"
+    assert [result.reason_code for result in conductor.tasks(ANN)] == ["attempts_exhausted"]
+
+
+def test_a_lapsed_task_is_taken_again_by_its_id(store: Store, clock: Clock) -> None:
+    conductor = conductor_with_agents(store)
+    task = asked(conductor)
+    lost = _lapse(store, clock)
+    claim = tasks.take_task(store, task.task_id, agent=BOB)
+    assert claim.thread.thread_id != lost.thread.thread_id
+    assert conductor.get(task.task_id).attempt == 1
+    with pytest.raises(InvalidState):
+        work.done(store, lost.thread.thread_id, agent=BOB, lease_token=lost.lease.lease_token)
+
+
+def test_a_task_stays_with_a_thread_that_was_given_to_another_agent_or_asks_a_question(store: Store, clock: Clock) -> None:
+    conductor = conductor_with_agents(store)
+    for _ in range(3):
+        asked(conductor)
+    given, blocked = tasks.take(store, agent=BOB), tasks.take(store, agent=BOB, lease_seconds=10)
+    assert given is not None
+    assert blocked is not None
+    work.release(store, given.thread.thread_id, agent=BOB, to=CID)
+    work.update(store, blocked.thread.thread_id, agent=BOB, status="blocked", summary="Which colour?")
+    opened = conductor.open_thread(conductor.waiting(BOB)[0].task_id, agent=BOB)
+    clock.advance(10)
+    assert conductor.accept_next(BOB) is None
+    assert {work.show(store, one).thread.status for one in (given.thread.thread_id, opened)} == {"pending"}
+    work.reply(store, blocked.thread.thread_id, sender=ANN, summary="Blue")
+    accepted = conductor.accept_next(BOB)
+    assert accepted is not None
+    assert accepted.task.task_id == blocked.thread.task_id
+
+
+def test_a_waiting_accepter_wakes_by_itself_when_the_lease_of_a_thread_runs_out(place: str) -> None:
+    with postroom.open(place) as live:
+        conductor = conductor_with_agents(live)
+        asked(conductor)
+        assert tasks.take(live, agent=BOB, lease_seconds=0.2) is not None
+        with BlockingStore(postroom.open(place)) as sleeper:
+            accepted = Conductor(sleeper).wait_accept(BOB, timeout_seconds=LONG)
+            assert accepted is not None
+            assert all(seconds is not None and seconds <= 0.2 for seconds in sleeper.sleeps)

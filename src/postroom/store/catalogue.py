@@ -202,6 +202,7 @@ class Catalogue(Protocol):
     tasks_from_to: Query[TaskRow]
     tasks_from_to_of_status: Query[TaskRow]
     tasks_answered: Query[TaskRow]
+    tasks_abandoned: Query[TaskRow]
     job_insert: str
     job_find: Query[JobRow]
     jobs_lapsed: Query[JobRow]

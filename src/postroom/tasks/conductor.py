@@ -35,7 +35,7 @@ from postroom.tasks.checkpoints import LEASE_SECONDS
 from postroom.tasks.job_verbs import MAX_INBOX_TASKS, JobVerbs
 from postroom.tasks.remote_methods import remote_method, remote_methods
 from postroom.tasks.repository import ACCEPTED, CANCELLED, COMPLETED, FAILED
-from postroom.tasks.settling import MAX_ROWS_PER_BATCH, is_anything_due, settle_tasks
+from postroom.tasks.settling import MAX_ROWS_PER_BATCH, is_any_abandoned, is_anything_due, return_abandoned_tasks, settle_tasks
 from postroom.tasks.snapshots import task_from_row
 from postroom.work.messages import agent_topic
 
@@ -180,7 +180,8 @@ class Conductor(JobVerbs):
     def accept(self, task_id: str, *, agent: str, lease_seconds: float = LEASE_SECONDS, job_id: str | None = None) -> Accepted:
         """Accept a pending task. The caller holds it until the lease expires. With `job_id` it belongs to that job of the agent.
 
-        Refuses with `LeaseHeld` if it is accepted already, and with `Conflict` if it has ended.
+        A task that was taken as a thread may be accepted once the thread was released, or its lease ran out. The thread is then
+        cancelled. Refuses with `LeaseHeld` if it is accepted already, and with `Conflict` if it has ended.
         """
         checks.seconds("lease_seconds", lease_seconds)
         settle_tasks(self._store)
@@ -194,6 +195,7 @@ class Conductor(JobVerbs):
         checks.name("agent", agent)
         settle_tasks(self._store)
         with self._store.write() as tx:
+            return_abandoned_tasks(tx, agent)
             row = tx.fetch_one(tx.sql.tasks_waiting, agent=agent, kind=TASK, limit=1)
             if row is None:
                 return None
@@ -204,8 +206,10 @@ class Conductor(JobVerbs):
         with self._store.write() as tx:
             row = lookups.find_open_task_of(tx, task_id, agent, "accept")
             if row.status == ACCEPTED:
-                raise lookups.accepted_already_error(row)
-            return _accept_row(tx, row, lease_seconds, job_id)
+                row = lookups.reclaim_task(tx, row)
+            if row.is_open:
+                return _accept_row(tx, row, lease_seconds, job_id)
+        raise repository.task_ended_error(row)  # after the commit: the lapse that was the last attempt is kept
 
     @remote_method(caller="agent", access=TASK_RECEIVER, mode=WRITE)
     @retry_on_contention
@@ -347,10 +351,11 @@ class Conductor(JobVerbs):
 
         def accept_if_any() -> Accepted | None:
             with self._store.read() as tx:  # only a waiter that finds something writes
-                is_due = tx.fetch_one(tx.sql.tasks_waiting, agent=agent, kind=TASK, limit=1) is not None or is_anything_due(tx)
+                is_there = tx.fetch_one(tx.sql.tasks_waiting, agent=agent, kind=TASK, limit=1) is not None
+                is_due = is_there or is_anything_due(tx) or is_any_abandoned(tx, agent)
             return self.accept_next(agent, lease_seconds=lease_seconds, job_id=job_id) if is_due else None
 
-        return wait_until(self._store, accept_if_any, timeout_seconds, topics=topics, periodic=DueTaskWake(self._store))
+        return wait_until(self._store, accept_if_any, timeout_seconds, topics=topics, periodic=DueTaskWake(self._store, with_threads=True))
 
     @remote_method(caller=PEOPLE, mode=STEPS)
     def settle(self) -> None:

@@ -23,7 +23,7 @@ from postroom.tasks.a2a.rendering import DEFAULT_BUDGET_CHARS, MIN_TASK_CHARS, r
 from postroom.tasks.checkpoints import LEASE_SECONDS
 from postroom.tasks.remote_methods import remote_method, remote_methods
 from postroom.tasks.repository import ACCEPTED
-from postroom.tasks.settling import release_job, settle_tasks
+from postroom.tasks.settling import release_job, return_abandoned_tasks, settle_tasks
 from postroom.tasks.snapshots import job_from_row, task_from_row
 
 if TYPE_CHECKING:
@@ -172,6 +172,7 @@ class JobVerbs:
     def _begin_sheet(self, job_id: str, lease_seconds: float, budget: int, lease_token: str | None) -> Sheet:
         with self._store.write() as tx:
             job = jobs.find_job(tx, job_id, running=True, lease_token=lease_token)
+            return_abandoned_tasks(tx, job.agent)
             limit = min(budget // MIN_TASK_CHARS + 2, MAX_INBOX_TASKS)  # one more than fit, to know whether any is left out
             rows = {row.task_id: row for row in jobs.pending_tasks(tx, job, limit)}
             rendered = render_sheet([task_from_row(row) for row in rows.values()], budget, more=len(rows) == limit)

@@ -8,6 +8,7 @@ from postroom.core.states import RESULT, TASK
 from postroom.core.text import short_repr
 from postroom.tasks import jobs, repository
 from postroom.tasks.repository import ACCEPTED
+from postroom.tasks.settling import return_if_abandoned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,6 +63,17 @@ def accepted_already_error(row: TaskRow) -> LeaseHeld:
     """Return the refusal of a task that another process has accepted."""
     until = f" until {row.lease_expires_at}" if row.lease_expires_at else ""
     return LeaseHeld(f"task {row.task_id} is accepted already{until}", hint="Wait for it, or take another.", task_id=row.task_id)
+
+
+def reclaim_task(tx: Transaction, row: TaskRow) -> TaskRow:
+    """Take an accepted task back from a thread that nobody works on, and return its row: pending, or failed if no attempt is left.
+
+    Refuses with `LeaseHeld` if its thread is held or waits for its first worker, or if it has no thread.
+    """
+    returned = return_if_abandoned(tx, row)
+    if returned.status == ACCEPTED:
+        raise accepted_already_error(row)
+    return returned
 
 
 def check_lease(row: TaskRow, lease_token: str | None) -> None:

@@ -218,7 +218,7 @@ def _find_source_job(tx: Transaction, ended: TaskRow) -> str | None:
 
 
 def return_task(tx: Transaction, row: TaskRow, *, counted: bool, at: str | None = None, keep_job: bool = False) -> TaskRow:
-    """Make an accepted task or result pending again.
+    """Make an accepted task or result pending again. Its thread of work, if it has one, is cancelled.
 
     `counted` is whether this was an attempt: a lease ran out, or a process died. A task fails after `MAX_ATTEMPTS`. A result never
     fails: it is shown until it is read. With `keep_job` a result stays with its job. A pending task always belongs to its agent.
@@ -233,17 +233,27 @@ def return_task(tx: Transaction, row: TaskRow, *, counted: bool, at: str | None 
         "accepted_at": None,
         "lease_expires_at": None,
         "target_job_id": row.target_job_id if keep_job and row.kind == RESULT else None,
+        "thread_id": None,
     }
-    return update_task(tx, row, "A2ATaskReturned", **changes)
+    returned = update_task(tx, row, "A2ATaskReturned", **changes)
+    if row.thread_id is not None:
+        from postroom.tasks.task_threads import cancel_task_thread
+
+        cancel_task_thread(tx, row, "its task was given back: nobody worked on it here")
+    return returned
 
 
 def check_open(row: TaskRow) -> None:
     """Refuse with `Conflict` if a task has ended."""
     if not row.is_open:
-        why = f" ({row.reason_code})" if row.reason_code else ""
-        raise Conflict(
-            f"task {row.task_id} is {row.status} already{why}", hint="Nothing is left to do.", task_id=row.task_id, state=row.status
-        )
+        raise task_ended_error(row)
+
+
+def task_ended_error(row: TaskRow) -> Conflict:
+    why = f" ({row.reason_code})" if row.reason_code else ""
+    return Conflict(
+        f"task {row.task_id} is {row.status} already{why}", hint="Nothing is left to do.", task_id=row.task_id, state=row.status
+    )
 
 
 def accept_task(

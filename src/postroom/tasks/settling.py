@@ -11,11 +11,26 @@ from postroom.core import clock
 from postroom.core.states import TERMINAL_STATUSES
 from postroom.store.retries import retry_on_contention
 from postroom.tasks import jobs
-from postroom.tasks.repository import ACCEPTED, CANCELLED, COMPLETED, DEADLINE, FAILED, PENDING, finish_task, return_task, update_task
+from postroom.tasks.repository import (
+    ACCEPTED,
+    CANCELLED,
+    COMPLETED,
+    DEADLINE,
+    FAILED,
+    MAX_ATTEMPTS,
+    PENDING,
+    finish_task,
+    return_task,
+    update_task,
+)
+from postroom.work import messages
+from postroom.work.lapses import note_lapse
+from postroom.work.participation import is_takeable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.core.records.tasks import JobRow, TaskRow
+    from postroom.core.records.work import Thread
     from postroom.store.interface import Store, Transaction
 
 MAX_ROWS_PER_BATCH = 100
@@ -75,6 +90,50 @@ def release_job(tx: Transaction, job: JobRow) -> JobRow:
     if len(accepted) + len(pending) == MAX_ROWS_PER_BATCH:
         return job
     return jobs.save_job(tx, job, status=jobs.LAPSED if ran_out else jobs.ENDED)
+
+
+def return_abandoned_tasks(tx: Transaction, agent: str) -> None:
+    """Give back up to a batch of the tasks of an agent whose threads nobody works on, each as `return_if_abandoned` does.
+
+    Only a verb that asks for a task calls this, in its own transaction: until then, the holder of a lapsed lease may continue.
+    """
+    for row in tx.fetch_all(tx.sql.tasks_abandoned, agent=agent, now=clock.format_stamp(tx.now()), limit=MAX_ROWS_PER_BATCH):
+        if row.thread_id is not None and tx.lock_thread(row.thread_id, wait=False):  # another transaction that has the lock takes it
+            return_if_abandoned(tx, row)
+
+
+def return_if_abandoned(tx: Transaction, row: TaskRow) -> TaskRow:
+    """Give a task back if its thread was released, or if the lease of its thread ran out, and return its row as it is then.
+
+    The thread is cancelled, so that a holder which comes back is refused. A lapse counts as an attempt, and the last one fails the task.
+    """
+    if row.thread_id is None:
+        return row
+    thread, lease = messages.lock_thread(tx, row.thread_id)
+    if lease is None or not is_takeable(thread, lease, row.target_agent, clock.format_stamp(tx.now())):
+        return row
+    note_lapse(tx, thread, lease)
+    return return_task(tx, row, counted=lease.is_held)
+
+
+def is_any_abandoned(tx: Transaction, agent: str) -> bool:
+    """Return whether `return_abandoned_tasks` has something to do. This only reads."""
+    return tx.fetch_one(tx.sql.tasks_abandoned, agent=agent, now=clock.format_stamp(tx.now()), limit=1) is not None
+
+
+def count_lapse(tx: Transaction, thread: Thread) -> bool:
+    """Count an attempt of the task that a thread with a lapsed lease answers, and return whether the thread may be taken again.
+
+    The last attempt fails the task, and cancels the thread. The caller has locked the thread and is about to take it.
+    """
+    row = tx.fetch_one(tx.sql.task_find, task_id=thread.task_id) if thread.task_id else None
+    if row is None or row.thread_id != thread.thread_id or not row.is_open:
+        return True
+    if row.attempt + 1 < MAX_ATTEMPTS:
+        update_task(tx, row, None, attempt=row.attempt + 1)
+        return True
+    return_task(tx, row, counted=True)
+    return False
 
 
 def _apply_due_times(tx: Transaction, row: TaskRow, now: str) -> None:

@@ -10,7 +10,7 @@ from postroom.core import checks, clock
 from postroom.core.states import TASK, TASK_PRIORITIES
 from postroom.core.verbs import OWN_NAME, OWN_VIEW, STEPS, TASK_RECEIVER, WAIT, WRITE, verb
 from postroom.store.retries import retry_on_contention
-from postroom.tasks.settling import settle_tasks
+from postroom.tasks.settling import count_lapse, settle_tasks
 from postroom.tasks.waiting import DueTaskWake
 from postroom.work import candidates, leases
 
@@ -35,7 +35,7 @@ def _take_next(store: Store, agent: str, lease_seconds: float) -> Claim | None:
     with store.write() as tx:
         task = tx.fetch_one(tx.sql.tasks_waiting, agent=agent, kind=TASK, limit=1)
         if task is None or not _is_before(task, candidates.peek_next(tx, agent=agent)):
-            return candidates.take_next(tx, agent=agent, lease_seconds=lease_seconds)
+            return candidates.take_next(tx, agent=agent, lease_seconds=lease_seconds, may_take_lapsed=count_lapse)
         return _claim_task(tx, task, lease_seconds)
 
 
@@ -55,7 +55,7 @@ def _claim_task(tx: Transaction, task: TaskRow, lease_seconds: float) -> Claim:
 
 @verb(caller="agent", access=TASK_RECEIVER, mode=WRITE)
 def take_task(store: Store, task_id: str, *, agent: str, lease_seconds: float = leases.DEFAULT_LEASE_SECONDS) -> Claim:
-    """Claim the thread of work of a task by the task's id. Refuses with `LeaseHeld` if the task is accepted already."""
+    """Claim the thread of work of a task by the task's id. Refuses with `LeaseHeld` while another caller works on the task."""
     checks.seconds("lease-seconds", lease_seconds)
     settle_tasks(store)
     return _take_task(store, task_id, agent, lease_seconds)
@@ -63,13 +63,16 @@ def take_task(store: Store, task_id: str, *, agent: str, lease_seconds: float = 
 
 @retry_on_contention
 def _take_task(store: Store, task_id: str, agent: str, lease_seconds: float) -> Claim:
-    from postroom.tasks.lookups import accepted_already_error, find_open_task_of
+    from postroom.tasks.lookups import find_open_task_of, reclaim_task
+    from postroom.tasks.repository import task_ended_error
 
     with store.write() as tx:
         row = find_open_task_of(tx, task_id, agent, "take")
         if row.status == "accepted":
-            raise accepted_already_error(row)
-        return _claim_task(tx, row, lease_seconds)
+            row = reclaim_task(tx, row)
+        if row.is_open:
+            return _claim_task(tx, row, lease_seconds)
+    raise task_ended_error(row)  # after the commit: the lapse that was the last attempt is kept
 
 
 @verb(caller="agent", access=OWN_VIEW, mode=STEPS)

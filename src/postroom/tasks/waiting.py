@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postroom.core import clock
+from postroom.work.lapses import seconds_until_lapse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,10 +13,14 @@ _AFTER_ALL_STAMPS = "~"
 
 
 class DueTaskWake:
-    """A periodic task of `wait_until` that is due when the next deadline or lease of any task, or lease of any job, ends."""
+    """A periodic task of `wait_until` that is due when the next deadline or lease of any task, or lease of any job, ends.
 
-    def __init__(self, store: Store) -> None:
+    With `with_threads`, also when the next lease of any thread ends: a task that is worked on in a thread may then be accepted.
+    """
+
+    def __init__(self, store: Store, *, with_threads: bool = False) -> None:
         self._store = store
+        self._with_threads = with_threads
 
     def seconds_until_due(self) -> float | None:
         """Return the seconds until then, at least 0.001, or None if nothing falls due."""
@@ -23,7 +28,9 @@ class DueTaskWake:
             task = tx.fetch_one(tx.sql.tasks_due, now=_AFTER_ALL_STAMPS, limit=1)
             job = tx.fetch_one(tx.sql.jobs_lapsed, now=_AFTER_ALL_STAMPS, limit=1)
             stamps = [stamp for stamp in (task and task.due_at, job and job.lease_expires_at) if stamp]
-            return max((clock.parse_stamp(min(stamps)) - tx.now()) / clock.MICROSECONDS_PER_SECOND, 0.001) if stamps else None
+            waits = [max((clock.parse_stamp(min(stamps)) - tx.now()) / clock.MICROSECONDS_PER_SECOND, 0.001)] if stamps else []
+            lapse = seconds_until_lapse(tx) if self._with_threads else None
+            return min(waits if lapse is None else [*waits, lapse], default=None)
 
     def run(self) -> None:
         """Do nothing: the next read settles the tasks."""

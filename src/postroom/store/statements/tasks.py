@@ -62,6 +62,17 @@ tasks_answered = Query(
     WHERE t.is_open = 1 AND t.thread_id IS NOT NULL AND h.status IN ('done', 'failed', 'cancelled') LIMIT :limit""",
     TaskRow,
 )
+# A thread that was opened and never taken has no lease: it waits for its first worker. `waiting` leases belong to unanswered questions.
+tasks_abandoned = Query(
+    f"""
+    SELECT {TASKS.column_list_as("t")} FROM tasks t
+      JOIN threads h ON h.thread_id = t.thread_id JOIN leases l ON l.thread_id = t.thread_id
+    WHERE t.target_agent = :agent AND t.status = 'accepted' AND t.is_open = 1 AND t.thread_id IS NOT NULL
+      AND ((h.status = 'pending' AND h.assigned_to = :agent AND l.released_at IS NOT NULL)
+        OR (l.released_at IS NULL AND l.waiting = 0 AND l.expires_at <= :now))
+    LIMIT :limit""",
+    TaskRow,
+)
 
 job_insert = JOBS.insert_statement()
 job_find = Query(f"SELECT {JOBS.column_list} FROM jobs WHERE job_id = :job_id", JobRow)
