@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import postroom
-from postroom import work
-from postroom.core.errors import Conflict, InvalidInput, NotFound
+from postroom import tasks, work
+from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound
 from postroom.core.records.work import Attachment
 from postroom.store.interface import Store
 from postroom.tasks import Conductor
@@ -373,3 +373,35 @@ def test_a_wait_for_nothing_there_or_for_no_sensible_time_is_refused(store: Stor
         with pytest.raises(InvalidInput):
             conductor.wait(task.task_id, timeout_seconds=seconds)
     assert ids(conductor.tasks()) == [task.task_id]
+
+
+# Trying again
+
+
+@pytest.mark.parametrize("end", ["failed", "cancelled"])
+def test_a_thread_of_a_task_is_not_retried_because_its_giver_has_the_result(store: Store, end: str) -> None:
+    conductor, task_id, thread_id = opened(store)
+    ENDS[end](store, thread_id)
+    for _ in range(2):  # before the task is settled, and after
+        with pytest.raises(InvalidState, match=task_id) as refused:
+            work.retry_thread(store, thread_id, agent=ANN)
+        assert "inbox task" in refused.value.hint
+        assert status_of(conductor, task_id) == "failed"
+    assert work.show(store, thread_id).thread.status == end
+    assert "inbox task submit --from ann --to bob" in refused.value.hint
+    assert len(results_of(conductor, task_id)) == 1
+
+
+def test_a_thread_from_which_its_task_was_taken_back_is_not_retried(store: Store) -> None:
+    conductor, task_id, thread_id = opened(store)
+    work.release(store, thread_id, agent=BOB)
+    assert conductor.accept_next(BOB) is not None
+    with pytest.raises(InvalidState, match=task_id):
+        work.retry_thread(store, thread_id, agent=ANN)
+    assert tasks.take(store, agent=BOB) is None
+
+
+def test_a_thread_with_a_task_id_of_another_program_is_retried(store: Store) -> None:
+    thread_id = work.send(store, sender=ANN, to=BOB, subject="S", task_id="JIRA-7").thread.thread_id
+    work.cancel(store, thread_id, agent=ANN)
+    assert work.retry_thread(store, thread_id, agent=ANN).thread.status == "pending"

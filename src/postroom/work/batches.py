@@ -88,7 +88,7 @@ def _check_draft(draft: Mapping[str, Any], prefix: str | None, line: int, sender
     payload_json = jsontext.dumps(fields.get("payload", {}))
     summary = fields.get("summary") or fields.get("subject", "")
     content = messages.check_content(summary, fields.get("body", ""), payload_json, tuple(Attachment(path) for path in artifacts))
-    key = fields["key"] if "key" in fields else None if prefix is None else f"{prefix}:{line}"
+    key = fields.get("key", None if prefix is None else f"{prefix}:{line}")
     return fields, content, None if key is None else threads.message_id_for_send(sender, key)
 
 

@@ -12,6 +12,7 @@ from postroom.work import lapses, leases, messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from postroom.core.records.tasks import TaskRow
     from postroom.core.records.work import PostedMessage
     from postroom.store.interface import Store
 
@@ -46,7 +47,8 @@ def reassign(store: Store, thread_id: str, *, agent: str, to: str, reason: str =
 def retry_thread(store: Store, thread_id: str, *, agent: str, reason: str = "") -> PostedMessage:
     """Reopen a thread that failed or was cancelled, with its history. It is pending for the same agent.
 
-    Refuses with `InvalidState` a thread that has not ended, and one that is done.
+    Refuses with `InvalidState` a thread that has not ended, one that is done, and one of a task: its giver has the failure, and
+    would never get a second result.
     """
     checks.name("agent", agent)
     content = messages.check_content(reason, "", "{}", ())
@@ -54,8 +56,19 @@ def retry_thread(store: Store, thread_id: str, *, agent: str, reason: str = "") 
         thread, _ = messages.lock_thread(tx, checks.name("thread", thread_id))
         if thread.status not in RETRIED_STATUSES:
             raise _not_retried_error(thread_id, thread.status)
+        task = tx.fetch_one(tx.sql.task_find, task_id=thread.task_id) if thread.task_id else None
+        if task is not None:
+            raise _task_not_retried_error(thread_id, task)
         to = thread.assigned_to
         return messages.post(tx, thread, content, kind="event", sender=agent, to=to, event_type="thread.retried", status=PENDING)
+
+
+def _task_not_retried_error(thread_id: str, task: TaskRow) -> InvalidState:
+    hint = f"The task is {task.status}, and is taken or accepted again: `inbox task show {shell_quote(task.task_id)}`."
+    if not task.is_open:
+        names = f"--from {shell_quote(task.source_agent)} --to {shell_quote(task.target_agent)}"
+        hint = f"{task.source_agent} has its result. Submit the task again: `inbox task submit {names} --description TEXT`."
+    return InvalidState(f"{thread_id} cannot be retried: it belongs to task {task.task_id}", hint=hint, task_id=task.task_id)
 
 
 def _not_retried_error(thread_id: str, status: str) -> InvalidState:
