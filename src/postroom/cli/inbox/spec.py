@@ -179,7 +179,8 @@ _WORK_COMMANDS = (
         "inbox.threads:handle_retry",
         (_THREAD, Flag("--reason", "TEXT", "why")),
         words=("[THREAD_ID]",),
-        details="The thread is pending again, for the same agent. A thread that is done stays done. A thread of a task is refused: submit the task again.",
+        details="The thread is pending again, for the same agent. A thread that is done stays done. A thread of a task is refused:"
+        " submit the task again.",
         example='inbox retry --agent leader --thread thr_123 --reason "the API is back"',
     ),
     Command(
