@@ -126,7 +126,7 @@ def test_work_whose_lease_ran_out_is_found(inbox: Inbox) -> None:
     inbox.send()
     inbox.ok("take", "--agent", "builder", "--lease-seconds", "0.001")
     state, text = said(inbox, "held work")
-    assert (state, "of builder" in text, "inbox reassign --thread" in text) == ("warn", True, True)
+    assert (state, "of builder" in text, "inbox reassign --agent leader --thread" in text) == ("warn", True, True)
 
 
 def test_a_task_that_nobody_accepts_is_found(inbox: Inbox) -> None:

@@ -57,9 +57,9 @@ def _edit_distance(first: str, second: str) -> int:
     return row[-1]
 
 
-def assignment_note(thread: Thread, to: str | None) -> str:
+def assignment_note(thread: Thread, to: str | None, sender: str) -> str:
     """Return a note if a message to another agent leaves a pending thread with its assignee, else an empty text."""
     if to in (None, thread.assigned_to, thread.created_by) or thread.status != PENDING:
         return ""
-    command = f"inbox reassign --thread {shell_quote(thread.thread_id)} --to {shell_quote(str(to))}"
-    return f"the thread stays assigned to {thread.assigned_to}; `{command}` gives it to {to}"
+    names = f"--agent {shell_quote(sender)} --thread {shell_quote(thread.thread_id)} --to {shell_quote(str(to))}"
+    return f"the thread stays assigned to {thread.assigned_to}; `inbox reassign {names}` gives it to {to}"

@@ -77,7 +77,7 @@ def send(
         question = _question_for(tx, thread, kind=kind, sender=sender, to=to, question_id=None)
         place: dict[str, Any] = {"event_type": "thread.message", "message_id": message_id, "question": question}
         posted = post_in_thread(tx, thread, known.lease, content, sender=sender, to=to, kind=kind, **place)
-        return posted.replace(note=receivers.assignment_note(thread, to) or ("" if to is None else check.note_for(to)))
+        return posted.replace(note=receivers.assignment_note(thread, to, sender) or ("" if to is None else check.note_for(to)))
 
 
 def _set_priority(tx: Transaction, thread: Thread, priority: str | None) -> Thread:
