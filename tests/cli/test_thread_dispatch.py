@@ -357,6 +357,18 @@ def test_an_event_that_no_run_acks_is_set_aside_and_the_next_ones_are_handled(co
     assert commands.info()["subscriptions"][0]["dead_events"] == 1
 
 
+@pytest.mark.parametrize("tries", [1, 2])
+def test_an_event_is_set_aside_after_exactly_as_many_tries_as_were_allowed(commands: BusyQueueCommands, tries: int) -> None:
+    for content in ("poison", "two"):
+        commands.push(content, **UNSCHEDULED)
+    handler = f"""thread pop > batch; grep -q poison batch && echo run >> '{commands.folder}/runs' && exit 3; thread ack --events batch"""
+    assert commands.under(UNSCHEDULED, "subscribe", "--consumer", "c", "--handler", handler, "--max-tries", str(tries)).code == 0
+    dispatch(commands, **SMALL)
+    eventually(lambda: progress(commands) == 2 and not commands.held("c"))
+    assert counted(commands.folder / "runs") == tries
+    assert commands.info()["subscriptions"][0]["dead_events"] == 1
+
+
 def test_progress_begins_the_backoff_anew(commands: BusyQueueCommands) -> None:
     """Three idle runs, one that moves on, three idle ones: nothing is set aside."""
     handler = f"echo run >> runs; case $(wc -l < runs) in 4) {acking(1)};; 8) {acking(2)};; esac"

@@ -198,7 +198,8 @@ class SupervisedConsumer:
         self._append_log(f"spawned handler_cmd={dumps(state.subscription.handler_cmd)}")
         self._handler, self._head = state.subscription.handler_cmd, state.head
         self._event_id = state.next_event.id if state.next_event is not None else 0
-        patience = max(1, min(RUNS_BEFORE_SINGLE_EVENTS, state.max_tries - 1)) if state.max_tries else RUNS_BEFORE_SINGLE_EVENTS
+        # The last try gets its event alone, so that only this one is set aside. With one try, that is the first run.
+        patience = min(RUNS_BEFORE_SINGLE_EVENTS, state.max_tries - 1) if state.max_tries else RUNS_BEFORE_SINGLE_EVENTS
         self._had_single_event = state.is_retrying or self._fruitless >= patience or state.acked < self._single_until
         try:
             self._run, held = start_handler(self.queue.path, state, limit=1 if self._had_single_event else None)
