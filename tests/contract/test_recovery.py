@@ -170,3 +170,12 @@ def test_taking_lapsed_work_from_its_holder_tells_that_it_lapsed_first(store: St
     assert types_after(store, start)[0] == "thread.lapsed"
     assert len(types_after(store, start)) == 2
     assert thread_of(store, claim.thread.thread_id).assigned_to == "alive"
+
+
+@pytest.mark.parametrize(("reason", "summary"), [("", "reopened: it was failed"), ("It is back", "It is back")])
+def test_a_retry_says_in_the_thread_what_happened(store: Store, reason: str, summary: str) -> None:
+    claim = held(store)
+    work.fail(store, claim.thread.thread_id, agent=claim.lease.agent_id, summary="The API is gone")
+    work.retry_thread(store, claim.thread.thread_id, agent="leader", reason=reason)
+    assert last_message(store, claim.thread.thread_id).summary == summary
+    assert events(store)[-1].summary == summary

@@ -97,7 +97,7 @@ class Conductor(JobVerbs):
         deadline_seconds: float | None = None,
         parent: str | None = None,
     ) -> A2ATask:
-        """Give a task to another agent. It goes to the inbox of that agent's newest job, or waits until one starts.
+        """Give a task to another agent. It waits until that agent takes or accepts it, or until a sheet of one of its jobs shows it.
 
         Refuses with `NotFound` if an agent is not registered, and with `InvalidInput` beyond `MAX_DELEGATION_DEPTH`.
         """

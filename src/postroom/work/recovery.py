@@ -60,6 +60,8 @@ def retry_thread(store: Store, thread_id: str, *, agent: str, reason: str = "") 
         if task is not None:
             raise _task_not_retried_error(thread_id, task)
         to = thread.assigned_to
+        if not reason:
+            content = content.replace(summary=f"reopened: it was {thread.status}")
         return messages.post(tx, thread, content, kind="event", sender=agent, to=to, event_type="thread.retried", status=PENDING)
 
 
