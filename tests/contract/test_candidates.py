@@ -12,6 +12,7 @@ from postroom import work
 from postroom.core.clock import MICROSECONDS_PER_SECOND
 from postroom.core.errors import InvalidInput, NotFound
 from postroom.store.interface import Store
+from postroom.work.candidates import MAX_COMPARED_THREADS
 from postroom.work import candidates
 from tests.conftest import Clock
 from tests.contract.thread_data import as_shown, asking, ended, everything, held, latest, lease_of, sent, status_of
@@ -333,3 +334,19 @@ def test_a_list_that_is_cut_says_so_and_goes_on_behind_its_cursor(store: Store, 
 def test_what_no_listing_gave_as_a_cursor_is_refused(store: Store, after: str, unread: bool) -> None:
     with pytest.raises(InvalidInput, match="after"):
         work.fetch(store, agent="builder", after=after, unread=unread)
+
+
+def test_a_rare_status_among_many_unread_threads_is_found_page_by_page(store: Store) -> None:
+    work.send_all(store, [{"to": "builder", "subject": str(number)} for number in range(MAX_COMPARED_THREADS)], sender="leader")
+    late = work.send_all(store, [{"to": "builder", "subject": str(number)} for number in range(2)], sender="leader")
+    for posted in late:
+        work.cancel(store, posted.thread.thread_id, agent="leader")
+    first = work.fetch(store, agent="builder", unread=True, statuses=("cancelled",), limit=1)
+    assert (first.candidates, first.more) == ((), True)
+    found, after = [], first.after
+    while after is not None:
+        page = work.fetch(store, agent="builder", unread=True, statuses=("cancelled",), limit=1, after=after)
+        found += [candidate.thread.thread_id for candidate in page.candidates]
+        assert page.more == (page.after is not None)
+        after = page.after
+    assert found == [posted.thread.thread_id for posted in late]

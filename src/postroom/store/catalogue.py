@@ -66,6 +66,7 @@ class Catalogue(Protocol):
     threads_unread: Query[ReadMark]
     threads_visited: Query[Thread]
     threads_unread_of_status: Query[ReadMark]
+    unread_event_ids: Query[int]
     run_open_count: Query[int]
     run_numbers: Query[RunNumbers]
     run_agents: Query[str]

@@ -26,6 +26,7 @@ RECHECK_SECONDS = 0.01
 MAX_FARTHEST_LEASES = 8  # how many of the leases that end last are compared with their length
 MAX_COMPARED_THREADS = 1000  # how many lapsed threads of a priority, or threads of a status, `fetch` sorts by urgency
 MAX_LAPSED_PER_PRIORITY = 32  # how many lapsed threads `take` compares: those that lapsed first
+_AFTER_ALL_EVENTS = 2**62
 _CURSOR_SEPARATOR = "/"  # neither a priority nor a time contains one
 
 
@@ -43,7 +44,8 @@ def fetch(
 
     `statuses` selects the agent's threads in those statuses instead, held or not. `unread` selects the threads with
     messages to the agent that it has not read. `after` is the cursor of a page. Of lapsed threads, and of those in a status other than
-    pending, the first `MAX_COMPARED_THREADS` of each priority or status are listed, and the others after these are gone.
+    pending, the first `MAX_COMPARED_THREADS` of each priority or status are listed, and the others after these are gone. With `unread` and
+    `statuses`, a call looks at `MAX_COMPARED_THREADS` unread threads, so that a page may be empty and still have `more`.
     """
     checks.name("agent", agent)
     checks.limit("limit", limit)
@@ -194,15 +196,24 @@ def _list_lapsed(tx: Transaction, wanted: tuple[str, ...] | None) -> Iterator[Ca
 
 def _list_unread(tx: Transaction, agent: str, wanted: tuple[str, ...] | None, limit: int, after: int) -> CandidatePage:
     key = {"agent": agent, "after": after, "limit": limit + 1}
+    last_examined = None
     if wanted is None:
         found = tx.fetch_all(tx.sql.threads_unread, **key)
     else:
+        last_examined = _find_last_examined(tx, agent, after)
+        key["until"] = _AFTER_ALL_EVENTS if last_examined is None else last_examined
         marks = (mark for status in wanted for mark in tx.fetch_all(tx.sql.threads_unread_of_status, status=status, **key))
         found = sorted(marks, key=lambda mark: mark.latest_event_id)
     page = found[:limit]
-    more = len(found) > limit
-    candidates = tuple(_read_candidate(tx, mark.thread_id) for mark in page)
-    return CandidatePage(candidates, more, str(page[-1].latest_event_id) if more else None)
+    last = page[-1].latest_event_id if len(found) > limit else last_examined
+    return CandidatePage(tuple(_read_candidate(tx, mark.thread_id) for mark in page), last is not None, None if last is None else str(last))
+
+
+def _find_last_examined(tx: Transaction, agent: str, after: int) -> int | None:
+    """Return the event id of the last unread thread of which a call compares the status, or None if it compares all of them."""
+    place = {"limit": 2, "skipped": MAX_COMPARED_THREADS - 1}
+    event_ids = tx.fetch_all(tx.sql.unread_event_ids, agent=agent, after=after, **place)
+    return event_ids[0] if len(event_ids) == 2 else None
 
 
 def _parse_cursor(after: str) -> Position:

@@ -18,7 +18,9 @@ def handle_fetch(args: Arguments) -> Outcome:
     page = fetch(
         inputs.open_store_for(args), agent=agent, statuses=args.status, unread=args.unread, **inputs.given_options(args, "limit", "after")
     )
-    return Outcome(page.to_json(), view="unread" if args.unread else "candidates", exit_code=OK if page.candidates else NOTHING)
+    return Outcome(
+        page.to_json(), view="unread" if args.unread else "candidates", exit_code=OK if page.candidates or page.more else NOTHING
+    )
 
 
 def handle_take(args: Arguments) -> Outcome:

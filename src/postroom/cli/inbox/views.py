@@ -95,6 +95,8 @@ def _render_candidates(data: Data) -> str:
 
 
 def _render_unread(data: Data) -> str:
+    if not data["threads"] and data["more"]:
+        return "Nothing among the unread threads that were looked at.\n" + render_more(data)
     return _candidates_table(data) if data["threads"] else "Nothing unread.\n"
 
 

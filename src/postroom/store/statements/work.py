@@ -136,13 +136,21 @@ threads_unread = Query(
     ORDER BY r.latest_event_id LIMIT :limit""",
     ReadMark,
 )
+# An index of both, unread and status, would cost every write a page. Instead, a call looks at a bounded number of unread threads.
 threads_unread_of_status = Query(
     f"""
     SELECT {READS.column_list_as("r")} FROM reads r CROSS JOIN threads t
-    WHERE r.agent_id = :agent AND r.latest_event_id > r.read_event_id AND r.latest_event_id > :after
+    WHERE r.agent_id = :agent AND r.latest_event_id > r.read_event_id AND r.latest_event_id > :after AND r.latest_event_id <= :until
       AND t.thread_id = r.thread_id AND t.status = :status
     ORDER BY r.latest_event_id LIMIT :limit""",
     ReadMark,
+)
+unread_event_ids = Query(
+    """
+    SELECT latest_event_id FROM reads
+    WHERE agent_id = :agent AND latest_event_id > read_event_id AND latest_event_id > :after
+    ORDER BY latest_event_id LIMIT :limit OFFSET :skipped""",
+    single_value,
 )
 
 # messages and artifacts
