@@ -11,6 +11,8 @@ from postroom.tasks.a2a.models import AnsweredSheet, Sheet
 from tests.conftest import Clock
 from tests.contract.task_data import ANN, BOB, CID, asked, conductor_with_agents
 
+pytestmark = pytest.mark.travels("http")
+
 
 def _sheet(store: Store, *descriptions: str, lease_seconds: float = 900) -> tuple[Conductor, Sheet]:
     conductor = conductor_with_agents(store)

@@ -10,6 +10,8 @@ from postroom.tasks.settling import MAX_ROWS_PER_BATCH
 from tests.conftest import Clock
 from tests.contract.task_data import ANN, BOB, answered, asked, conductor_with_agents, everything, ids
 
+pytestmark = pytest.mark.travels("http")
+
 
 def test_a_job_that_is_started_again_goes_on_and_its_old_process_is_refused(store: Store) -> None:
     conductor = conductor_with_agents(store)

@@ -31,6 +31,8 @@ from tests.contract.task_data import (
     waiting,
 )
 
+pytestmark = pytest.mark.travels("http")
+
 JOB = "j1"
 
 

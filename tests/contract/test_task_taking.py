@@ -18,6 +18,8 @@ from tests.contract.blocking_store import LONG, BlockingStore
 from tests.contract.task_data import ANN, BOB, CID, asked, conductor_with_agents
 from tests.contract.thread_data import events, latest
 
+pytestmark = pytest.mark.travels("http")
+
 EVENTS_BETWEEN = 600  # more than a block of the event log
 
 
