@@ -145,14 +145,6 @@ def test_anything_else_nacks_and_says_why(mailbox: Mailbox, command: str, reason
     assert said.rstrip().rstrip(":") == reason
 
 
-def test_a_command_that_is_none_nacks_and_says_so(mailbox: Mailbox) -> None:
-    identity = mailbox.enqueue()
-    assert deliver(mailbox, "no-such-command-of-ours")["nacked"] == 1
-    (said,) = mailbox.reasons(identity)
-    assert said.startswith("exit 127: ")
-    assert "not found" in said
-
-
 @pytest.mark.parametrize("letter", ["a", "ü", "漢"])
 def test_a_long_reason_is_cut_to_its_tail(mailbox: Mailbox, letter: str) -> None:
     (mailbox.folder / "long").write_text("BEGINNING" + letter * 5000 + "END")
@@ -458,3 +450,16 @@ def test_its_answer_is_one_object_whatever_its_commands_print(mailbox: Mailbox) 
     finished = mailbox.run("deliver", *BOX, "--once", "--json", "--command", "echo '{\"ok\": false}'; echo noise >&2")
     assert (finished.code, finished.stderr) == (0, "")
     assert unwrap(finished, "deliver") == {**NOTHING, "acked": 1}
+
+
+@pytest.mark.parametrize("command", ["no-such-command-anywhere", "./not-executable"])
+def test_a_command_that_cannot_be_run_gives_its_message_back_and_ends_the_delivery(mailbox: Mailbox, command: str) -> None:
+    (mailbox.folder / "not-executable").write_text("#!/bin/sh\n")
+    for number in range(2):
+        mailbox.answers("enqueue", "--from", SENDER, "--to", SESSION, "--payload", "x", "--msg-id", f"m{number}")
+    finished = mailbox.run("deliver", "--json", "--command", command, *BOX)
+    assert finished.error[:2] == (30, "invalid_input")
+    assert "the command cannot be run" in finished.error[2]
+    waiting = mailbox.answers("peek", *BOX)["messages"]
+    assert [(one["msg_id"], one["state"], one["attempt"]) for one in waiting] == [("m0", "pending", 0), ("m1", "pending", 0)]
+    assert deliver(mailbox, "true") == {**NOTHING, "acked": 2}

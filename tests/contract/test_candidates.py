@@ -12,8 +12,8 @@ from postroom import work
 from postroom.core.clock import MICROSECONDS_PER_SECOND
 from postroom.core.errors import InvalidInput, NotFound
 from postroom.store.interface import Store
-from postroom.work.candidates import MAX_COMPARED_THREADS
 from postroom.work import candidates
+from postroom.work.candidates import MAX_COMPARED_THREADS
 from tests.conftest import Clock
 from tests.contract.thread_data import as_shown, asking, ended, everything, held, latest, lease_of, sent, status_of
 

@@ -481,3 +481,30 @@ def test_created_at_and_the_id_never_change(store: Store, clock: Clock) -> None:
     mail.retry_dead_letter(store, BOX)
     again = taken(store).message
     assert (again.msg_id, again.created_at, again.attempt) == (msg_id, 1743999600, 0)
+
+
+def test_a_message_that_is_given_back_is_pending_at_once_and_no_attempt_is_counted(store: Store) -> None:
+    first, _ = post(store, "one"), post(store, "two")
+    delivery = taken(store)
+    released = mail.release(store, BOX, first, delivery_token=delivery.delivery_token)
+    assert (released.msg_id, released.state, released.changed) == (first, "pending", True)
+    assert (state_of(store, first), attempt_of(store, first)) == ("pending", 0)
+    with pytest.raises((InvalidState, DeliveryLost)):
+        mail.ack(store, BOX, first, delivery_token=delivery.delivery_token)
+    assert drained(store) == ["one", "two"]
+
+
+@pytest.mark.parametrize("state", [state for state in STATES if state != "in_flight"])
+def test_only_a_message_in_flight_can_be_given_back(store: Store, clock: Clock, state: str) -> None:
+    scene = brought(store, clock, state)
+    before = everything(store)
+    with pytest.raises(InvalidState):
+        mail.release(store, BOX, scene.msg_id)
+    assert everything(store) == before
+
+
+def test_a_message_is_not_given_back_with_the_token_of_another_delivery(store: Store) -> None:
+    scene = held(store)
+    with pytest.raises(DeliveryLost):
+        mail.release(store, BOX, scene.msg_id, delivery_token="dlv_other")
+    assert state_of(store, scene.msg_id) == "in_flight"

@@ -238,6 +238,7 @@ MAIL: dict[str, Scenario] = {
     "ack_and_dequeue": lambda s: {**delivery(s), "receiver": "reader"} if mail_data.post(s, sender="bob", to=BOX) else {},
     "nack": lambda s: {**delivery(s), "reason": "No such file"},
     "extend": lambda s: {**delivery(s), "seconds": 90.5},
+    "release": delivery,
     "policy": lambda s: {"session": mail.set_policy(s, BOX, max_retries=2).session},
     "set_policy": lambda s: {"session": BOX, "base_backoff_secs": 1.5, "max_retries": 2, "ttl_secs": 600},
     "set_alias": lambda s: {"name": "front-desk", "session": BOX},

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from postroom.mail.mailbox import enqueue_all as enqueue_all
     from postroom.mail.mailbox import extend as extend
     from postroom.mail.mailbox import nack as nack
+    from postroom.mail.mailbox import release as release
     from postroom.mail.reading import delivery_state as delivery_state
     from postroom.mail.reading import peek as peek
     from postroom.mail.reading import sessions as sessions
@@ -53,6 +54,7 @@ _MODULE_OF_VERB = {
     "enqueue_all": "mailbox",
     "extend": "mailbox",
     "nack": "mailbox",
+    "release": "mailbox",
     "peek": "reading",
     "sessions": "reading",
     "show": "reading",

@@ -1,7 +1,8 @@
 """The delivery engine of `mailbox deliver`: runs a command for each message of several mailboxes in parallel.
 
-Exit status 0 acks the message, any other nacks it. The engine wakes when a message arrives or a retry is due. If it is killed,
-its commands are killed with it, and its messages are delivered again after the in-flight timeout.
+Exit status 0 acks the message, any other nacks it. If the command cannot be run at all, the engine gives the message back and ends.
+The engine wakes when a message arrives or a retry is due. If it is killed, its commands are killed with it, and its messages are delivered
+again after the in-flight timeout.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from postroom.mail import mailbox, transitions
 from postroom.mail.reading import delivery_state
 from postroom.mail.settings import policy
 from postroom.mail.waiting import next_available
-from postroom.processes.child_process import ChildProcess
+from postroom.processes.child_process import CANNOT_RUN_STATUSES, ChildProcess, last_line
 from postroom.processes.wake_pipe import WakePipe
 from postroom.store.wait_loop import RETRY_WHEN_UNREACHABLE_SECONDS
 
@@ -78,6 +79,7 @@ class Deliverer:
         self._counts = {"acked": 0, "nacked": 0, "lost": 0}
         self._wake = WakePipe()
         self._stop_requests = 0
+        self._cannot_run: str | None = None
 
     def stop(self) -> None:
         """Make `run` take no more messages and return when its commands have exited. A second call terminates the commands.
@@ -95,7 +97,8 @@ class Deliverer:
         """Deliver messages until `stop` is called, and return the totals.
 
         With `until_empty`, return when no message is pending. With `once`, deliver at most one message of each mailbox. If the
-        store is unreachable or busy, try again after a pause, or raise the error if one of the two is set.
+        store is unreachable or busy, try again after a pause, or raise the error if one of the two is set. Refuses with
+        `InvalidInput` if the command cannot be run at all, after its messages were given back.
         """
         bounded = once or until_empty
         self._sessions = tuple(dict.fromkeys(policy(self._store, name).session for name in self._sessions))  # follows aliases
@@ -120,6 +123,9 @@ class Deliverer:
                 watch.wait(due, self._wake.read_fd)
                 self._wake.drain()
         self._wake.close()
+        if self._cannot_run is not None:
+            hint = "Its messages were given back. Check the command, its interpreter and PATH."
+            raise InvalidInput(f"the command cannot be run: {self._cannot_run}", field="command", hint=hint)
         return DeliverTotals(self._counts["acked"], self._counts["nacked"], self._counts["lost"])
 
     def _take_messages(self, open_sessions: set[str]) -> set[str]:
@@ -160,12 +166,14 @@ class Deliverer:
                 run.child.close()
 
     def _settle_message(self, session: str, run: _MessageCommand) -> None:
-        """Ack or nack a message by the exit status of its command, unless the command or another receiver has done so."""
+        """Ack, nack or give back a message by the exit status of its command, unless the command or another receiver has done so."""
         message, token = run.delivery.message, run.delivery.delivery_token
         try:
             if run.child.status == 0 and not run.timed_out:
                 mailbox.ack(self._store, session, message.msg_id, delivery_token=token)
                 self._count_outcome("acked", message, "")
+            elif run.child.status in CANNOT_RUN_STATUSES and not run.timed_out:
+                self._give_up(session, run)
             else:
                 nacked = mailbox.nack(self._store, session, message.msg_id, run.nack_reason(), delivery_token=token)
                 self._count_outcome(
@@ -176,6 +184,14 @@ class Deliverer:
             self._count_outcome("nacked" if by_command else "lost", message, "by its command" if by_command else str(refusal))
         except (Conflict, NotFound) as refusal:
             self._count_outcome("lost", message, str(refusal))
+
+    def _give_up(self, session: str, run: _MessageCommand) -> None:
+        """Give the message of a command that cannot be run back, and take no more: the next message would fare no better."""
+        message = run.delivery.message
+        self._cannot_run = last_line(run.nack_reason())
+        self._stop_requests = max(self._stop_requests, 1)
+        mailbox.release(self._store, session, message.msg_id, delivery_token=run.delivery.delivery_token)
+        self._report_step("gave back", message, self._cannot_run)
 
     def _count_outcome(self, outcome: str, message: MailMessage, detail: str) -> None:
         self._counts[outcome] += 1

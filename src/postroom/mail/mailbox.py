@@ -10,6 +10,7 @@ from postroom.core.records.mail import (
     ACKED,
     DEAD_LETTER,
     IN_FLIGHT,
+    PENDING,
     AckResult,
     Delivery,
     DeliveryRow,
@@ -298,6 +299,22 @@ def nack(
         nacked = transitions.nack_message(tx, locked, row, at=tx.now(), reason=reason, by="receiver")
         locked.write_back()
         return NackResult(msg_id, nacked.state, True, None if nacked.move_at is None else clock.format_stamp(nacked.move_at))
+
+
+@verb(caller="session", access=OWN_NAME, mode=WRITE)
+@retry_on_contention
+def release(store: Store, session: str, msg_id: str, *, delivery_token: str | None = None, sent_by: str | None = None) -> NackResult:
+    """Give a message back as if it had not been taken: it is pending at once, and no attempt is counted.
+
+    Refuses with `InvalidState` if it is not in flight, and with `DeliveryLost` if the token is not the current one.
+    """
+    with store.write() as tx:
+        locked, row = identity.lock_delivery(tx, session, msg_id, sent_by, delivery_token)
+        _require_in_flight(row)
+        released = transitions.move_message(tx, locked, row, PENDING, at=tx.now(), delivery_token=None)
+        transitions.append_step_event(tx, released, "released")
+        locked.write_back()
+        return NackResult(msg_id, released.state, True, None)
 
 
 @verb(caller="session", access=OWN_NAME, mode=WRITE)

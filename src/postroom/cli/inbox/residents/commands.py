@@ -93,6 +93,7 @@ def _run_command(args: Arguments, store: Store, agent: str, command: str) -> Out
     from threading import Thread
 
     from postroom.cli.inbox.worker import print_progress
+    from postroom.core.errors import InvalidInput
     from postroom.mail.deliver import Deliverer
     from postroom.tasks import taking
     from postroom.work.worker import Worker
@@ -103,14 +104,26 @@ def _run_command(args: Arguments, store: Store, agent: str, command: str) -> Out
     mail_store = inputs.open_store_for(args)
     seconds = options["timeout_seconds"] or None
     deliverer = Deliverer(mail_store, [agent], command=command, receiver=agent, timeout_seconds=seconds)
-    mail = Thread(target=deliverer.run, kwargs={"until_empty": args.until_empty})
+    refusals: list[InvalidInput] = []
+
+    def deliver_mail() -> None:
+        try:
+            deliverer.run(until_empty=args.until_empty)
+        except InvalidInput as refusal:  # the command cannot be run: raised in the main thread
+            refusals.append(refusal)
+            worker.stop()
+
+    mail = Thread(target=deliver_mail)
     mail.start()
     try:
-        return _run_worker(args, worker)
+        outcome = _run_worker(args, worker)
     finally:
         deliverer.stop()
         mail.join()
         mail_store.close()
+    if refusals:
+        raise refusals[0]
+    return outcome
 
 
 def _print_mail(step: str, text: str) -> None:
