@@ -155,3 +155,18 @@ def test_what_is_written_while_the_network_is_away_is_sent_once(
     again.page.reload()
     again.expect_live()
     assert [reply["body"] for reply in server.conversation(identity)[1]] == ["From the tunnel"]
+
+
+def test_two_replies_in_a_row_are_both_sent(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    """The second one is written while the first can still be taken back."""
+    identity = workspace.push(comments="Here it is")
+    reader = visit(server)
+    reader.open(identity)
+    for words in ("The first", "The second"):
+        reader.reply.fill(words)
+        reader.press("Control+Enter")
+        expect(reader.reply).to_have_value("")
+    reader.reply.press("Enter")
+    expect(reader.conversation.get_by_text("Not seen yet")).to_have_count(2)
+    _, replies = server.conversation(identity)
+    assert sorted(reply["body"] for reply in replies) == ["The first", "The second"]

@@ -9,7 +9,8 @@ from playwright.sync_api import expect
 
 import postroom
 from postroom import work
-from tests.browser.browser_page import BrowserTabs
+from tests.browser import sample_data
+from tests.browser.browser_page import BROKEN_OFF, BrowserTabs
 from tests.cli.process import eventually
 from tests.server.agents import at
 from tests.server.running_server import RunningServer, WorkspaceClient
@@ -189,3 +190,95 @@ def test_of_several_open_questions_a_person_chooses_the_one_to_answer(
     expect(reader.page.locator("li.message", has_text="Answers scout: Fix the typo?")).to_be_visible()
     expect(asked.locator(".badge", has_text="open")).to_have_count(0)
     expect(reader.page.locator("li.message", has_text="May I drop it?").locator(".badge", has_text="open")).to_be_visible()
+
+
+def _asked_in_thread(server: RunningServer, agent: str, subject: str, question: str, payload: str) -> str:
+    thread = _thread(server, agent, subject)
+    blocked = ("--status", "blocked", "--summary", question, "--payload-json", payload)
+    server.inbox.ok("update", "--agent", agent, "--thread", thread, *blocked)
+    return thread
+
+
+def test_a_choice_in_a_thread_can_be_taken_back(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    thread = _asked_in_thread(server, workspace.agent, "Publish", "Publish it?", '{"choices": ["Publish", "Wait"]}')
+    reader = visit(server, f"/threads/{thread}")
+    reader.page.get_by_role("group", name="Choices").get_by_role("button", name="Publish").click()
+    expect(reader.toasts).to_contain_text("Sending: Publish")
+    reader.press("z")
+    expect(reader.toasts.get_by_text("Sending:")).to_have_count(0)
+    assert _status(server, thread) == "blocked"
+    expect(reader.page.locator("li.message .badge", has_text="open")).to_be_visible()
+    reader.choose("Wait")
+    expect(reader.page.locator("li.message[data-kind=answer]")).to_contain_text("Wait")
+    expect(reader.page.locator("li.message .badge", has_text="open")).to_have_count(0)
+
+
+def test_a_dangerous_choice_in_a_thread_is_confirmed(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    terms = '{"choices": ["Drop it", "Keep it"], "dangerous": ["Drop it"]}'
+    thread = _asked_in_thread(server, workspace.agent, "Clean up", "Drop the table?", terms)
+    reader = visit(server, f"/threads/{thread}")
+    drop = reader.page.get_by_role("group", name="Choices").get_by_role("button", name="Drop it")
+    drop.click()
+    expect(reader.dialog("Are you sure?")).to_contain_text("marked “Drop it” as dangerous")
+    reader.press("Escape")
+    expect(reader.page.get_by_role("dialog")).to_have_count(0)
+    expect(reader.toasts.get_by_text("Sending:")).to_have_count(0)
+    drop.click()
+    reader.dialog("Are you sure?").get_by_role("button", name="Drop it").click()
+    expect(reader.toasts).to_contain_text("Sending: Drop it")
+    reader.press("Enter")
+    expect(reader.page.locator("li.message[data-kind=answer]")).to_contain_text("Drop it")
+    entry = server.entry_from(workspace.agent)
+    assert entry["question"]["dangerous"] == ["Drop it"]
+
+
+def test_a_reply_in_a_thread_that_is_taken_back_returns_to_the_field(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    thread = _thread(server, workspace.agent, "Talk")
+    reader = visit(server, f"/threads/{thread}")
+    reader.reply.fill("Too hasty")
+    reader.press("Control+Enter")
+    expect(reader.reply).to_have_value("")
+    expect(reader.page.locator("li.message.waiting")).to_contain_text("Too hasty")
+    reader.toasts.get_by_role("button", name="Undo").click()
+    expect(reader.reply).to_have_value("Too hasty")
+    expect(reader.page.locator("li.message.waiting")).to_have_count(0)
+    assert len(server.inbox.ok("show", "--thread", thread)["messages"]) == 1
+
+
+def test_a_reply_to_a_thread_waits_while_the_server_is_away(own: RunningServer, visit: BrowserTabs) -> None:
+    thread = _thread(own, "coder", "Talk")
+    reader = visit(own, f"/threads/{thread}")
+    reader.allow(BROKEN_OFF)
+    reader.page.route("**/reply", lambda route: route.abort("connectionrefused"))
+    reader.send("Written offline")
+    expect(reader.toasts).to_contain_text("sent when it is back")
+    reader.page.unroute("**/reply")
+    reader.page.reload()
+    expect(reader.page.locator("li.message", has_text="Written offline")).to_have_count(1)
+    expect(reader.reply).to_have_value("")
+    told = [message["body"] for message in own.inbox.ok("show", "--thread", thread)["messages"]]
+    assert told.count("Written offline") == 1
+
+
+def test_messages_of_a_thread_are_rendered_as_in_the_inbox(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    workspace.write("notes.md", "# The notes\n\nAll of them.")
+    workspace.write("dot.png", sample_data.picture())
+    thread = _thread(server, workspace.agent, "تقرير", claimed=True)
+    body = "هذا تقرير قصير.\n\n![The dot](dot.png)\n\nSee [the notes](notes.md).\n\n```\ncode\n```"
+    server.inbox.ok(
+        "update", "--agent", workspace.agent, "--thread", thread, "--status", "in_progress", "--summary", "Word", "--body", body
+    )
+    reader = visit(server, f"/threads/{thread}")
+    article = reader.page.locator("article#thread")
+    arabic = article.get_by_text("هذا تقرير قصير.")
+    expect(arabic).to_have_css("direction", "rtl")
+    expect(article.get_by_role("heading", level=1)).to_have_css("direction", "rtl")
+    expect(article.get_by_role("img", name="The dot")).to_have_attribute("src", re.compile("^blob:"))
+    expect(article.get_by_role("button", name="Copy")).to_be_visible()
+    server.inbox.ok("update", "--agent", workspace.agent, "--thread", thread, "--status", "in_progress", "--summary", "One more line")
+    expect(article).to_contain_text("One more line")
+    expect(article.get_by_role("img", name="The dot")).to_have_attribute("src", re.compile("^blob:"))  # it was not drawn again
+    article.get_by_role("link", name="the notes").click()
+    expect(reader.dialog("notes.md").get_by_role("heading", name="The notes")).to_be_visible()

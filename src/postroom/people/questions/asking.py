@@ -232,6 +232,14 @@ def parse_choices(payload_json: str) -> list[str]:
         return []  # a question without buttons is better than no question
 
 
+def parse_terms(payload_json: str, choices: Sequence[str]) -> dict[str, Any]:
+    """Return the terms in the payload of a thread's question: those of its choices that are dangerous."""
+    try:
+        return decisions.check_terms(choices, jsontext.loads(payload_json).get("dangerous", ()), None)
+    except (InvalidInput, ValueError, AttributeError, TypeError):
+        return {}  # as above
+
+
 def _check_question(question: str) -> None:
     repository.check_nonempty_text("question", question)
     checks.text("question", question, max_bytes=limits.MAX_QUESTION_BYTES, hint="Ask briefly; push the rest.")

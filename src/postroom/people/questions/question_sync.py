@@ -117,7 +117,7 @@ def _insert_question(tx: Transaction, message: Message) -> bool:
 
     if not is_person(tx, message.to_agent) or tx.fetch_one(tx.sql.entry_of_message, message_id=message.message_id):
         return False
-    choices = jsontext.dumps(asking.parse_choices(message.payload_json))
+    choices = asking.parse_choices(message.payload_json)
     question = "\n\n".join(part for part in (message.summary, message.body) if part.strip())
     content: dict[str, Any] = {
         "kind": QUESTION,
@@ -133,7 +133,8 @@ def _insert_question(tx: Transaction, message: Message) -> bool:
             "thread_id": message.thread_id,
             "asked_event": message.event_id,
             "addressee": message.to_agent,
-            "choices_json": choices,
+            "choices_json": jsontext.dumps(choices),
+            "terms_json": jsontext.dumps(asking.parse_terms(message.payload_json, choices)),
         },
     }
     root = _find_thread_entry(tx, message)

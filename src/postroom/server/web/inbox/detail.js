@@ -221,16 +221,13 @@ export class Detail {
     const id = asked?.id ?? this.id;
     const back = () => this.bar.setText(text);
     const done = (answer) => (answer ? this.gone || this.load() : this.bar.setText(text));
-    sendLater(id, { body: text, comment: true }, { words: text, of: `entry:${this.id}`, done, back });
+    sendLater(id, { body: text, comment: true }, { words: text, of: `entry:${this.id}`, done, back, typed: true });
     return true;
   }
 
   /** Put a quotation into the reply bar. */
   quote(words) {
-    const field = this.bar.querySelector("textarea");
-    this.bar.setText(field.value ? `${field.value.trimEnd()}\n\n${words}` : words);
-    field.focus();
-    field.setSelectionRange(field.value.length, field.value.length);
+    this.bar.quote(words);
   }
 
   // --- the conversation

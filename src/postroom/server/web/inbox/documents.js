@@ -30,7 +30,7 @@ export function documentOf(entry, path, { quote }) {
   const load = async () => {
     let file;
     try {
-      const answer = await getIfChanged(fileAddress(entry, path, { entry: entry.id }), tag);
+      const answer = await getIfChanged(fileAddress(entry, path, entry.id ? { entry: entry.id } : {}), tag);
       if (!answer.body) return;
       tag = answer.tag;
       file = answer.body;

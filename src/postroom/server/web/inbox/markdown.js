@@ -13,7 +13,10 @@ let texts = 0;
 export const fileAddress = (entry, path, more = {}) =>
   `/api/workspaces/${encodeURIComponent(entry.workspaceId)}/file?${new URLSearchParams({ path, ...more })}`;
 
-/** An element with rendered Markdown. `quote(words)` puts a quotation into the reply bar. */
+/**
+ * An element with rendered Markdown. `entry` names the workspace of its pictures and links; without a workspace, they are only named.
+ * `quote(words)` puts a quotation into the reply bar.
+ */
 export function markdown(tag, html, entry, { quote } = {}) {
   const element = safe(`${tag}.markdown`, html);
   const prefix = `t${++texts}-`;
@@ -22,6 +25,7 @@ export function markdown(tag, html, entry, { quote } = {}) {
     if (!block.parentElement.closest("ul, ol, blockquote")) block.dir = "auto";
   element.classList.toggle("long", element.childElementCount > LONG);
   for (const marked of element.querySelectorAll("[id]")) marked.id = prefix + marked.id;
+  if (!entry.workspaceId) nameFiles(element);
   for (const link of element.querySelectorAll("a")) bindLink(link, element, prefix, entry, quote);
   for (const image of element.querySelectorAll("img[data-path]"))
     loadPicture(image, fileAddress(entry, image.dataset.path, { download: 1 }), image.dataset.path);
@@ -29,6 +33,12 @@ export function markdown(tag, html, entry, { quote } = {}) {
   for (const formula of element.querySelectorAll("code.maths")) drawMaths(formula);
   for (const block of element.querySelectorAll("pre:not(.mermaid)")) addCopy(block);
   return element;
+}
+
+function nameFiles(element) {
+  for (const image of element.querySelectorAll("img[data-path]"))
+    image.replaceWith(h("span.missing", {}, `${image.alt} (${image.dataset.path})`));
+  for (const link of element.querySelectorAll("a[data-path]")) link.replaceWith(...link.childNodes, ` (${link.dataset.path})`);
 }
 
 function bindLink(link, element, prefix, entry, quote) {

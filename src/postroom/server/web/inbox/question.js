@@ -27,18 +27,15 @@ export function questionOf({ question }, act, { person, pending }) {
     h("p.asked", {}, asked, question.escalatedAt && ", because nobody else answered"),
     choices.length ? h("div.choices", { role: "group", "aria-label": "Choices" }, choices) : null,
     question.proposal && proposalOf(question.proposal, act),
-    pending &&
-      h(
-        "p.soft",
-        {},
-        `“${pending}” goes out in a moment. `,
-        h("kbd", {}, "Enter"),
-        " sends it now, ",
-        h("kbd", {}, "z"),
-        " takes it back.",
-      ),
+    pending && pendingNote(pending),
     question.deadline && countdown(question),
   );
+}
+
+/** What an answer that can still be taken back says below its question. */
+export function pendingNote(words) {
+  const said = [`“${words}” goes out in a moment. `, h("kbd", {}, "Enter"), " sends it now, ", h("kbd", {}, "z"), " takes it back."];
+  return h("p.soft", {}, said);
 }
 
 function choiceButton(question, choice, at, act) {

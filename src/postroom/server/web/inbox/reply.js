@@ -8,23 +8,25 @@ import { draft, dropDraft, keepDraft, keyFor, keptReplies, keepReply, dropReply 
 import { failed, toast } from "../parts/toast.js";
 import { icon } from "../parts/icons.js";
 
-/** Send a reply to an entry. Return the server's answer, or null. */
-export async function send(id, body, { of = `entry:${id}`, keepalive = false } = {}) {
+const entryRoute = (id) => at("api", "inbox", id, "reply");
+
+/** Send a reply to an entry, or to what another route stands for. Return the server's answer, or null. */
+export async function send(id, body, { of = `entry:${id}`, path = entryRoute(id), keepalive = false } = {}) {
   const text = JSON.stringify(body);
   const key = keyFor(of, text);
   if (keepalive) {
     // The page does not see the answer any more. The next one sends it again, which stores it once.
-    keepReply(key, { id, body, of, left: true });
+    keepReply(key, { id, path, body, of, left: true });
     if (isSent(of, body)) keepDraft(of, { text: "" });
   }
   try {
-    const answer = await post(at("api", "inbox", id, "reply"), body, { "Idempotency-Key": key }, keepalive);
+    const answer = await post(path, body, { "Idempotency-Key": key }, keepalive);
     forget(of, body);
     dropReply(key);
     return answer;
   } catch (error) {
     if (error.code === "away") {
-      keepReply(key, { id, body, of });
+      keepReply(key, { id, path, body, of });
       toast("The server is away. Your words are kept, and sent when it is back.");
     } else failed("The reply was not sent.", error, { kept: true });
     return null;
@@ -41,9 +43,9 @@ function forget(of, body) {
 
 /** Send the replies that were written while the server was away, or of which the page that was left saw no answer, each once. */
 export async function sendKept() {
-  for (const [key, { id, body, of, left }] of Object.entries(keptReplies())) {
+  for (const [key, { id, path = entryRoute(id), body, of, left }] of Object.entries(keptReplies())) {
     try {
-      await post(at("api", "inbox", id, "reply"), body, { "Idempotency-Key": key });
+      await post(path, body, { "Idempotency-Key": key });
       if (!left) toast("What you wrote while the server was away is sent.");
     } catch (error) {
       if (error.code === "away") return;
@@ -58,11 +60,15 @@ export async function sendKept() {
   }
 }
 
-/** Send after the undo has expired. `done(answer)` is called with the server's answer or null, `back()` if it was taken back. */
-export function sendLater(id, body, { words, of, done, back }) {
+/**
+ * Send after the undo has expired. `done(answer)` is called with the server's answer or null, `back()` if it was taken back. Another
+ * choice replaces the one that waits; a text that was `typed` does not: what waits is sent before it.
+ */
+export function sendLater(id, body, { words, of, path, done, back, typed = false }) {
   if (pendingOf(`reply ${id}`)[0] === words) return sendNow(`reply ${id}`); // pressed again
+  if (typed) sendNow(`reply ${id}`);
   const shown = words.length > 40 ? `${words.slice(0, 39)}…` : words;
-  const act = async (leaving) => done?.(await send(id, body, { of, keepalive: leaving }));
+  const act = async (leaving) => done?.(await send(id, body, { of, path, keepalive: leaving }));
   later(`reply ${id}`, `Sending: ${shown}`, { send: act, back, value: words });
 }
 
@@ -93,6 +99,11 @@ export function replyBar(of, { sending, placeholder = "Reply…", before = null 
     field.value = text;
     keepDraft(of, { text });
     grow();
+  };
+  form.quote = (words) => {
+    form.setText(field.value ? `${field.value.trimEnd()}\n\n${words}` : words);
+    field.focus();
+    field.setSelectionRange(field.value.length, field.value.length);
   };
   form.addEventListener("submit", async (event) => {
     event.preventDefault();

@@ -98,7 +98,7 @@ function holds({ holds: held, kind, alive }) {
         "li",
         { "data-key": thread.thread_id },
         glyph(thread.status),
-        h("a", { href: address("threads", thread.thread_id) }, thread.subject),
+        h("a", { href: address("threads", thread.thread_id), dir: "auto" }, thread.subject),
         h(
           "span.soft.small",
           {},

@@ -1,7 +1,8 @@
 // The messages of a thread. Work and questions are blocks. Progress and control messages are single lines.
 
-import { h, safe } from "../lib/dom.js";
+import { h } from "../lib/dom.js";
 import { clock } from "../lib/time.js";
+import { pendingNote } from "../inbox/question.js";
 import { icon } from "../parts/icons.js";
 import { face, stamp } from "./words.js";
 
@@ -19,18 +20,20 @@ const BY_THE_WAY = new Set(["progress", "control", "event"]);
 const DOORS = { cli: "the command line", library: "a program" };
 
 /**
- * `answer(choice, id)` answers an open question that names its choices. `choose(id)` chooses the one that the reply bar answers, if
+ * `answer(choice, id, terms)` answers an open question that names its choices. `choose(id)` chooses the one that the reply bar answers, if
  * several are open: `chosen` is its id. `earlier()` loads the messages between the first one and those that are shown.
+ * `pending(id)` is the text that waits to be sent as the answer to a question, or without an id as a reply.
  */
 export function conversation({ thread, messages, html, people, first_message: first, next_before_event: before }, act) {
-  const { answer, choose, chosen, earlier } = act;
+  const { answer, choose, chosen, earlier, pending } = act;
   const all = first ? [first, ...messages] : messages;
   const several = all.filter((message) => message.is_open).length > 1;
   const asked = new Map(all.filter((message) => message.kind === "question").map((message) => [message.message_id, message]));
   const item = (message) => {
     const settled = message.in_reply_to && (asked.get(message.in_reply_to) ?? { from_agent: message.to_agent, summary: "" });
     const pick = several && { choose, chosen: message.message_id === chosen };
-    return said(message, { thread, people, painted: html?.[message.message_id], settled, ...(message.is_open && { answer, pick }) });
+    const open = message.is_open && { answer, pick, waiting: pending(message.message_id) };
+    return said(message, { thread, people, painted: html?.[message.message_id], settled, ...open });
   };
   const button = () => h("button", { type: "button", onclick: earlier }, "Show earlier messages");
   return h(
@@ -39,10 +42,16 @@ export function conversation({ thread, messages, html, people, first_message: fi
     before !== null && first && item(first),
     before !== null && h("li.earlier", { "data-key": "earlier" }, button()),
     messages.map(item),
+    pending() && waitingMessage(pending()),
   );
 }
 
-function said(message, { thread, people, painted, settled, answer, pick }) {
+function waitingMessage(text) {
+  const words = h("div.words", {}, h("p.plain", { dir: "auto" }, text), h("p.soft.small", {}, "Goes out in a moment"));
+  return h("li.message.waiting", { "data-key": "waiting" }, h("span"), words);
+}
+
+function said(message, { thread, people, painted, settled, answer, pick, waiting }) {
   const human = people.has(message.from_agent);
   const slight = BY_THE_WAY.has(message.kind) && !message.body && !message.artifacts.length;
   return h(
@@ -56,13 +65,14 @@ function said(message, { thread, people, painted, settled, answer, pick }) {
         "p.by",
         {},
         h("b", {}, message.from_agent),
-        slight ? h("span.words-short", {}, message.summary || silent(message)) : kind(message, thread.status),
+        slight ? h("span.words-short", { dir: "auto" }, message.summary || silent(message)) : kind(message, thread.status),
         human && !message.verified && unverified(message),
         h("span.soft.small", {}, stamp(message.created_at, clock)),
       ),
       !slight && text(message, painted, thread.subject),
       settled && h("p.soft.small", {}, `Answers ${settled.from_agent}`, settled.summary && `: ${short(settled.summary)}`),
       answer && choices(message, answer),
+      waiting && pendingNote(waiting),
       pick && chooser(message, pick),
     ),
   );
@@ -88,18 +98,29 @@ export function unverified(message) {
 function text(message, painted, subject) {
   const told = [message.body.trim(), message.body && message.kind === "task" ? subject : ""]; // already, above or below
   return [
-    message.summary && !told.includes(message.summary.trim()) && h("p.summary", {}, message.summary),
-    message.body && (painted ? safe("div.markdown", painted) : h("p.plain", {}, message.body)),
+    message.summary && !told.includes(message.summary.trim()) && h("p.summary", { dir: "auto" }, message.summary),
+    message.body && (painted ? place(message) : h("p.plain", { dir: "auto" }, message.body)),
     message.artifacts.length > 0 && h("ul.artifacts", { "aria-label": "Artifacts" }, message.artifacts.map(artifact)),
     message.payload_json !== "{}" &&
       h("details", {}, h("summary", {}, "Payload"), h("pre", { tabindex: "0" }, pretty(message.payload_json))),
   ];
 }
 
+/** Where the rendered text of a message goes. It never changes, so it is drawn once, by `fillTexts`. */
+const place = (message) =>
+  h("div.told", { "data-key": `text ${message.message_id}`, "data-island": "", "data-message": message.message_id });
+
+/** Draw the texts that are not drawn yet. `draw(id)` returns the element of a message. */
+export function fillTexts(box, draw) {
+  for (const empty of box.querySelectorAll(".told:empty")) empty.append(draw(empty.dataset.message));
+}
+
 function choices(message, answer) {
-  const given = parsed(message.payload_json)?.choices;
-  const words = Array.isArray(given) ? given.filter((choice) => typeof choice === "string" && choice.trim()) : [];
-  const button = (choice) => h("button", { type: "button", onclick: () => answer(choice, message.message_id) }, choice);
+  const payload = parsed(message.payload_json);
+  const list = (given) => (Array.isArray(given) ? given.filter((choice) => typeof choice === "string" && choice.trim()) : []);
+  const [words, dangerous] = [list(payload?.choices), list(payload?.dangerous)];
+  const act = (choice) => () => answer(choice, message.message_id, { dangerous });
+  const button = (choice) => h(dangerous.includes(choice) ? "button.danger" : "button", { type: "button", onclick: act(choice) }, choice);
   return words.length > 0 && h("div.choices", { role: "group", "aria-label": "Choices" }, words.map(button));
 }
 

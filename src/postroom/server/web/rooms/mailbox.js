@@ -152,7 +152,7 @@ function deadLetter(letter, retry, purge) {
 }
 
 function payload(text) {
-  const shown = (words) => h("pre.payload", { tabindex: "0", role: "group", "aria-label": "Payload" }, words);
+  const shown = (words) => h("pre.payload", { dir: "auto", tabindex: "0", role: "group", "aria-label": "Payload" }, words);
   if (text.length <= LONG) return shown(text);
   return h(
     "div.payload-long",

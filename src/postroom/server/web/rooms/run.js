@@ -130,7 +130,7 @@ function table(rows) {
           h(
             "tr",
             { "data-key": row.thread.thread_id },
-            h("th", { scope: "row" }, h("a", { href: address("threads", row.thread.thread_id) }, row.thread.subject)),
+            h("th", { scope: "row" }, h("a", { href: address("threads", row.thread.thread_id), dir: "auto" }, row.thread.subject)),
             h("td", {}, statusBadge(row.thread.status)),
             h("td", {}, row.workers.join(", ") || h("span.soft", {}, `for ${row.thread.assigned_to}`)),
             h("td", {}, stamp(row.began, clock)),

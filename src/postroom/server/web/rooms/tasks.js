@@ -87,7 +87,7 @@ function line(task) {
       "a.line.thread-line",
       { href: address("tasks", task.task_id) },
       glyph(task.status),
-      h("span.subject", {}, task.description.trim().split("\n", 1)[0]),
+      h("span.subject", { dir: "auto" }, task.description.trim().split("\n", 1)[0]),
       priorityBadge(task.priority),
       forWhom(task.source_agent, task.target_agent),
       statusBadge(task.status),

@@ -3,14 +3,17 @@
 import { at, get, post } from "../lib/api.js";
 import { $, h } from "../lib/dom.js";
 import { inField } from "../lib/keys.js";
+import { onPending, pendingOf, sendNow } from "../lib/pending.js";
 import { address, go } from "../lib/router.js";
-import { draft, dropDraft, keyFor } from "../lib/settings.js";
+import { draft } from "../lib/settings.js";
 import { ago, everySecond, when } from "../lib/time.js";
-import { replyBar } from "../inbox/reply.js";
+import { markdown } from "../inbox/markdown.js";
+import { mayChoose } from "../inbox/question.js";
+import { replyBar, sendLater } from "../inbox/reply.js";
 import { confirm } from "../parts/dialog.js";
 import { loading } from "../parts/state.js";
 import { failed, toast } from "../parts/toast.js";
-import { conversation } from "./conversation.js";
+import { conversation, fillTexts } from "./conversation.js";
 import { View } from "./keeping.js";
 import { ENDED, fact, priorityBadge, runName, runPath, stamp, statusBadge } from "./words.js";
 
@@ -24,8 +27,9 @@ export function showThread(main, id, { titled }) {
     },
     // A thread that was shown before is drawn before `view` is assigned.
     view(data) {
-      const answer = (text, question) => reply(this, id, text, question);
-      return page(id, data, { act, answer, choose, chosen: this.chosen, earlier: () => loadEarlier(this, id) });
+      const answer = (choice, question, terms) => answerQuestion(this, id, { choice, question, terms });
+      const pending = (question = null) => pendingOf(`reply ${matterOf(id, question)}`)[0];
+      return page(id, data, { act, answer, choose, chosen: this.chosen, earlier: () => loadEarlier(this, id), pending });
     },
     concerns: (event) => event.thread_id === id,
     ghosts: () => loading(5, 88),
@@ -40,6 +44,7 @@ export function showThread(main, id, { titled }) {
     if (question) $("textarea", view.box)?.focus();
   }
   everySecond(view.box, () => countdown(view.box));
+  const stop = onPending(() => view.draw());
   async function act(verb) {
     const asked = await confirm(...QUESTIONS[verb], { reason: true });
     if (!asked) return;
@@ -57,7 +62,10 @@ export function showThread(main, id, { titled }) {
     get actions() {
       return actions(view.data, keys(view).r, act);
     },
-    leave: () => view.leave(),
+    leave: () => {
+      stop();
+      view.leave();
+    },
   };
 }
 
@@ -77,12 +85,14 @@ function actions(data, reply, act) {
 }
 
 async function ask(id, signal, shown) {
-  const [found, { agents }] = await Promise.all([
+  const [found, { agents }, { workspaces }] = await Promise.all([
     get(`${at("api", "threads", id)}?html=true`, signal),
     get("/api/agents", signal).catch(() => ({ agents: [] })), // only for who is a person
+    get("/api/workspaces", signal).catch(() => ({ workspaces: [] })), // only for the pictures in messages
   ]);
   const people = new Set(agents.filter((agent) => agent.kind === "human").map((agent) => agent.name));
-  return { ...joined(shown, found), people };
+  const folders = new Map(workspaces.map((workspace) => [workspace.agent, workspace.workspace_id]));
+  return { ...joined(shown, found), people, folders };
 }
 
 /** The newest page, after the earlier pages that are shown already. If messages are missing in between, the newest page alone. */
@@ -116,6 +126,7 @@ async function loadEarlier(view, id) {
 function keys(view) {
   return {
     r: () => $("textarea", view.box)?.focus() ?? true,
+    Enter: () => sendNow("reply "),
     Escape: () => (inField(document.activeElement) ? document.activeElement.blur() : go(address("threads"))),
   };
 }
@@ -131,7 +142,7 @@ function page(id, data, { act, ...talk }) {
     h(
       "header",
       { "data-key": "head" },
-      h("h1", {}, thread.subject),
+      h("h1", { dir: "auto" }, thread.subject),
       h(
         "div.actions",
         {},
@@ -202,31 +213,48 @@ function ending(id, thread) {
   ];
 }
 
-/** The parts that are not redrawn: the reply bar, and the countdown of the lease. */
+/** The parts that are not redrawn: the texts of messages, the reply bar, and the countdown of the lease. */
 function furnish(view, id) {
   countdown(view.box);
   const place = $(".reply-bar", view.box);
-  if (place && !place.firstChild)
-    place.append(replyBar(`thread:${id}`, { sending: (text) => reply(view, id, text), placeholder: "Reply…" }));
+  if (place && !place.firstChild) {
+    view.bar = replyBar(`thread:${id}`, { sending: (text) => reply(view, id, text), placeholder: "Reply…" });
+    place.append(view.bar);
+  }
+  if (view.data) fillTexts(view.box, (message) => textOf(view, message));
+}
+
+/** The rendered body of a message, with the pictures and links of its sender's workspace, or of the workspace of the thread. */
+function textOf(view, id) {
+  const { thread, messages, first_message: first, html, folders } = view.data;
+  const { from_agent: from } = messages.find((message) => message.message_id === id) ?? first;
+  const workspaceId = folders.get(from) ?? folders.get(thread.assigned_to);
+  return markdown("div", html[id], { workspaceId }, { quote: (words) => view.bar?.quote(words) });
+}
+
+/** The name under which a reply to a thread, or the answer to one of its questions, waits to be sent. */
+const matterOf = (id, question) => (question ? `question:${question}` : `thread:${id}`);
+
+async function answerQuestion(view, id, { choice, question, terms }) {
+  if (!(await mayChoose(terms, choice))) return;
+  const options = { words: choice, of: `choice:${question}`, path: at("api", "threads", id, "reply"), done: () => view.again() };
+  sendLater(matterOf(id, question), { body: choice, question }, options);
 }
 
 /** Reply in a thread. The server finds the question that it answers, unless several are open: then a person chooses one. */
-async function reply(view, id, text, question = view.chosen) {
-  const of = `thread:${id}`;
-  const key = keyFor(of, text);
-  try {
-    await post(
-      at("api", "threads", id, "reply"),
-      { body: text, ...(question && { question }) },
-      { "Idempotency-Key": `${key}${question ?? ""}` },
-    );
-  } catch (error) {
-    if (error.code === "ambiguous_question") toast("Several questions are open: choose the one that you answer.", { wrong: true });
-    else failed("The reply was not sent.", error);
+function reply(view, id, text) {
+  const { messages, first_message: first } = view.data;
+  const question = view.chosen;
+  if (!question && [first, ...messages].filter((message) => message?.is_open).length > 1) {
+    toast("Several questions are open: choose the one that you answer.", { wrong: true });
     return false;
   }
+  const path = at("api", "threads", id, "reply");
+  const back = () => view.bar.setText(text);
+  const done = (answer) => (answer ? view.again() : back());
+  const body = { body: text, ...(question && { question }) };
+  sendLater(matterOf(id), body, { words: text, of: `thread:${id}`, path, done, back, typed: true });
   view.chosen = null;
-  dropDraft(of);
-  view.again();
+  view.draw();
   return true;
 }

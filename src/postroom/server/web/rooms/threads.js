@@ -131,7 +131,7 @@ function line(thread) {
       "a.line.thread-line",
       { href: address("threads", thread.thread_id) },
       glyph(thread.status),
-      h("span.subject", {}, thread.subject),
+      h("span.subject", { dir: "auto" }, thread.subject),
       priorityBadge(thread.priority),
       forWhom(thread.created_by, thread.assigned_to),
       statusBadge(thread.status),
