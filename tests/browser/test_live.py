@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.browser_page import BROKEN_OFF, BrowserTabs
+from tests.cli.process import eventually
 from tests.server.agents import at
 from tests.server.conftest import MANY
 from tests.server.running_server import RunningServer, WorkspaceClient
@@ -105,6 +107,27 @@ def test_without_a_stream_the_page_looks_again_every_20_seconds(
         expect(reader.row(identity)).to_have_count(0)
         reader.page.clock.fast_forward(LOOK_AGAIN)
         expect(reader.row(identity)).to_be_visible()
+
+
+def test_a_look_that_finds_nothing_new_is_answered_without_content(emptied: RunningServer, visit: BrowserTabs) -> None:
+    workspace = emptied.add_workspace()
+    identity = workspace.push(comments="As it was")
+    reader = visit(emptied, clock=True)
+    reader.open(identity)
+    expect(reader.row(identity)).to_have_attribute("data-read", "true")
+    expect(reader.detail).to_contain_text("As it was")
+    reader.page.clock.fast_forward(LOOK_AGAIN)  # the first look learns what marking it as read has changed
+    asked = ("/api/summary", "/api/inbox/history?limit", "/api/inbox/history?pinned", f"/api/inbox/{identity}?")
+
+    def statuses_of_a_look() -> list[int]:
+        with ExitStack() as stack:
+            awaited = [stack.enter_context(reader.page.expect_response(re.compile(re.escape(path)))) for path in asked]
+            reader.page.clock.fast_forward(LOOK_AGAIN)
+        return [answer.value.status for answer in awaited]
+
+    eventually(lambda: statuses_of_a_look() == [304] * len(asked))
+    later = workspace.push(comments="Something new")
+    expect(reader.row(later)).to_be_visible()
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["asked to stop", "killed"])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.cli.process import eventually
 from tests.server.running_server import RunningServer, WorkspaceClient, refusal
 
 HISTORY = "/api/inbox/history"
@@ -161,3 +163,31 @@ def test_no_line_of_the_mirror_breaks_reading(server: RunningServer, workspace: 
     assert workspace.entries()[0]["id"] == identity
     assert server.person.delete(f"/api/inbox/{identity}").status_code == 204
     assert all(line in server.mirror.read_text() for line in lines)
+
+
+def _is_unchanged(server: RunningServer, path: str, tag: str) -> bool:
+    answer = server.person.get(path, headers={"If-None-Match": tag})
+    return (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", tag)
+
+
+@pytest.mark.parametrize("path", [HISTORY, f"{HISTORY}?pinned=true", "/api/inbox/questions", "/api/inbox/search?q=tagged", "/api/summary"])
+def test_what_the_page_asks_for_again_is_sent_only_if_it_changed(found: Callable[..., RunningServer], path: str) -> None:
+    server = found().open()
+    workspace = server.add_workspace()
+    workspace.push(comments="A tagged one")
+    server.get(HISTORY)
+    tags = [server.person.get(path).headers["etag"]]
+    eventually(lambda: _is_unchanged(server, path, tags[-1]) or tags.append(server.person.get(path).headers["etag"]))  # that it was listed
+    identity = server.ask(workspace.agent, "A tagged question?")
+    server.person.put(f"/api/inbox/{identity}/pin").raise_for_status()
+    assert not _is_unchanged(server, path, tags[-1])
+
+
+def test_an_entry_is_sent_only_if_it_changed(server: RunningServer, workspace: WorkspaceClient) -> None:
+    identity = workspace.push(comments="One")
+    path = f"/api/inbox/{identity}?html=true"
+    server.person.get(path)  # the first time is recorded in its receipts
+    tag = server.person.get(path).headers["etag"]
+    assert _is_unchanged(server, path, tag)
+    server.reply(identity, "Thanks")
+    assert not _is_unchanged(server, path, tag)

@@ -64,7 +64,7 @@ async def show_summary(request: Request, state: AppState, caller: Caller) -> Res
     """Return what the web page needs at start: the person, the counts, and the event id from which to listen."""
     latest, counts = await state.store_access.read_current(lambda tx: (tx.fetch_one(tx.sql.event_latest), entries.count_waiting(tx)))
     session = {"person": caller.name, "version": __version__, "dev": state.dev, "eventId": latest or 0}
-    return JsonResponse({**session, **counts.to_json()})
+    return tagged_response(request, orjson.dumps({**session, **counts.to_json()}))
 
 
 async def search_entries(request: Request, state: AppState, caller: Caller) -> Response:
@@ -78,7 +78,7 @@ async def search_entries(request: Request, state: AppState, caller: Caller) -> R
     }
     place: dict[str, Any] = {"limit": query_integer(request, "limit", 50), "before": query.get("before")}
     search_page = partial(searching.search_page, q=query.get("q", ""), **place, **names, **flags)
-    return JsonResponse(await _encode_entries(search_page, state, caller))
+    return tagged_response(request, await _encode_entries(search_page, state, caller))
 
 
 async def _encode_entries(find_page: Callable[[Transaction], EntryPage], state: AppState, caller: Caller) -> bytes:
@@ -105,7 +105,7 @@ async def show_entry(request: Request, state: AppState, caller: Caller) -> Respo
         rendered = await state.renderer.render_texts(texts)
         ids = [detail.entry.id, *(part.id for part in detail.parts), *(reply.reply_id for reply in detail.replies)]
         more["html"] = {"comments": rendered[0] if texts[0] else None, "texts": dict(zip(ids, rendered, strict=True))}
-    return JsonResponse(await asyncio.to_thread(lambda: orjson.dumps({**detail.to_json(), **more})))
+    return await asyncio.to_thread(lambda: tagged_response(request, orjson.dumps({**detail.to_json(), **more})))
 
 
 async def set_read_state(request: Request, state: AppState, caller: Caller) -> Response:

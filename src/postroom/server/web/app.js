@@ -1,6 +1,6 @@
 // Start the page: read the session, show the room that the address names, bind the keys, and follow events.
 
-import { get, whenSignedOut } from "./lib/api.js";
+import { getIfChanged, whenSignedOut } from "./lib/api.js";
 import { $, fill, h } from "./lib/dom.js";
 import { bind } from "./lib/keys.js";
 import { listen } from "./lib/live.js";
@@ -45,6 +45,7 @@ const SAYS = { connecting: "Connecting…", live: "Live", away: "Disconnected. L
 const main = $("#main");
 let shown = { room: null, handle: null, unbind: () => {} };
 let summary = null;
+let summaryTag = null;
 let entryTitle = null;
 let worker = null; // whether the service worker was registered
 
@@ -110,7 +111,9 @@ function count(room, number, what = "unread") {
 }
 
 const refresh = oneAtATime(async () => {
-  summary = await get("/api/summary");
+  const { body, tag } = await getIfChanged("/api/summary", summaryTag);
+  if (!body) return;
+  [summary, summaryTag] = [body, tag];
   count("questions", summary.questions, "waiting");
   count("inbox", summary.unread);
   count("notices", summary.notices);

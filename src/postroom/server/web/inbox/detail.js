@@ -1,7 +1,7 @@
 // One matter: the documents, comments and question of an entry, then what its agent added and what people replied, in order. A part is
 // redrawn only when it has changed, so that nothing jumps and typed text is kept.
 
-import { at, get, post } from "../lib/api.js";
+import { at, getIfChanged, post } from "../lib/api.js";
 import { fill, h } from "../lib/dom.js";
 import { oneAtATime } from "../lib/once.js";
 import { isPending, onPending, pendingOf } from "../lib/pending.js";
@@ -57,7 +57,9 @@ export class Detail {
 
   async read() {
     try {
-      this.detail = await get(`${at("api", "inbox", this.id)}?html=true`);
+      const { body, tag } = await getIfChanged(`${at("api", "inbox", this.id)}?html=true`, this.tag);
+      if (!body) return;
+      [this.detail, this.tag] = [body, tag];
     } catch (error) {
       if (!this.gone && !this.drawn)
         fill(this.body, this.head(null), error.status === 404 ? missing(this.close) : trouble(error, () => this.load()));

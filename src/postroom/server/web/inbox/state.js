@@ -43,6 +43,7 @@ export class Entries {
     this.telling = new Map(); // id → the promise of the last request
     this.marking = new Map(); // id → the readAt shown while the server is being told
     this.meanwhile = new Map(); // id → the readAt of the last event that came during that
+    this.forgetTags();
     this.head = oneAtATime(() => this.readHead());
   }
 
@@ -95,12 +96,10 @@ export class Entries {
     Object.assign(this.filter, filter);
     this.reading?.abort();
     const control = (this.reading = new AbortController());
-    this.tag = null;
+    this.forgetTags();
     try {
-      const [page, pinned] = await Promise.all([get(this.address(), control.signal), this.readPinned(control.signal)]);
-      this.list = this.withMarks(page.entries);
-      this.pinned = this.withMarks(pinned);
-      this.more = page.hasMore;
+      const [page, pinned] = await Promise.all([this.readFirst(control.signal), this.readPinned(control.signal)]);
+      this.take(page, pinned);
       this.error = null;
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -111,9 +110,26 @@ export class Entries {
     this.changed();
   }
 
-  async readPinned(signal) {
-    if (!this.plain) return [];
-    return (await get("/api/inbox/history?pinned=true&limit=100", signal)).entries;
+  /** The tags belong to the lists as the server gave them. After a change that was made here, they say nothing about what is shown. */
+  forgetTags() {
+    this.tag = null;
+    this.pinnedTag = null;
+  }
+
+  readFirst(signal) {
+    return getIfChanged(this.address(), this.tag, signal);
+  }
+
+  readPinned(signal) {
+    if (!this.plain) return { body: { entries: [] }, tag: null };
+    return getIfChanged("/api/inbox/history?pinned=true&limit=100", this.pinnedTag, signal);
+  }
+
+  /** Show what the server answered. An answer without a body says that the list is as it was. */
+  take(page, pinned) {
+    [this.tag, this.pinnedTag] = [page.tag, pinned.tag];
+    if (pinned.body) this.pinned = this.withMarks(pinned.body.entries);
+    if (page.body) [this.list, this.more] = [this.withMarks(page.body.entries), page.body.hasMore];
   }
 
   async loadMore() {
@@ -177,7 +193,7 @@ export class Entries {
     this.changed();
     if (fetched.size > ONE_BY_ONE) anew = true;
     else await Promise.all([...fetched].map((id) => this.fetch(id)));
-    if (anew) this.tag = null;
+    if (anew && (events.length || this.retry)) this.forgetTags();
     if (anew && this.reading) this.outdated = true;
     else if (anew) await this.head();
   }
@@ -188,6 +204,7 @@ export class Entries {
   }
 
   forget(id) {
+    this.forgetTags();
     this.list = this.list.filter((entry) => entry.id !== id);
     this.pinned = this.pinned.filter((entry) => entry.id !== id);
   }
@@ -208,12 +225,12 @@ export class Entries {
 
   /** Load the newest page again if it changed, and put it before the known entries. A failed request is tried again. */
   async readHead() {
-    if (this.filter.words || this.room === "questions") return this.load();
+    const asked = this.address();
     let answer;
     let pinned;
     this.headRead = true;
     try {
-      [answer, pinned] = await Promise.all([getIfChanged(this.address(), this.tag), this.readPinned()]);
+      [answer, pinned] = await Promise.all([this.readFirst(), this.readPinned()]);
     } catch (error) {
       if (!this.list.length) this.error = error;
       this.retry ??= setTimeout(() => this.headAgain(), RETRY_MILLISECONDS);
@@ -221,11 +238,14 @@ export class Entries {
     } finally {
       this.headRead = false;
     }
+    if (asked !== this.address()) return; // another filter was chosen meanwhile, and its list is on its way
     this.error = null;
     this.ready = true;
-    this.pinned = this.withMarks(pinned);
-    this.tag = answer.tag;
-    if (answer.body) this.merge(answer.body);
+    if (this.filter.words || this.room === "questions" || !answer.body) this.take(answer, pinned);
+    else {
+      this.take({ tag: answer.tag }, pinned);
+      this.merge(answer.body);
+    }
     this.changed();
   }
 
@@ -247,7 +267,7 @@ export class Entries {
 
   headAgain() {
     this.retry = null;
-    this.tag = null;
+    this.forgetTags();
     this.head();
   }
 
@@ -311,6 +331,7 @@ export class Entries {
   }
 
   async pin(id, pinned) {
+    this.forgetTags();
     this.replace(id, { pinned });
     const entry = this.find(id);
     this.pinned = pinned && entry ? [entry, ...this.pinned] : this.pinned.filter((each) => each.id !== id);

@@ -21,8 +21,9 @@ export function whenSignedOut(act) {
 
 export const get = (path, signal) => ask("GET", path, { signal });
 /** The body if it changed since the answer with this tag: {body, tag}, with body null if it did not. */
-export const getIfChanged = (path, tag) =>
+export const getIfChanged = (path, tag, signal) =>
   ask("GET", path, {
+    signal,
     headers: tag ? { "If-None-Match": tag } : {},
     read: async (response) => ({ body: response.status === 304 ? null : await response.json(), tag: response.headers.get("ETag") }),
   });
