@@ -402,3 +402,14 @@ def test_the_status_names_the_server_and_leaves_out_what_an_agent_may_not_see(
     assert (afar["questions"], afar["queues"], afar["held"]["total"]) == (None, None, 0)
     person = server.inbox.ok("status", INBOX_DB=server.url, INBOX_TOKEN=server.ready["token"])
     assert thread in [held["thread_id"] for held in person["held"]["threads"]]
+
+
+@pytest.mark.parametrize(
+    "path", ["threads", "threads/{thread}", "runs", "runs/~", "activity", "agents", "queues", "workspaces", "inbox/{entry}", "tasks", "summary"]
+)
+def test_a_parameter_that_a_route_does_not_know_is_refused(server: RunningServer, workspace: WorkspaceClient, path: str) -> None:
+    """A misspelt filter would return everything, and look as if it had filtered."""
+    thread = server.inbox.ok("send", "--from", "user", "--to", workspace.agent, "--subject", "Build")["thread"]["thread_id"]
+    place = "/api/" + path.format(thread=thread, entry=workspace.push(comments="One"))
+    assert server.person.get(place).status_code == 200
+    assert refusal(server.person.get(place, params={"q": "x"}), 400, "invalid_input")["field"] == "q"

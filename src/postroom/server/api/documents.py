@@ -46,6 +46,7 @@ class PushedDocument(Record):
 
 
 async def list_workspaces(request: Request, state: AppState, caller: Caller) -> Response:
+    refuse_unknown_parameters(request)
     listed = await state.store_access.read_verb(make_call(caller, workspaces.list_workspaces))
     return JsonResponse({"workspaces": [workspace.to_json() for workspace in listed]})
 

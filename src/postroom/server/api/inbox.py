@@ -62,6 +62,7 @@ async def list_open_questions(request: Request, state: AppState, caller: Caller)
 
 async def show_summary(request: Request, state: AppState, caller: Caller) -> Response:
     """Return what the web page needs at start: the person, the counts, and the event id from which to listen."""
+    refuse_unknown_parameters(request)
     latest, counts = await state.store_access.read_current(lambda tx: (tx.fetch_one(tx.sql.event_latest), entries.count_waiting(tx)))
     session = {"person": caller.name, "version": __version__, "dev": state.dev, "eventId": latest or 0}
     return tagged_response(request, orjson.dumps({**session, **counts.to_json()}))
@@ -95,6 +96,7 @@ async def _encode_entries(find_page: Callable[[Transaction], EntryPage], state: 
 
 
 async def show_entry(request: Request, state: AppState, caller: Caller) -> Response:
+    refuse_unknown_parameters(request, "html")
     html = query_flag(request, "html")
     detail = await state.store_access.read_current_in_thread(lambda tx: receipts.read_entry_detail(tx, request.path_params["id"]))
     if detail.entry.offered_at is None:

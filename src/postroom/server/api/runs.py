@@ -13,7 +13,7 @@ from postroom.core import clock
 from postroom.core.pages import cut_page, rows_to_read
 from postroom.core.records.work import AgentPresence
 from postroom.server.http.auth import Caller
-from postroom.server.http.endpoint import query_integer
+from postroom.server.http.endpoint import query_integer, refuse_unknown_parameters
 from postroom.server.http.responses import JsonResponse
 from postroom.server.http.state import AppState
 from postroom.server.rpc.calls import make_call
@@ -25,6 +25,7 @@ ALIVE_SECONDS = 300
 
 
 async def list_runs(request: Request, state: AppState, caller: Caller) -> Response:
+    refuse_unknown_parameters(request, "limit", "after")
     limit = query_integer(request, "limit", 50)
     list_latest = make_call(caller, runs.list_runs, limit=rows_to_read(limit), after=request.query_params.get("after"))
 
@@ -36,6 +37,7 @@ async def list_runs(request: Request, state: AppState, caller: Caller) -> Respon
 
 
 async def show_run(request: Request, state: AppState, caller: Caller) -> Response:
+    refuse_unknown_parameters(request)
     segment = request.path_params["run"]
     run_id = "" if segment == UNNAMED_RUN else segment
     read_run = make_call(caller, runs.show_run, run_id=run_id)
@@ -43,6 +45,7 @@ async def show_run(request: Request, state: AppState, caller: Caller) -> Respons
 
 
 async def show_activity(request: Request, state: AppState, caller: Caller) -> Response:
+    refuse_unknown_parameters(request, "hours")
     histogram = await state.store_access.read_in_thread(
         make_call(caller, runs.activity_histogram, hours=query_integer(request, "hours", 24))
     )
@@ -60,6 +63,7 @@ async def show_activity(request: Request, state: AppState, caller: Caller) -> Re
 
 
 async def list_agents(request: Request, state: AppState, caller: Caller) -> Response:
+    refuse_unknown_parameters(request, "limit", "after")
     limit = query_integer(request, "limit", 1000)
     list_presences = make_call(caller, agents.list_presences, limit=rows_to_read(limit), after=request.query_params.get("after", ""))
     return JsonResponse(await state.store_access.read_in_thread(lambda store: _encode_agents(list_presences(store), limit)))

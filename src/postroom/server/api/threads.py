@@ -13,7 +13,7 @@ from postroom.core.errors import InvalidInput
 from postroom.core.records.work import Conversation
 from postroom.people import replying
 from postroom.server.http.auth import Caller
-from postroom.server.http.endpoint import json_body, query_flag, query_integer
+from postroom.server.http.endpoint import json_body, query_flag, query_integer, refuse_unknown_parameters
 from postroom.server.http.responses import JsonResponse
 from postroom.server.http.state import AppState
 from postroom.server.rpc.calls import make_call
@@ -24,6 +24,7 @@ CURSOR_PARAMETERS = ("before_event", "after_event")
 
 
 async def list_threads(request: Request, state: AppState, caller: Caller) -> Response:
+    refuse_unknown_parameters(request, "status", "agent", "run", "task", "limit", "after")
     statuses = request.query_params.get("status")
     list_page = make_call(
         caller,
@@ -40,6 +41,7 @@ async def list_threads(request: Request, state: AppState, caller: Caller) -> Res
 
 async def show_thread(request: Request, state: AppState, caller: Caller) -> Response:
     """Return one page of a thread: the newest, or the one before or after an event. With `html`, also its bodies as HTML."""
+    refuse_unknown_parameters(request, "html", "limit", *CURSOR_PARAMETERS)
     html, limit = query_flag(request, "html"), query_integer(request, "limit", messages.MAX_PAGE_MESSAGES)
     cursors: dict[str, Any] = {name: query_integer(request, name, 0) for name in CURSOR_PARAMETERS if name in request.query_params}
 
