@@ -405,7 +405,8 @@ def test_the_status_names_the_server_and_leaves_out_what_an_agent_may_not_see(
 
 
 @pytest.mark.parametrize(
-    "path", ["threads", "threads/{thread}", "runs", "runs/~", "activity", "agents", "queues", "workspaces", "inbox/{entry}", "tasks", "summary"]
+    "path",
+    ["threads", "threads/{thread}", "runs", "runs/~", "activity", "agents", "queues", "workspaces", "inbox/{entry}", "tasks", "summary"],
 )
 def test_a_parameter_that_a_route_does_not_know_is_refused(server: RunningServer, workspace: WorkspaceClient, path: str) -> None:
     """A misspelt filter would return everything, and look as if it had filtered."""

@@ -116,3 +116,16 @@ def test_a_search_for_nothing_is_refused(server: RunningServer, query: str) -> N
 def test_the_command_finds_the_same(server: RunningServer, workspace: WorkspaceClient, mark: str) -> None:
     workspace.push(comments=mark)
     assert server.inbox.ok("entries", "--search", mark)["entries"] == workspace.entries()
+
+
+def test_threads_and_mail_are_found_by_people_only(server: RunningServer, workspace: WorkspaceClient, mark: str) -> None:
+    thread = server.inbox.ok("send", "--from", "user", "--to", workspace.agent, "--subject", f"About {mark}")["thread"]["thread_id"]
+    server.person.post("/api/mailbox", json={"to": workspace.agent, "payload": f"Mail of {mark}"}).raise_for_status()
+    found = server.get("/api/search", q=mark)
+    assert [(hit["kind"], hit.get("threadId") or hit["session"]) for hit in found["hits"]] == [
+        ("thread", thread),
+        ("mail", workspace.agent),
+    ]
+    refusal(workspace.http.get("/api/search", params={"q": mark}), 403)
+    refusal(server.stranger.get("/api/search", params={"q": mark}), 401)
+    refusal(server.person.get("/api/search", params={"q": mark, "section": "inbox"}), 400, "invalid_input")

@@ -279,6 +279,7 @@ PEOPLE: dict[str, Scenario] = {
     "own_entries": lambda s: {"agent": AGENT, "limit": 5} if entry(s) else {},
     "find_entry": lambda s: {"entry_id": entry(s), "agent": AGENT},
     "search": lambda s: {"q": "drafted", "limit": 5} if entry(s) else {},
+    "search_rooms": lambda s: {"q": "drafted", "limit": 5},
     "open_questions": lambda s: {"limit": 5} if question(s) else {},
     "set_state": lambda s: {"entry_id": entry(s), "person": USER, "state": "snoozed"},
     "pin_entry": lambda s: {"entry_id": entry(s), "person": USER, "pinned": True},

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from postroom.people.questions.question_sync import sync_questions as sync_questions
     from postroom.people.receipts import show_entry as show_entry
     from postroom.people.replying import reply as reply
+    from postroom.people.room_search import search_rooms as search_rooms
     from postroom.people.searching import search as search
     from postroom.people.triage import mark_all_read as mark_all_read
     from postroom.people.triage import mute_workspace as mute_workspace
@@ -113,6 +114,7 @@ _MODULE_OF_VERB = {
     "push": "entries",
     "open_questions": "entries",
     "search": "searching",
+    "search_rooms": "room_search",
     "mark_all_read": "triage",
     "mute_workspace": "triage",
     "pin_entry": "triage",

@@ -35,6 +35,7 @@ PERSON_ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/api/summary", inbox.show_summary),
     ("GET", "/api/inbox/history", inbox.list_entries),
     ("GET", "/api/inbox/search", inbox.search_entries),
+    ("GET", "/api/search", inbox.search_rooms),
     ("GET", "/api/inbox/questions", inbox.list_open_questions),
     ("POST", "/api/inbox/read", inbox.mark_all_read),
     ("PUT", "/api/inbox/{id}/state", inbox.set_triage_state),

@@ -21,6 +21,7 @@ from postroom.core.records.mail import (
 from postroom.core.records.passes import Pass
 from postroom.core.records.people import Ask, ChangedEntry, DeletedEntry, Entry, EntryPlace, PersonReply, Workspace
 from postroom.core.records.retention import AgedEvent, AgedRow, EndedThread, ReadKey, TopicBlock
+from postroom.core.records.room_search import FoundMail, FoundMessage
 from postroom.core.records.tasks import JobRow, TaskRow
 from postroom.core.records.watched_queues import WatchedQueue
 from postroom.core.records.work import (
@@ -251,6 +252,8 @@ class Catalogue(Protocol):
     entry_settle: str
     entries_after: Query[Entry]
     entries_search: Query[Entry]
+    words_of_messages: Query[FoundMessage]
+    words_of_mail: Query[FoundMail]
     entry_read: str
     entry_offered: str
     entry_replied: str

@@ -180,7 +180,7 @@ def _build_foreign(foreign: _ForeignType, fields: dict[str, Any], sender: str) -
 
 def _find_record(kind: str) -> type[Record] | None:
     """Return the record class of this name, or None. Class names are unique, so the module name is not sent."""
-    from postroom.core.records import mail, people, runs, tasks, watched_queues  # noqa: F401 - only loaded classes can be found
+    from postroom.core.records import mail, people, room_search, runs, tasks, watched_queues  # noqa: F401 - only loaded classes can be found
 
     _RECORDS.update((record.__name__, record) for record in record_classes())
     return _RECORDS.get(kind)

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from postroom import __version__
 from postroom.core.errors import InvalidInput, NotFound
 from postroom.core.records.people import EntryPage
-from postroom.people import entries, receipts, replying, searching, triage
+from postroom.people import entries, receipts, replying, room_search, searching, triage
 from postroom.server.api.pushing import push_entry
 from postroom.server.http.auth import Caller
 from postroom.server.http.endpoint import json_body, query_flag, query_integer, refuse_unknown_parameters
@@ -80,6 +80,14 @@ async def search_entries(request: Request, state: AppState, caller: Caller) -> R
     place: dict[str, Any] = {"limit": query_integer(request, "limit", 50), "before": query.get("before")}
     search_page = partial(searching.search_page, q=query.get("q", ""), **place, **names, **flags)
     return tagged_response(request, await _encode_entries(search_page, state, caller))
+
+
+async def search_rooms(request: Request, state: AppState, caller: Caller) -> Response:
+    """Return the threads and mails that contain every word."""
+    refuse_unknown_parameters(request, "q", "limit")
+    wanted = {"q": request.query_params.get("q", ""), "limit": query_integer(request, "limit", 20)}
+    search = make_call(caller, room_search.search_rooms, **wanted)
+    return tagged_response(request, await state.store_access.read_in_thread(lambda store: orjson.dumps(search(store).to_json())))
 
 
 async def _encode_entries(find_page: Callable[[Transaction], EntryPage], state: AppState, caller: Caller) -> bytes:

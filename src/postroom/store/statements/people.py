@@ -6,6 +6,7 @@ from postroom.core.records.agent_sessions import AgentConversation, WakeRoute
 from postroom.core.records.handovers import HandedItem
 from postroom.core.records.passes import Pass
 from postroom.core.records.people import Ask, ChangedEntry, DeletedEntry, Entry, EntryPlace, PersonReply, Workspace
+from postroom.core.records.room_search import FoundMail, FoundMessage
 from postroom.store.tables import Query, Table, single_value
 
 TYPE_CHECKING = False
@@ -128,6 +129,19 @@ SEARCH_CONDITIONS = """
       AND (:open = 0 OR e.is_open = 1) AND (:pinned = 0 OR e.pinned_at IS NOT NULL)
       AND (:until = 0 OR e.active_ts < :until) AND (:since = 0 OR e.active_ts >= :since)"""
 entries_filtered = Query(f"{SELECT_FOR_PAGE} WHERE {_IN_SECTION} AND {_IS_OLDER} {SEARCH_CONDITIONS} {_NEWEST_FIRST}", Entry)
+# The newest messages and mails, for a search. Both walk down a primary key: ids of messages begin with the time of their creation.
+words_of_messages = Query(
+    """
+    SELECT m.message_id, m.thread_id, t.subject, m.from_agent, m.created_at, m.summary, substr(m.body, 1, CAST(:characters AS integer))
+    FROM messages m JOIN threads t ON t.thread_id = m.thread_id WHERE m.message_id < :before ORDER BY m.message_id DESC LIMIT :limit""",
+    FoundMessage,
+)
+words_of_mail = Query(
+    """
+    SELECT delivery_id, session, msg_id, sender, stored_at, substr(payload, 1, CAST(:characters AS integer))
+    FROM deliveries WHERE delivery_id < :before ORDER BY delivery_id DESC LIMIT :limit""",
+    FoundMail,
+)
 text_insert = PUSHED_TEXTS.insert_statement()
 text_find = Query("SELECT text FROM pushed_texts WHERE entry_id = :entry_id AND path = :path", single_value)
 texts_delete = "DELETE FROM pushed_texts WHERE entry_id = :entry_id"

@@ -76,6 +76,10 @@ _ENTRY = object_of(
     pinned=BOOLEAN,
 ) | {"description": "An item in a person's inbox: a push, a question or a notice"}
 _ENTRY["properties"]["from"] = TEXT
+_ROOM_HIT = object_of(
+    "kind title text from at", kind={"enum": ["thread", "mail"]}, threadId=TEXT, session=TEXT, msgId=TEXT, title=TEXT, text=TEXT, at=TEXT
+)
+_ROOM_HIT["properties"]["from"] = TEXT
 _REPLY = object_of(
     "id entryId body door at via verified",
     **dict.fromkeys(("id", "entryId", "from", "body", "door", "at"), TEXT),
@@ -231,6 +235,19 @@ PATHS: dict[str, dict[str, Schema]] = {
                 query_parameter("unread", FLAG, "Only unread entries"),
                 query_parameter("open", FLAG, "Only open questions"),
                 query_parameter("state", {"enum": list(TRIAGE_STATES)}, "Only entries in this state"),
+            ),
+        )
+    },
+    "/api/search": {
+        "get": describe_operation(
+            "List the newest threads and mails that contain every word",
+            "200",
+            object_of("hits since", hits=array_of(_ROOM_HIT), since={**NULLABLE_TEXT, "description": "It looked back to this time"}),
+            parameters=(
+                query_parameter(
+                    "q", {"type": "string", "minLength": 1}, "Words or their beginnings; also from:NAME, before:, after:", required=True
+                ),
+                LIMIT,
             ),
         )
     },

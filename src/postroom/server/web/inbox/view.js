@@ -10,6 +10,7 @@ import { firstRun } from "../parts/connect.js";
 import { nothing, quietPane, trouble } from "../parts/state.js";
 import { failed, toast } from "../parts/toast.js";
 import { Detail } from "./detail.js";
+import { Elsewhere } from "./elsewhere.js";
 import { List } from "./list.js";
 import { mayChoose } from "./question.js";
 import { sendLater } from "./reply.js";
@@ -37,8 +38,9 @@ class Inbox {
     });
     this.tools = new Tools(this);
     this.below = h("div.below");
+    this.elsewhere = new Elsewhere(() => this.draw());
     this.pane = h("div.pane");
-    this.side = h("section.side", { "aria-label": "Entries" }, this.tools.element, this.list.element, this.below);
+    this.side = h("section.side", { "aria-label": "Entries" }, this.tools.element, this.list.element, this.below, this.elsewhere.element);
     this.side.ariaBusy = "true";
     fill(
       this.below,
@@ -92,6 +94,7 @@ class Inbox {
     this.tools.draw(filter, this.list.selected.size);
     this.list.query = location.search;
     this.list.hit = hitPattern(filter.words);
+    this.elsewhere.show(this.room === "inbox" ? filter.words.trim() : "");
     const visible = this.room === "questions" ? shown.filter((entry) => !isPending(`reply ${entry.question?.entryId}`)) : shown;
     this.list.show(visible, { cursor: this.cursor, open: this.detail?.id ?? null });
     this.side.ariaBusy = String(!ready);
@@ -103,6 +106,7 @@ class Inbox {
   emptiness({ unread, open, workspace, words, state }, error) {
     if (error) return trouble(error, () => this.reload());
     const all = h("button", { type: "button", onclick: () => this.showAll() }, "Show all");
+    if (words && this.elsewhere.hits.length) return h("p.soft.small", {}, `No entry here holds “${words}”.`);
     if (words) return nothing("Nothing found", `No entry here holds “${words}”.`, all);
     if (this.room === "questions" || open) return nothing("No open questions", "Nobody waits for your answer.", open && all);
     if (unread) return nothing("All read", "Nothing here is unread.", all);

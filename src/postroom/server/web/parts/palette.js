@@ -1,6 +1,7 @@
 // The command palette (Ctrl-K): rooms, actions and entries, filtered by the typed text.
 
 import { get } from "../lib/api.js";
+import { placeOf, searchRooms } from "../inbox/elsewhere.js";
 import { fill, h } from "../lib/dom.js";
 import { address, go } from "../lib/router.js";
 import { dialog } from "./dialog.js";
@@ -62,16 +63,25 @@ class Choices {
   async search(wanted) {
     const asked = get(`/api/inbox/search?q=${encodeURIComponent(wanted)}&limit=8`).catch(() => ({ entries: [] }));
     this.places ??= readPlaces();
-    const [found, places] = await Promise.all([asked, this.places]);
+    const rooms = searchRooms(wanted, 5).catch(() => ({ hits: [] }));
+    const [found, { hits }, places] = await Promise.all([asked, rooms, this.places]);
     if (!this.element.isConnected || this.field.value.trim().toLowerCase() !== wanted) return;
     const words = wanted.split(/\s+/);
-    const named = places.filter(({ name }) => words.every((word) => name.toLowerCase().includes(word))).slice(0, 8);
+    const elsewhere = hits.map((hit) => ({
+      name: hit.kind === "thread" ? `Thread: ${hit.title}` : `${hit.title}: ${hit.text.slice(0, 80)}`,
+      picture: hit.kind === "thread" ? "threads" : "mailboxes",
+      path: placeOf(hit),
+      act: () => go(placeOf(hit)),
+    }));
+    const known = new Set(elsewhere.map(({ path }) => path));
+    const isNamed = ({ name, path }) => !known.has(path) && words.every((word) => name.toLowerCase().includes(word));
+    const named = places.filter(isNamed).slice(0, 8);
     const entries = found.entries.map((entry) => ({
       name: `${entry.workspaceLabel}: ${entry.title}`,
       picture: entry.kind === "question" ? "question" : "inbox",
       act: () => go(address(entry.kind === "notice" ? "notices" : "inbox", entry.id)),
     }));
-    this.show([...this.options, ...entries, ...named]);
+    this.show([...this.options, ...entries, ...elsewhere, ...named]);
   }
 
   show(options) {
@@ -118,14 +128,20 @@ class Choices {
   }
 }
 
+const firstLine = (text) => text.trim().split("\n", 1)[0].slice(0, 120);
+
 /** What the rooms hold, by name. A room that cannot be read is left out. */
 async function readPlaces() {
   const read = (path) => get(path).catch(() => ({}));
-  const lists = ["/api/threads?limit=200", "/api/agents", "/api/runs?limit=100", "/api/mailboxes?limit=200", "/api/queues"];
-  const [{ threads = [] }, { agents = [] }, { runs = [] }, { mailboxes = [] }, { queues = [] }] = await Promise.all(lists.map(read));
-  const place = (name, picture, path) => ({ name, picture, act: () => go(path) });
+  const limited = ["/api/threads?limit=200", "/api/tasks?limit=200", "/api/runs?limit=100", "/api/mailboxes?limit=200"];
+  const lists = [...limited, "/api/agents", "/api/queues"];
+  const [{ threads = [] }, { tasks = [] }, { runs = [] }, { mailboxes = [] }, { agents = [] }, { queues = [] }] = await Promise.all(
+    lists.map(read),
+  );
+  const place = (name, picture, path) => ({ name, picture, path, act: () => go(path) });
   return [
     ...threads.map(({ subject, thread_id: id }) => place(`Thread: ${subject}`, "threads", address("threads", id))),
+    ...tasks.map(({ description, task_id: id }) => place(`Task: ${firstLine(description)}`, "tasks", address("tasks", id))),
     ...agents.map(({ name }) => place(`Agent: ${name}`, "agents", address("agents"))),
     ...runs.map(({ run_id: id }) => place(`Run: ${id || "(none)"}`, "runs", address("runs", id || "~"))),
     ...mailboxes.map(({ session }) => place(`Mailbox: ${session}`, "mailboxes", address("mailboxes", session))),
