@@ -63,6 +63,8 @@ export interface Routes {
   "GET /api/inbox/search": { request: { query: { "q": string; "limit"?: number; "before"?: string; "workspaceId"?: string; "section"?: "inbox" | "notices"; "unread"?: "true" | "false" | "1" | "0"; "open"?: "true" | "false" | "1" | "0"; "state"?: "inbox" | "snoozed" | "done" } }; answer: Page };
   /** List the newest threads and mails that contain every word */
   "GET /api/search": { request: { query: { "q": string; "limit"?: number } }; answer: { "hits": Array<{ "kind": "thread" | "mail"; "threadId"?: string; "session"?: string; "msgId"?: string; "title": string; "text": string; "at": string; "from": string }>; "since": string | null } };
+  /** Leave a notice for people */
+  "POST /api/notices": { request: { body: { "text": string } }; answer: { "entry": Entry } };
   /** Mark all entries of a section, or of a workspace, as read */
   "POST /api/inbox/read": { request: { body: { "section"?: "inbox" | "notices"; "workspaceId"?: string } }; answer: { "count": number } };
   /** Append an entry by hand (only with --dev) */

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
-from tests.browser.browser_page import BrowserTabs
+from tests.browser.browser_page import BrowserPage, BrowserTabs
 from tests.server.running_server import RunningServer, WorkspaceClient
 
 SWIPE = """(element, across) => {
@@ -125,3 +126,69 @@ def test_a_search_finds_threads_and_mail_beside_entries(own: RunningServer, visi
     reader.page.keyboard.type("missing")
     reader.dialog("Command palette").get_by_role("option").filter(has_text="Mail for clerk: Two invoices are missing").click()
     reader.expect_path("/mailboxes/clerk")
+
+
+def _compose(reader: BrowserPage, to: str, kind: str, subject: str, body: str) -> Locator:
+    reader.press("c")
+    dialog = reader.dialog("New message")
+    expect(dialog.get_by_label("To")).to_be_focused()
+    dialog.get_by_label("To").fill(to)
+    dialog.get_by_label("Kind").select_option(kind)
+    dialog.get_by_label("Subject").fill(subject)
+    dialog.get_by_role("textbox", name="Text").fill(body)
+    return dialog
+
+
+def test_a_task_is_given_and_found_in_the_palette(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    server.inbox.ok("agent", "register", workspace.agent)
+    reader = visit(server)
+    _compose(reader, f"@{workspace.agent}", "task", f"Sort the shelf of {workspace.agent}", "By colour.")
+    reader.press("Control+Enter")
+    expect(reader.page).to_have_url(re.compile("/tasks/"))
+    (task,) = server.get("/api/tasks", agent=workspace.agent)["tasks"]
+    assert (task["source_agent"], task["description"]) == ("user", f"Sort the shelf of {workspace.agent}\n\nBy colour.")
+    expect(reader.main.get_by_role("heading", level=1)).to_have_text(f"Sort the shelf of {workspace.agent}")
+    reader.press("g", "i")
+    reader.press("Control+k")
+    expect(reader.dialog("Command palette")).to_be_visible()
+    reader.page.keyboard.type(f"shelf of {workspace.agent}")
+    reader.dialog("Command palette").get_by_role("option").filter(has_text="Task: Sort the shelf").first.click()
+    reader.expect_path(f"/tasks/{task['task_id']}")
+
+
+def test_a_text_file_goes_with_a_message(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs, tmp_path: Path) -> None:
+    notes, picture = tmp_path / "notes.txt", tmp_path / "picture.bin"
+    notes.write_text("First line\n```\nfenced\n```\n")
+    picture.write_bytes(b"\0\1\2")
+    reader = visit(server)
+    dialog = _compose(reader, f"@{workspace.agent}", "thread", "With notes", "See the file.")
+    dialog.get_by_label("Attach a text file").set_input_files(picture)
+    reader.press("Control+Enter")
+    expect(reader.toasts).to_contain_text("picture.bin is not a text. Put it into the workspace.")
+    dialog.get_by_label("Attach a text file").set_input_files(notes)
+    dialog.get_by_role("button", name="Send").click()
+    expect(reader.page).to_have_url(re.compile("/threads/thr_"))
+    (thread,) = server.get("/api/threads", agent=workspace.agent)["threads"]
+    (message,) = server.get(f"/api/threads/{thread['thread_id']}")["messages"]
+    assert message["body"] == "See the file.\n\n`notes.txt`:\n\n````\nFirst line\n```\nfenced\n```\n\n````"
+
+
+def test_a_person_who_is_mentioned_or_written_to_is_told_in_the_inbox(own: RunningServer, visit: BrowserTabs) -> None:
+    """A person reads no mailbox: what is for them appears among the notices of the page."""
+    agent = own.add_workspace().agent
+    own.inbox.ok("agent", "add", "ada", "--kind", "human")
+    reader = visit(own)
+    _compose(reader, f"@{agent}", "thread", "Paint the door", "Blue, as @ada said.")
+    reader.press("Control+Enter")
+    expect(reader.toasts).to_contain_text(f"Sent to {agent}, and told ada")
+    reader.press("g", "i")
+    _compose(reader, "@ada", "message", "Lunch", "At one?")
+    reader.press("Control+Enter")
+    expect(reader.toasts).to_contain_text("Sent to ada")
+    reader.room("Notices")
+    expect(reader.rows).to_have_count(2)
+    reader.rows.filter(has_text="@ada: Paint the door").locator("a").click()
+    expect(reader.detail).to_contain_text("Blue, as @ada said.")
+    thread = own.get("/api/threads", agent=agent)["threads"][0]["thread_id"]
+    expect(reader.detail.get_by_role("link", name="The thread")).to_have_attribute("href", f"{own.url}/threads/{thread}")
+    expect(reader.rows.filter(has_text="@ada: Lunch")).to_be_visible()

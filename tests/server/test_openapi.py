@@ -34,6 +34,7 @@ ROUTES = {
     "/api/tasks/{id}/cancel": {"post"},
     "/api/inbox/search": {"get"},
     "/api/search": {"get"},
+    "/api/notices": {"post"},
     "/api/inbox/seed": {"post"},
     "/api/inbox/push": {"post"},
     **{f"/api/verbs/{verb}": {"post"} for verb in routing_table()},

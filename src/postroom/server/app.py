@@ -36,6 +36,7 @@ PERSON_ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/api/inbox/history", inbox.list_entries),
     ("GET", "/api/inbox/search", inbox.search_entries),
     ("GET", "/api/search", inbox.search_rooms),
+    ("POST", "/api/notices", inbox.leave_notice),
     ("GET", "/api/inbox/questions", inbox.list_open_questions),
     ("POST", "/api/inbox/read", inbox.mark_all_read),
     ("PUT", "/api/inbox/{id}/state", inbox.set_triage_state),

@@ -118,6 +118,13 @@ async def show_entry(request: Request, state: AppState, caller: Caller) -> Respo
     return await asyncio.to_thread(lambda: tagged_response(request, orjson.dumps({**detail.to_json(), **more})))
 
 
+async def leave_notice(request: Request, state: AppState, caller: Caller) -> Response:
+    """Tell people something, in the caller's name."""
+    fields = await json_body(request, text=str)
+    call = make_call(caller, entries.notify, sender=caller.name, text=fields.get("text", ""))
+    return JsonResponse({"entry": (await state.store_access.write(call, call.door)).to_json()}, 201)
+
+
 async def set_read_state(request: Request, state: AppState, caller: Caller) -> Response:
     verb = entries.mark_read if request.method == "PUT" else entries.mark_unread
     call = make_call(caller, verb, entry_id=request.path_params["id"], person=caller.name)

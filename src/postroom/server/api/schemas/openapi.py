@@ -251,6 +251,9 @@ PATHS: dict[str, dict[str, Schema]] = {
             ),
         )
     },
+    "/api/notices": {
+        "post": describe_operation("Leave a notice for people", "201", _ENTRY_ANSWER, body=request_body("text", text=_NONEMPTY_TEXT))
+    },
     "/api/inbox/read": {
         "post": describe_operation(
             "Mark all entries of a section, or of a workspace, as read",

@@ -1,4 +1,5 @@
-// Start something: work for an agent as a thread, or a message into its mailbox. @name addresses an agent or a person.
+// Start something: work for an agent as a thread or a task, or a message into its mailbox. @name addresses an agent or a person. A person
+// reads no mailbox, and is told by a notice.
 
 import { get, post } from "../lib/api.js";
 import { h } from "../lib/dom.js";
@@ -27,6 +28,7 @@ export async function compose() {
     "select",
     { name: "kind", "aria-label": "Kind" },
     h("option", { value: "thread" }, "Work (a thread that the agent claims and ends)"),
+    h("option", { value: "task" }, "Task (that the agent accepts and completes)"),
     h("option", { value: "message" }, "Message (into its mailbox)"),
   );
   const subject = h("input", { name: "subject", type: "text", placeholder: "What is it about?", dir: "auto" });
@@ -57,23 +59,27 @@ export async function compose() {
     event.preventDefault();
     const written = read();
     if (!written.subject && !written.body.trim()) return subject.focus();
-    if (await send(written, file.files[0], new Set(agents.map(({ name }) => name)))) element.close();
+    const known = new Map(agents.map(({ name, kind }) => [name, kind === "human"]));
+    if (await send(written, file.files[0], known)) element.close();
   });
   const element = dialog("New message", form);
 }
 
-/** Send to the addressee, and tell those who are mentioned. Return whether it was sent. */
+/** Send to the addressee, and tell those who are mentioned. `known`: name → whether it is a person. Return whether it was sent. */
 async function send(written, file, known) {
   try {
     const body = await withFile(written.body, file);
     const key = keyFor(OF, JSON.stringify({ ...written, body }));
-    const sent = await deliver({ ...written, body }, key);
+    const sent = await deliver({ ...written, body }, key, known.get(written.to));
     const mentioned = [...body.matchAll(/(?<![\p{L}\p{N}])@([\p{L}\p{N}._-]+)/gu)].map(([, name]) => name);
     const others = [...new Set(mentioned)].filter((name) => known.has(name) && name !== written.to);
-    for (const name of others) await deliver({ ...written, body, to: name, kind: "message" }, `${key}-${name}`);
+    const told = sent ? `${body}\n\n[The ${written.kind}](${location.origin}${sent})` : body;
+    for (const name of others)
+      await deliver({ ...written, body: known.get(name) ? told : body, to: name, kind: "message" }, `${key}-${name}`, known.get(name));
+    if (sent && known.get(written.to)) await deliver({ ...written, body: told, kind: "message" }, key, true);
     dropDraft(OF);
     toast(others.length ? `Sent to ${written.to}, and told ${others.join(", ")}` : `Sent to ${written.to}`);
-    if (sent) go(address("threads", sent));
+    if (sent) go(sent);
     return true;
   } catch (error) {
     failed("It was not sent.", error, { kept: true });
@@ -90,17 +96,25 @@ async function withFile(body, file) {
   return `${body}\n\n\`${file.name}\`:\n\n\`\`\`\`\n${text}\n\`\`\`\``;
 }
 
-/** Send one message. Return the id of the thread that it began, if it did. */
-async function deliver({ to, kind, subject, body }, key) {
-  if (kind === "message") {
-    const payload = subject ? `${subject}\n\n${body}` : body;
-    await post("/api/mailbox", { msg_id: key, to, payload });
+/** Send one message. Return the address of the thread or the task that it began, if it did. */
+async function deliver({ to, kind, subject, body }, key, isPerson = false) {
+  const whole = [subject, body].filter((part) => part.trim()).join("\n\n");
+  if (kind === "message" && isPerson) {
+    await post("/api/notices", { text: `@${to}: ${whole}` });
     return null;
+  }
+  if (kind === "message") {
+    await post("/api/mailbox", { msg_id: key, to, payload: whole });
+    return null;
+  }
+  if (kind === "task") {
+    const { task } = await post("/api/tasks", { to, description: whole });
+    return address("tasks", task.task_id);
   }
   const { thread } = await post(
     "/api/threads",
     { to, subject: subject || body.trim().split("\n")[0].slice(0, 200), body },
     { "Idempotency-Key": key },
   );
-  return thread.thread_id;
+  return address("threads", thread.thread_id);
 }
