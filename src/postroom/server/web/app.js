@@ -75,7 +75,9 @@ function frame() {
   const fold = () => choose({ nav: settings().nav === "wide" ? "narrow" : "wide" });
   const folding = { type: "button", "aria-label": "Names of the rooms", title: "Show or hide the names", onclick: fold };
   $("#connection").before(h("button.fold", { ...folding, "aria-expanded": String(settings().nav === "wide") }, icon("fold")));
-  $(".bar .brand").after(h("button.compose", { type: "button", onclick: compose }, icon("compose"), h("span", {}, "New message")));
+  $(".bar .brand").after(
+    h("button.compose", { type: "button", "aria-label": "New message", onclick: compose }, icon("compose"), h("span", {}, "New message")),
+  );
 }
 
 /** Show the place that the address names, in the current room or in another one. */

@@ -6,7 +6,7 @@ import { draft, settings } from "../lib/settings.js";
 import { full, left, short, when } from "../lib/time.js";
 import { icon } from "../parts/icons.js";
 
-const [TWO_LINES, ONE_LINE, CHOICES] = [58, 36, 36]; // pixels, as inbox.css has them
+const [TWO_LINES, ONE_LINE, CHOICES, CHOICES_FOR_FINGERS] = [58, 36, 36, 52]; // pixels, as inbox.css and phone.css have them
 const WIDE = matchMedia("(min-width: 721px)"); // on a phone a row is large enough for a finger
 const SOON = 60 * 60_000; // milliseconds: a deadline that is marked
 const STATES = { answered: "Answered", default: "Default taken", refused: "Refused by silence", ended: "Ended" };
@@ -71,7 +71,8 @@ export const asksInRow = (entry, room) => room === "questions" && entry.question
 
 /** The height of a row in pixels: of two lines or one, and of the choices below it. */
 export function rowHeight(asks = false) {
-  return (settings().rows === "one" && WIDE.matches ? ONE_LINE : TWO_LINES) + (asks ? CHOICES : 0);
+  const choices = WIDE.matches ? CHOICES : CHOICES_FOR_FINGERS;
+  return (settings().rows === "one" && WIDE.matches ? ONE_LINE : TWO_LINES) + (asks ? choices : 0);
 }
 
 /** `act`: {remove(id), done(id), answer(entry, choice), select(id, event)}. `query` is kept in the address. */
