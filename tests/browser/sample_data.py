@@ -20,6 +20,7 @@ from postroom.people.watched_queues import add_queue
 from postroom.queues import notifier
 from postroom.store.sqlite.engine import SqliteStore
 from postroom.store.sqlite.queues.notifier_statements import RUN_INSERT
+from postroom.tasks.conductor import Conductor
 
 MINUTE = 60 * clock.MICROSECONDS_PER_SECOND
 HOUR, DAY = 60, 24 * 60  # minutes
@@ -178,6 +179,7 @@ def furnish(folder: Path, now: int) -> SampleData:
         _the_night(scene)
         _the_release(scene)
         _the_post(scene)
+        _the_tasks(scene)
         _the_queues(scene)
     finally:
         scene.close()
@@ -403,6 +405,27 @@ def _the_post(scene: SampleData) -> None:
     mail.nack(scene.cli, "crawler", second.message.msg_id, "503 from the site")
     for number in range(7):
         mail.enqueue(scene.cli, {"from": "orchestrator", "to": "reporter", "payload": f"Chapter {number}"})
+
+
+def _the_tasks(scene: SampleData) -> None:
+    """Tasks that wait, are worked on, completed and failed."""
+    scene.at(0.8)
+    conductor = Conductor(scene.cli)
+    for agent, skill in (("orchestrator", "plan"), ("reviewer", "review"), ("translator", "translate")):
+        conductor.register(agent, description=f"Can {skill}", skills=[skill])
+    given = [
+        conductor.submit("orchestrator", target, description, priority=priority)
+        for target, description, priority in (
+            ("reviewer", "Review the refund path\n\nLook at rounding and at currencies without cents.", "high"),
+            ("translator", "Translate the release notes into German", "normal"),
+            ("reviewer", "Review the new pricing page", "normal"),
+            ("translator", "Translate the invoice template into Arabic", "low"),
+        )
+    ]
+    for number, agent in ((0, "reviewer"), (1, "translator"), (3, "translator")):
+        conductor.accept(given[number].task_id, agent=agent)
+    conductor.complete(given[1].task_id, agent="translator", artifacts={"path": "notes/de.md"})
+    conductor.fail(given[3].task_id, "No glossary for tax terms", agent="translator")
 
 
 def _the_queues(scene: SampleData) -> None:

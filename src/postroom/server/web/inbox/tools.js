@@ -57,7 +57,7 @@ export class Tools {
 
   row() {
     if (this.inbox.room === "questions") return null;
-    const all = h("button.icon-button", { type: "button", "aria-label": "Mark all as read", title: "Mark all as read" }, icon("check"));
+    const all = h("button.icon-button", { type: "button", "aria-label": "Mark all as read", title: "Mark all as read" }, icon("checks"));
     all.addEventListener("click", () => this.inbox.readAll());
     const mute = h(
       "button.icon-button",

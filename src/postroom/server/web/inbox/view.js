@@ -397,7 +397,7 @@ class Inbox {
     ];
     const rest = [
       ["Next question", "n", () => this.nextQuestion(), "questions"],
-      ["Mark all as read", "", () => this.readAll(), "check"],
+      ["Mark all as read", "", () => this.readAll(), "checks"],
       ["Search entries", "/", () => this.tools.search.focus(), "search"],
     ];
     return [...of, ...session, ...rest, ...filters].map(([name, key, act, picture]) => ({ name, key, act, icon: picture }));

@@ -85,7 +85,9 @@ function life({ alive, last_seen_at: seen }) {
 }
 
 function unread({ unread: count }) {
-  return count > 0 && h("span.badge", { "data-tone": "accent", title: "Threads in which something waits for it" }, `${count} unread`);
+  return (
+    count > 0 && h("span.badge", { "data-tone": "accent", title: "Threads in which something waits for it" }, many(count, "unread thread"))
+  );
 }
 
 function holds({ holds: held, kind, alive }) {

@@ -7,7 +7,7 @@ import { nothing } from "../parts/state.js";
 import { failed } from "../parts/toast.js";
 import { moving, View } from "./keeping.js";
 import { showTask } from "./task.js";
-import { forWhom, glyph, priorityBadge, stamp, statusBadge, word } from "./words.js";
+import { forWhom, priorityBadge, stamp, statusMark, word } from "./words.js";
 
 const PAGE = 200;
 const STATUSES = ["all", "pending", "accepted", "completed", "failed"];
@@ -86,11 +86,10 @@ function line(task) {
     h(
       "a.line.thread-line",
       { href: address("tasks", task.task_id) },
-      glyph(task.status),
+      statusMark(task.status),
       h("span.subject", { dir: "auto" }, task.description.trim().split("\n", 1)[0]),
       priorityBadge(task.priority),
       forWhom(task.source_agent, task.target_agent),
-      statusBadge(task.status),
       stamp(task.ended_at ?? task.accepted_at ?? task.created_at),
     ),
   );

@@ -6,7 +6,7 @@ import { address } from "../lib/router.js";
 import { nothing } from "../parts/state.js";
 import { moving, View } from "./keeping.js";
 import { showThread } from "./thread.js";
-import { forWhom, glyph, many, priorityBadge, runName, runPath, stamp, STATUSES, statusBadge, word } from "./words.js";
+import { forWhom, many, priorityBadge, runName, runPath, stamp, STATUSES, statusMark, word } from "./words.js";
 
 const MOST = 500;
 let chosen = "all"; // the filter, kept while the page is open
@@ -130,11 +130,10 @@ function line(thread) {
     h(
       "a.line.thread-line",
       { href: address("threads", thread.thread_id) },
-      glyph(thread.status),
+      statusMark(thread.status),
       h("span.subject", { dir: "auto" }, thread.subject),
       priorityBadge(thread.priority),
       forWhom(thread.created_by, thread.assigned_to),
-      statusBadge(thread.status),
       stamp(thread.updated_at),
     ),
   );

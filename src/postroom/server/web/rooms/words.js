@@ -43,6 +43,11 @@ export function glyph(status) {
   );
 }
 
+/** A status as an icon whose name is its tooltip, and read to those who do not see it. */
+export function statusMark(status) {
+  return h("span.status", { title: word(status), "data-status": status }, glyph(status), h("span.unseen", {}, word(status)));
+}
+
 export function statusBadge(status) {
   return h("span.badge", { "data-tone": TONES[status] ?? "", "data-status": status }, word(status));
 }
