@@ -6,7 +6,7 @@ import json
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -398,11 +398,40 @@ def test_a_wrong_password_is_trouble_and_is_not_repeated() -> None:
         with psycopg.connect(own.url, autocommit=True) as connection:
             connection.execute("CREATE ROLE ada LOGIN PASSWORD 'right'")
         own.restart(pg_hba__conf="local all postgres trust\nlocal all all scram-sha-256\n")
-        with pytest.raises(StoreTrouble) as refused:
+        with pytest.raises(StoreReadOnly, match="refuses") as refused:
             postroom.open(own.at("any").replace("postgres:@", "ada:wr0ng@"))
         assert "wr0ng" not in f"{refused.value} {refused.value.hint}"
     finally:
         own.stop()
+
+
+def test_a_database_without_room_is_said_to_be_busy_with_what_to_do(tmp_path: Path) -> None:
+    own = Postgres(throwaway=True)
+    try:
+        url = own.at("full")
+        postroom.init(url)
+        own.restart(postgresql__auto__conf="max_connections = 8\nsuperuser_reserved_connections = 0\nmax_wal_senders = 0\n")
+        with ExitStack() as held:
+            for _ in range(8):
+                held.enter_context(psycopg.connect(own.url))
+            refused = Inbox(tmp_path).run("list", "--db", url, "--json")
+        assert refused.error[:2] == (50, "store_busy")
+        assert "no room for another connection" in refused.error[2]
+        assert "max_connections" in refused.json["error"]["hint"]
+        assert "inbox serve" in refused.json["error"]["hint"]
+    finally:
+        own.stop()
+
+
+def test_a_role_that_has_all_its_connections_is_said_to_be_busy(postgres: Postgres) -> None:
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS few")
+        connection.execute("CREATE ROLE few LOGIN PASSWORD 'few' CONNECTION LIMIT 0")
+        try:
+            with pytest.raises(StoreBusy, match="no room"):
+                postroom.open(postgres.at("any").replace("postgres:@", "few:few@"))
+        finally:
+            connection.execute("DROP ROLE few")
 
 
 def test_a_server_that_is_away_is_trouble_and_never_empty() -> None:
@@ -413,7 +442,7 @@ def test_a_server_that_is_away_is_trouble_and_never_empty() -> None:
 def test_a_database_or_schema_that_is_not_there_is_said_to_be_missing(postgres: Postgres) -> None:
     with pytest.raises(NoStore):
         postroom.open(postgres.at("nothing_here"))
-    with pytest.raises(StoreTrouble):
+    with pytest.raises(NoStore, match="no database"):
         postroom.open(postgres.url.replace("/postgres?", "/no_such_database?"))
 
 

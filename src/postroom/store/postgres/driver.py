@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg import Connection as _Connection
 from psycopg import Error, ProgrammingError, sql
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.errors import ConnectionTimeout
 
 from postroom.store.postgres.connection_url import malformed_url
 from postroom.store.postgres.errors import map_error
@@ -34,8 +35,24 @@ def open_connection(address: ConnectionUrl) -> Connection:
     except ProgrammingError:
         raise malformed_url(address.shown) from None
     try:
-        connection = _Connection.connect(address.url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_SECONDS, application_name="postroom")
+        connection = _connect(address.url)
         connection.execute(sql.SQL("SET search_path TO {};{}").format(sql.Identifier(address.schema), sql.SQL(_SETTINGS)))
     except Error as error:
         raise map_error(error, address.shown) from None
     return connection
+
+
+def _connect(url: str) -> Connection:
+    """Connect. An error has the SQLSTATE of the server's refusal, if it was the server that refused."""
+    options: dict[str, Any] = {"autocommit": True, "connect_timeout": CONNECT_TIMEOUT_SECONDS, "application_name": "postroom"}
+    try:
+        return _Connection.connect(url, **options)
+    except ConnectionTimeout:
+        raise
+    except Error as error:
+        from postroom.store.postgres.connections.failed_connects import ACCEPTED, find_sqlstate
+
+        error.sqlstate = error.sqlstate or find_sqlstate(url)
+        if error.sqlstate != ACCEPTED:
+            raise
+    return _Connection.connect(url, **options)  # there was no room for a moment
