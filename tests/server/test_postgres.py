@@ -25,7 +25,6 @@ from tests.postgres_server import Postgres
 from tests.server.running_server import RunningServer
 
 T = TypeVar("T")
-WAITERS = 60
 NUMBERS = count(1)
 ENTRIES = Path("inbox") / "entries.jsonl"
 
@@ -62,23 +61,24 @@ def sessions(postgres: Postgres) -> int:
     return row[0] if row else 0
 
 
-def test_many_waiters_use_few_connections_and_all_of_them_wake(place: str, postgres: Postgres) -> None:
+@pytest.mark.parametrize("waiters", [60, pytest.param(1000, marks=pytest.mark.full)])
+def test_many_waiters_use_few_connections_and_all_of_them_wake(place: str, postgres: Postgres, waiters: int) -> None:
     before = sessions(postgres)
 
     async def wait_and_wake(server: AppState) -> tuple[list[bytes], int]:
         waiting = [
             asyncio.ensure_future(dispatch.execute_call(server, call("mail.wait", session=f"box {number}", timeout_seconds=25)))
-            for number in range(WAITERS)
+            for number in range(waiters)
         ]
-        while len(find_listener(parse_url(place))._watches) < WAITERS:
+        while len(find_listener(parse_url(place))._watches) < waiters:
             await asyncio.sleep(0.05)
         used = await asyncio.to_thread(sessions, postgres)
         with PostgresStore(place) as store:
-            mail.enqueue_all(store, [{"from": "lead", "to": f"box {number}", "payload": "x"} for number in range(WAITERS)])
+            mail.enqueue_all(store, [{"from": "lead", "to": f"box {number}", "payload": "x"} for number in range(waiters)])
         return await asyncio.gather(*waiting), used
 
     received, used = with_server(place, wait_and_wake)
-    assert len(received) == WAITERS
+    assert len(received) == waiters
     assert {b"x" in one and b"box" in one for one in received} == {True}, received[:3]
     assert used - before <= 10
 

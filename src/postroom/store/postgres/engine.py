@@ -102,7 +102,7 @@ class PostgresStore:
     def watch(self, *topics: str) -> PostgresWatch:
         from postroom.store.postgres.listener import PostgresWatch
 
-        return PostgresWatch(self.address, {channel_number(topic) for topic in topics})
+        return PostgresWatch(self.address, {channel_number(topic) for topic in topics}, self.pool)
 
     def note_seen_agents(self, names: set[str], now: int) -> None:
         """Remember the agents of a committed transaction, so that the next ones need not write them again within a second."""
@@ -115,7 +115,7 @@ class PostgresStore:
         self.pool.close_idle()
 
     def close(self) -> None:
-        self.pool.close_idle()
+        self.pool.close()
 
     def __enter__(self) -> Self:
         return self

@@ -3,18 +3,22 @@
 A waiter reads the store after each wait, so that a lost notification costs time and never a message. The thread looks once a second for
 events that were committed and not announced, and wakes all waiters if there is one. A thread that listens to single channels cannot know
 what was announced elsewhere: it wakes its waiters after any new event.
+
+The only waiter of a process reads by the same connection, so that a waiting process has one session: the listener takes an idle connection
+of the pool, lends it to the waiter's transactions, and gives it back to the pool when nobody waits any more.
 """
 
 from __future__ import annotations
 
 import os
 import select
-from threading import Event, Lock, Thread
+from threading import Event, Lock, Thread, get_ident
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
 from postroom.core.errors import Refusal, StoreUnreachable
 from postroom.store import forks
+from postroom.store.postgres.connections.pipelined_connection import PipelinedConnection
 from postroom.store.postgres.driver import Connection, Error, open_connection
 from postroom.store.postgres.settling import EventSettler
 
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from psycopg import Notify
 
     from postroom.store.postgres.connection_url import ConnectionUrl
+    from postroom.store.postgres.connections.pool import ConnectionPool
 
 POLL_SECONDS = 30.0  # the longest wait, in case that even the thread fails
 CHECK_SECONDS = 1.0  # between looks for events that were not announced
@@ -29,6 +34,8 @@ RECONNECT_SECONDS = 0.5
 UNSETTLED_SECONDS = (0.005, 0.25)  # the first and the longest pause between looks for events behind a gap
 LINGER_SECONDS = 2.0  # how long the connection is kept after its last waiter
 READY_SECONDS = 15.0
+LEND_SECONDS = 0.5  # the listener's own statements take some milliseconds; after that, the waiter opens a connection
+UNUSED_SECONDS = 5.0  # after which a connection of the pool is closed if the only waiter can do without
 MAX_CHANNELS = 16  # with more, a process listens to the channel of all events, whose payload names the others
 ALL = -1
 LISTENING_MICROSECONDS = 30_000_000
@@ -42,13 +49,16 @@ IDS_BETWEEN = "SELECT event_id FROM events WHERE event_id > %s AND event_id <= %
 class PostgresWatch:
     """The watch of one waiter, for channels by number. Without numbers, it is for all events."""
 
-    def __init__(self, address: ConnectionUrl, numbers: set[int]) -> None:
+    def __init__(self, address: ConnectionUrl, numbers: set[int], pool: ConnectionPool) -> None:
         self.numbers = numbers or {ALL}
+        self.pool = pool
+        self.thread = get_ident()
         self._woken = Event()
         self._pipe: tuple[int, int] | None = None
         self._lock = Lock()
         self._listener = find_listener(address)
         self._listener.add(self)
+        pool.lender = self._listener
 
     def wait(self, seconds: float | None, wake: int | None = None) -> None:
         seconds = POLL_SECONDS if seconds is None else min(seconds, POLL_SECONDS)
@@ -112,7 +122,10 @@ class Listener:
         self._watches: set[PostgresWatch] = set()
         self._thread: Thread | None = None
         self._interrupt_pipe: tuple[int, int] | None = None  # while the thread runs
-        self._connection: Connection | None = None
+        self._connection: PipelinedConnection | None = None
+        self._in_use = Lock()  # held by the thread that uses the connection: ours, or the waiter's
+        self._lent: PipelinedConnection | None = None
+        self._pool: ConnectionPool | None = None  # of the newest waiter
         self._listening: set[int] = set()
         self._settler = EventSettler()
         self._ready = Event()  # what the newest waiter needs is listened to, or failed
@@ -126,6 +139,7 @@ class Listener:
         """Register a waiter, and return once its channels are listened to. Raises the refusal if the thread cannot connect."""
         with self._lock:
             self._watches.add(watch)
+            self._pool = watch.pool
             if self._thread is not None and self._connection is not None and self._covers(watch.numbers):
                 return
             self._ready.clear()
@@ -140,6 +154,33 @@ class Listener:
     def remove(self, watch: PostgresWatch) -> None:
         with self._lock:
             self._watches.discard(watch)
+
+    def lend(self) -> PipelinedConnection | None:
+        """Return the connection for a transaction of the only waiter's thread, or of any thread if nobody waits. Otherwise None."""
+        with self._lock:
+            if self._lent is not None or not self._is_free_for({get_ident()}):
+                return None
+        if self._connection is None or not self._in_use.acquire(timeout=LEND_SECONDS):
+            return None
+        connection = self._connection
+        if connection is None or connection.closed:
+            self._in_use.release()
+            return None
+        self._lent = connection
+        return connection
+
+    def take_back(self, connection: PipelinedConnection) -> bool:
+        if connection is not self._lent:
+            return False
+        self._lent = None
+        self._in_use.release()
+        if connection.closed:
+            with self._lock:
+                self._interrupt()
+        return True
+
+    def _is_free_for(self, threads: set[int]) -> bool:
+        return len(self._watches) <= 1 and {watch.thread for watch in self._watches} <= threads
 
     def _covers(self, numbers: set[int]) -> bool:
         return ALL in self._listening or numbers <= self._listening
@@ -164,23 +205,37 @@ class Listener:
         last_used = check_at = monotonic()
         while True:
             try:
-                self._listen()
-                self._receive(check_at, interrupted)
-                if monotonic() >= check_at:
-                    check_at = monotonic() + CHECK_SECONDS
-                    self._check_announced()
-                self._wake_unsettled()
+                with self._in_use:
+                    self._listen()
+                    received = self._receive()
+                if not received:
+                    self._poll(check_at, interrupted)
+                with self._in_use:
+                    for notify in received or self._receive():
+                        self._handle(notify)
+                    if monotonic() >= check_at:
+                        check_at = monotonic() + CHECK_SECONDS
+                        self._check_announced()
+                        self._close_unused()
+                    self._wake_unsettled()
             except (Error, Refusal, OSError) as error:
                 self._reset(error, interrupted)
             with self._lock:
                 if self._watches:
                     last_used = monotonic()
-                elif monotonic() - last_used > LINGER_SECONDS or self._error is not None:
+                elif (monotonic() - last_used > LINGER_SECONDS or self._error is not None) and self._in_use.acquire(blocking=False):
                     self._end_thread()
+                    self._in_use.release()
                     return
 
     def _end_thread(self) -> None:
-        self._close()
+        """Give the connection to the pool. The caller holds both locks."""
+        connection, self._connection = self._connection, None
+        pool, self._pool = self._pool, None
+        if connection is not None and pool is not None and _end_listening(connection):
+            pool.accept(connection)
+        elif connection is not None:
+            connection.close()
         for end in self._interrupt_pipe or ():
             os.close(end)
         self._thread = self._interrupt_pipe = None
@@ -190,7 +245,8 @@ class Listener:
         is_new = self._connection is None
         if self._connection is None:
             self._listening = set()
-            self._connection = open_connection(self._address)
+            self._connection = (self._pool and self._pool.give_away()) or PipelinedConnection(open_connection(self._address))
+        driver = self._connection.driver
         with self._lock:
             needed = set[int]().union(*(watch.numbers for watch in self._watches)) - self._listening
             if ALL in self._listening:
@@ -199,11 +255,11 @@ class Listener:
                 needed = {ALL}
         for number in needed:
             name = "all" if number == ALL else str(number)
-            self._connection.execute(f"LISTEN {self._address.schema}_{name}".encode())  # safe: the checked schema name and a number
+            driver.execute(f"LISTEN {self._address.schema}_{name}".encode())  # safe: the checked schema name and a number
         if is_new:
-            _announce_listening(self._connection)
+            _announce_listening(driver)
         if ALL in needed:
-            self._seen = self._checked = self._settler.settle(self._connection)[1]
+            self._seen = self._checked = self._settler.settle(driver)[1]
         with self._lock:
             self._listening |= needed
             self._error = None
@@ -212,22 +268,20 @@ class Listener:
         if is_new:
             self._wake_all()  # notifications before this LISTEN were missed
 
-    def _receive(self, check_at: float, interrupted: int) -> None:
-        """Wait for notifications, and wake the waiters that they are for."""
+    def _receive(self) -> list[Notify]:
+        """Return the notifications that have come. Those that came during a statement are not in the socket any more."""
         assert self._connection is not None
-        received = list(self._connection.notifies(timeout=0))  # those that came during a statement are not in the socket any more
-        if not received:
-            poll = select.poll()
-            poll.register(interrupted, select.POLLIN)
-            poll.register(self._connection.fileno(), select.POLLIN)
-            left = self._pause if self._unsettled else check_at - monotonic()
-            readable = {descriptor for descriptor, _ in poll.poll(max(left, 0) * 1000)}
-            if interrupted in readable:
-                os.read(interrupted, 4096)
-            if self._connection.fileno() in readable:
-                received = list(self._connection.notifies(timeout=0))
-        for notify in received:
-            self._handle(notify)
+        return list(self._connection.driver.notifies(timeout=0))
+
+    def _poll(self, check_at: float, interrupted: int) -> None:
+        """Wait for a notification, for the time of the next look, or for `_interrupt`."""
+        assert self._connection is not None
+        poll = select.poll()
+        poll.register(interrupted, select.POLLIN)
+        poll.register(self._connection.fileno(), select.POLLIN)
+        left = self._pause if self._unsettled else check_at - monotonic()
+        if interrupted in {descriptor for descriptor, _ in poll.poll(max(left, 0) * 1000)}:
+            os.read(interrupted, 4096)
 
     def _handle(self, notify: Notify) -> None:
         name = notify.channel.rpartition("_")[2]
@@ -258,7 +312,7 @@ class Listener:
         if not self._unsettled:
             return
         assert self._connection is not None
-        is_settled, _ = self._settler.settle(self._connection)
+        is_settled, _ = self._settler.settle(self._connection.driver)
         if not is_settled:
             self._pause = min(self._pause * 2, UNSETTLED_SECONDS[1])
             return
@@ -269,12 +323,13 @@ class Listener:
     def _check_announced(self) -> None:
         """Wake all waiters if an event was committed before the last check, and has not been announced since."""
         assert self._connection is not None
-        _announce_listening(self._connection)
-        is_settled, newest = self._settler.settle(self._connection, store_after=1)
+        driver = self._connection.driver
+        _announce_listening(driver)
+        is_settled, newest = self._settler.settle(driver, store_after=1)
         if not is_settled:
             self._unsettled.add(ALL)
         if ALL in self._listening:
-            committed = {event_id for (event_id,) in self._connection.execute(IDS_BETWEEN, (self._seen, self._checked))}
+            committed = {event_id for (event_id,) in driver.execute(IDS_BETWEEN, (self._seen, self._checked))}
             is_lost = not committed <= self._announced
             self._announced = {event_id for event_id in self._announced if event_id > self._checked}
         else:  # most events are for others, and are not announced here
@@ -283,9 +338,19 @@ class Listener:
         if is_lost:
             self._wake_all()
 
+    def _close_unused(self) -> None:
+        """Close connections of the pool that the only waiter can do without."""
+        with self._lock:
+            pool = self._pool if self._is_free_for({watch.thread for watch in self._watches}) else None
+        if pool is not None:
+            pool.close_idle(unused_seconds=UNUSED_SECONDS)
+
     def _reset(self, error: Exception, interrupted: int) -> None:
         """Close the connection. Waiters read the store, so that they learn what is wrong with it, and the thread tries again."""
-        self._close()
+        with self._in_use:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
         with self._lock:
             if not self._ready.is_set():
                 self._error = error if isinstance(error, Refusal) else StoreUnreachable(f"{self._address.shown}: {error}")
@@ -294,11 +359,6 @@ class Listener:
         self._wake_all()
         if waiting and select.select([interrupted], [], [], RECONNECT_SECONDS)[0]:
             os.read(interrupted, 4096)
-
-    def _close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
 
 def _announce_listening(connection: Connection) -> None:
@@ -314,6 +374,16 @@ def _announce_listening(connection: Connection) -> None:
         if connection.closed:
             raise
         # Without the right to write, this process finds events by its own looks, unless another one has announced that it listens.
+
+
+def _end_listening(connection: PipelinedConnection) -> bool:
+    """Return whether the connection can be used for something else."""
+    try:
+        connection.driver.execute("UNLISTEN *")
+        list(connection.driver.notifies(timeout=0))
+    except Error:
+        return False
+    return True
 
 
 class _Listeners:

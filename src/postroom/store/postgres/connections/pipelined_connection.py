@@ -97,6 +97,7 @@ class PipelinedConnection:
         self._prepared: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
         self._being_prepared: list[tuple[bytes, tuple[int, ...]]] = []
         self._number = 0
+        self.idle_since = 0.0  # set by the pool
         self._poll = select.poll()
         self._poll.register(self._pgconn.socket, select.POLLIN)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import select
 from threading import Condition
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
 
 from postroom.core.errors import StoreBusy
 from postroom.store import forks
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
 
 MAX_CONNECTIONS = 8  # a server with all its waiters then uses at most 10, with the one that listens
 BORROW_TIMEOUT_SECONDS = 10.0
+
+
+class Lender(Protocol):
+    """The listener of this process, whose connection its only waiter may use, so that a waiting process has one session."""
+
+    def lend(self) -> PipelinedConnection | None:
+        """Return the connection for a transaction, or None if others need it."""
+
+    def take_back(self, connection: PipelinedConnection) -> bool:
+        """Return whether the connection was the one that was lent."""
 
 
 class ConnectionPool:
@@ -33,10 +44,15 @@ class ConnectionPool:
         self._open: set[PipelinedConnection] = set()
         self._inherited: list[PipelinedConnection] = []
         self._opening = 0
+        self._is_closed = False
+        self.lender: Lender | None = None
         forks.track(self)
 
     def borrow(self) -> PipelinedConnection:
         """Return a connection that no other thread uses. Refuses with `StoreBusy` if none becomes free in time."""
+        self._is_closed = False
+        if not self._idle and self.lender is not None and (lent := self.lender.lend()) is not None:
+            return lent
         with self._changed:
             if not self._changed.wait_for(self._has_room, BORROW_TIMEOUT_SECONDS):
                 message = f"all {MAX_CONNECTIONS} connections of this process to {self.address.shown} are in use"
@@ -67,23 +83,53 @@ class ConnectionPool:
 
     def give_back(self, connection: PipelinedConnection) -> None:
         """Keep a borrowed connection for the next transaction, unless it was closed."""
+        if self.lender is not None and self.lender.take_back(connection):
+            return
         with self._changed:
             if connection.closed:
                 self._discard(connection)
             else:
+                connection.idle_since = monotonic()
                 self._idle.append(connection)
             self._changed.notify()
+
+    def give_away(self) -> PipelinedConnection | None:
+        """Return an idle connection for another use, if there is one. It no longer belongs to the pool."""
+        with self._changed:
+            while self._idle:
+                connection = self._idle.pop()
+                self._open.discard(connection)
+                if not _is_lost(connection):
+                    return connection
+                connection.close()
+        return None
+
+    def accept(self, connection: PipelinedConnection) -> None:
+        """Keep a connection that had another use, unless there are enough, or the store was closed."""
+        with self._changed:
+            if self._is_closed or not self._has_room():
+                connection.close()
+                return
+            self._open.add(connection)
+        self.give_back(connection)
 
     def _discard(self, connection: PipelinedConnection) -> None:
         connection.close()
         self._open.discard(connection)
 
-    def close_idle(self) -> None:
-        """Close the connections that no transaction uses: the store is closed, or one of them was found to be lost."""
+    def close_idle(self, *, unused_seconds: float = 0.0) -> None:
+        """Close the connections that no transaction uses, or has used for some time."""
         with self._changed:
-            while self._idle:
-                self._discard(self._idle.pop())
+            now = monotonic()
+            for connection in [one for one in self._idle if now - one.idle_since >= unused_seconds]:
+                self._idle.remove(connection)
+                self._discard(connection)
             self._changed.notify_all()
+
+    def close(self) -> None:
+        """Close the idle connections, because the store is closed. A later transaction opens another."""
+        self._is_closed = True
+        self.close_idle()
 
     @property
     def next_connection(self) -> PipelinedConnection:
@@ -114,6 +160,7 @@ class ConnectionPool:
                 os.close(connection.fileno())
         self._inherited.extend(self._open)
         self._idle, self._open, self._opening = [], set(), 0
+        self.lender = None
 
 
 def _is_lost(connection: PipelinedConnection) -> bool:
