@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 SUITE := $(VENV)/conformance
 BROWSER := $(VENV)/browser
 SHELLS := $(VENV)/shells
+PGBOUNCER := $(VENV)/pgbouncer
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 QUICK_TESTS := tests/unit tests/house tests/contract tests/tasks tests/queues
 
@@ -25,10 +26,10 @@ quick: check
 	$(PYTEST) -m "not wires and not fuzz and not postgres" $(QUICK_TESTS)
 
 # Everything but the contract over the wires: each verb travels once over each wire (tests/server/test_verbs_over_wires.py).
-test: check $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried
+test: check $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried $(PGBOUNCER)/tried
 	$(PYTEST)
 
-test-all: check $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried
+test-all: check $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried $(PGBOUNCER)/tried
 	$(PYTEST) -m "" --hypothesis-profile thorough
 
 # Real programs of agents (1.7 GB by npm) with a scripted model: some twenty minutes. Writes the table of docs/harnesses.md.
@@ -129,3 +130,11 @@ $(SHELLS)/tried: | $(VENV)/dev
 	  && { apt-get -o Dir::State::Lists=$$PWD/lists update && apt-get -o Dir::State::Lists=$$PWD/lists download $(SHELL_PACKAGES) \
 	    && for package in *.deb; do dpkg -x $$package . || exit; done; } > tried 2>&1 \
 	  || echo "zsh and fish could not be fetched: their completion is tested only if the machine has them." >&2
+
+# The pooler that tests/faults puts before a PostgreSQL, fetched in the same way.
+PGBOUNCER_PACKAGES := pgbouncer libevent-2.1-7 libc-ares2
+$(PGBOUNCER)/tried: | $(VENV)/dev
+	@mkdir -p $(PGBOUNCER)/lists/partial && cd $(PGBOUNCER) && rm -f *.deb \
+	  && { apt-get -o Dir::State::Lists=$$PWD/lists update && apt-get -o Dir::State::Lists=$$PWD/lists download $(PGBOUNCER_PACKAGES) \
+	    && for package in *.deb; do dpkg -x $$package . || exit; done; } > tried 2>&1 \
+	  || echo "PgBouncer could not be fetched: poolers are tested only if the machine has it." >&2

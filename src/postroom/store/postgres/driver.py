@@ -25,7 +25,7 @@ _SETTINGS = """
     SET statement_timeout TO '60s';
     SET idle_in_transaction_session_timeout TO '60s'"""
 
-__all__ = ["Connection", "Error", "map_error", "open_connection"]
+__all__ = ["Connection", "Error", "connect", "map_error", "open_connection"]
 
 
 def open_connection(address: ConnectionUrl) -> Connection:
@@ -35,14 +35,14 @@ def open_connection(address: ConnectionUrl) -> Connection:
     except ProgrammingError:
         raise malformed_url(address.shown) from None
     try:
-        connection = _connect(address.url)
+        connection = connect(address.url)
         connection.execute(sql.SQL("SET search_path TO {};{}").format(sql.Identifier(address.schema), sql.SQL(_SETTINGS)))
     except Error as error:
         raise map_error(error, address.shown) from None
     return connection
 
 
-def _connect(url: str) -> Connection:
+def connect(url: str) -> Connection:
     """Connect. An error has the SQLSTATE of the server's refusal, if it was the server that refused."""
     options: dict[str, Any] = {"autocommit": True, "connect_timeout": CONNECT_TIMEOUT_SECONDS, "application_name": "postroom"}
     try:

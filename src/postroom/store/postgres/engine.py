@@ -127,7 +127,11 @@ class PostgresStore:
         shown = self.address.shown
         connection = self.pool.borrow()
         try:
-            row = connection.driver.execute("SELECT version FROM meta").fetchone()
+            row = connection.driver.execute("SELECT version, pg_backend_pid() FROM meta").fetchone()
+            if row and row[1] != connection.info.backend_pid:
+                from postroom.store.postgres.connections.poolers import refuse_transaction_pooling
+
+                refuse_transaction_pooling(connection.driver, self.address, row[1])
         except Error as error:
             connection.close()
             raise map_error(error, shown) from None

@@ -7,6 +7,7 @@ from psycopg import sql
 from postroom.core.errors import NotAStore, WrongVersion
 from postroom.store.migrations import read_scripts
 from postroom.store.postgres.connection_url import ConnectionUrl, parse_url
+from postroom.store.postgres.connections.poolers import BACKEND, refuse_transaction_pooling
 from postroom.store.postgres.driver import Connection, Error, map_error, open_connection
 from postroom.store.tables import SCHEMA_VERSION
 
@@ -47,6 +48,8 @@ def _create_or_upgrade(connection: Connection, address: ConnectionUrl) -> bool:
 
     The lock is on a table of ours: any role that may connect could hold an advisory lock, and so stop every `init`.
     """
+    [(backend,)] = connection.execute(BACKEND).fetchall()
+    refuse_transaction_pooling(connection, address, backend)
     connection.execute("SET statement_timeout TO 0")  # a migration may take long
     connection.execute("BEGIN")
     current_version = _read_version(connection, address.schema, address.shown)
