@@ -1,4 +1,4 @@
-"""Detection of poolers that give each transaction another session. The search path, timeouts, prepared statements and LISTEN would be lost."""
+"""Detection of poolers that give each transaction another session, so that the search path, prepared statements and LISTEN are lost."""
 
 from __future__ import annotations
 

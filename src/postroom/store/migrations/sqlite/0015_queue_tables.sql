@@ -1,0 +1,1 @@
+-- Nothing to do: PostgreSQL gets storage parameters of its tables here, and other indexes.

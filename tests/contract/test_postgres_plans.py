@@ -1,0 +1,76 @@
+"""Flat cost on PostgreSQL: every statement has an index for each table that grows, with the generic plan that the store uses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from postroom.store.catalogue import Catalogue
+from postroom.store.postgres import statements
+from postroom.store.postgres.connection_url import parse_url
+from postroom.store.postgres.connections.pipelined_connection import parse_statement
+from postroom.store.postgres.driver import open_connection
+
+NAMES = [
+    name for name in Catalogue.__annotations__ if str(getattr(statements, name)).lstrip().startswith(("SELECT", "WITH", "UPDATE", "DELETE"))
+]
+SMALL_TABLES = {"meta", "mail_aliases", "workspaces"}  # one row, or as many as people gave names
+INDEXES = """
+    SELECT indexrelid::regclass::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+    WHERE relnamespace = current_schema()::regnamespace AND NOT indisunique"""
+SERVE_LARGE_TABLES = {"idx_threads_status_assigned"}  # preferred once a table has rows and statistics
+
+
+@pytest.fixture
+def connection(postgres_place: str) -> Iterator[psycopg.Connection[Any]]:
+    """A planner that reads a table as a whole only if it has no other way."""
+    with open_connection(parse_url(postgres_place)) as connection:
+        connection.execute("SET enable_seqscan TO off")
+        yield connection
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_statement_reads_a_growing_table_as_a_whole(name: str, connection: psycopg.Connection[Any]) -> None:
+    scanned = {node["Relation Name"] for node in explain(connection, getattr(statements, name)) if node["Node Type"] == "Seq Scan"}
+    assert scanned <= SMALL_TABLES
+
+
+def explain(connection: psycopg.Connection[Any], statement: str, prepared: str = "planned") -> list[dict[str, Any]]:
+    """Return the nodes of the generic plan of a statement."""
+    [(text, names)] = parse_statement(str(statement))
+    connection.execute(f"PREPARE {prepared} AS ".encode() + text)
+    values = f"({', '.join(['NULL'] * len(names))})" if names else ""
+    [(plans,)] = connection.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {prepared}{values}".encode()).fetchall()
+    found = plans if isinstance(plans, list) else json.loads(plans)
+    return list(walk(found[0]["Plan"]))
+
+
+def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in node.get("Plans", ()):
+        yield from walk(child)
+
+
+def test_every_index_that_is_no_key_serves_a_statement(connection: psycopg.Connection[Any]) -> None:
+    """An index that no plan uses costs every write of its table, and keeps updates from being HOT."""
+    used: set[str | None] = set()
+    for number, choice in enumerate(("enable_sort", "enable_bitmapscan")):
+        connection.execute(f"SET {choice} TO off".encode())
+        for name in NAMES:
+            used.update(node.get("Index Name") for node in explain(connection, getattr(statements, name), f"{name}_{number}"))
+    indexes = {name for (name,) in connection.execute(INDEXES).fetchall()}
+    assert indexes - used <= SERVE_LARGE_TABLES
+
+
+def test_tables_of_queues_have_room_for_updates_and_are_vacuumed_early(connection: psycopg.Connection[Any]) -> None:
+    rows = connection.execute(
+        "SELECT relname, reloptions FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'"
+    )
+    options = {name: dict(option.split("=") for option in found or ()) for name, found in rows.fetchall()}
+    assert {name for name, found in options.items() if "fillfactor" in found} == {"meta", "mailboxes", "agents", "cursors", "threads"}
+    for table in ("threads", "leases", "deliveries", "reads", "tasks", "idempotency_keys", "mailboxes"):
+        assert float(options[table]["autovacuum_vacuum_scale_factor"]) <= 0.1
