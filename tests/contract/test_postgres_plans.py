@@ -22,7 +22,7 @@ SMALL_TABLES = {"meta", "mail_aliases", "workspaces"}  # one row, or as many as 
 INDEXES = """
     SELECT indexrelid::regclass::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
     WHERE relnamespace = current_schema()::regnamespace AND NOT indisunique"""
-SERVE_LARGE_TABLES = {"idx_threads_status_assigned"}  # preferred once a table has rows and statistics
+SERVE_LARGE_TABLES = {"idx_threads_status_assigned", "idx_entries_words"}  # preferred once a table has rows and statistics
 
 
 @pytest.fixture
