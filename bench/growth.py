@@ -27,7 +27,7 @@ from bench.scale import choose
 from postroom import mail, work
 from postroom.store.interface import Store
 
-CLIENTS = tuple(int(number) for number in os.environ.get("CLIENTS", "1,4,16").split(","))
+CLIENTS = tuple(int(number) for number in os.environ.get("CLIENTS", "1,4,16,64").split(","))
 BLOCK_SECONDS = float(os.environ.get("SECONDS", choose("0.7", "0.2")))
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 SCHEMA = "growth"

@@ -26,6 +26,7 @@ from bench.ratios import pair_ratios
 from bench.report import Report, milliseconds, percentile, times
 from bench.results import OURS, PER_SECOND, SECONDS
 from bench.scale import CLIENTS, REPEATS, SIZES, choose
+from bench.server import report_group_commit
 from bench.waking import time_wakes
 from postroom import work
 from postroom.core import clock, ids
@@ -44,6 +45,7 @@ def run(report: Report) -> None:
         day.run(report, url)
         _throughput(report, url)
         _waking(report, url)
+        _group_commit(report, url)
         _command(report, url)
         _flat(report, url)
 
@@ -52,6 +54,10 @@ def run(report: Report) -> None:
 def _server() -> Iterator[str]:
     with TemporaryDirectory() as folder:
         server = postgres_server.get_server(Path(folder) / "data", cleanup_mode="stop")
+        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+            connection.execute("ALTER SYSTEM SET max_connections TO 300")  # 64 clients of `growth` have two or three each
+        server.stop()
+        server.start()
         yield server.get_uri()
         server.cleanup()
 
@@ -178,6 +184,12 @@ def _waking(report: Report, url: str) -> None:
         bare = time_wakes(["listen", url], lambda: connection.execute("NOTIFY bench"), wakes=100, pause_seconds=0.05)
     report.record("waking", operation, "a bare LISTEN", SECONDS, split_medians(bare))
     report.row("a bare LISTEN, median", milliseconds(median(bare)))
+
+
+def _group_commit(report: Report, url: str) -> None:
+    """The server's durable POSTs over 32 lines, as `bench.server` measures them on SQLite."""
+    with TemporaryDirectory() as folder:
+        report_group_commit(report, folder, {name: _at(url, f"commit_{name}") for name in ("together", "alone")})
 
 
 def _command(report: Report, url: str) -> None:

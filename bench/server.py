@@ -229,15 +229,20 @@ def _crowd(report: Report, folder: str) -> None:
 
 def _committing(report: Report, folder: str) -> None:
     report.section(f"Server: durable POSTs over {WRITERS} keep-alive lines, beside the same server with one commit a request, in turns")
+    report_group_commit(report, folder)
+
+
+def report_group_commit(report: Report, folder: str, places: dict[str, str] | None = None) -> None:
+    """Measure both servers, each with a store of its own: files in a folder, or the places that are given."""
     asked: dict[str, tuple[Served, bytes]] = {}
     with ExitStack() as stack:
         for name, start in (("together", serve), ("alone", serve_alone)):
-            place, registered = office(folder, name)
+            place, registered = office(folder, name, (places or {}).get(name, ""))
             server = stack.enter_context(start(place))
             asked[name] = server, request("POST", "/api/inbox/push", server.port, registered.token, {"comments": COMMENT})
         found = _turns(WRITERS, **asked)
     ratio = found["together"].rate / found["alone"].rate
-    for name, subject in (("together", OURS), ("alone", "Postroom with one commit a request")):
+    for name, subject in (("together", OURS), ("alone", "Postroom with one commit a request")) if places is None else ():
         report.record("server", "a durable push", subject, PER_SECOND, found[name].rates, clients=WRITERS)
     report.row("pushes a second: together / one commit a request", f"{found['together'].rate:.0f} / {found['alone'].rate:.0f}")
     report.row("CPU a push: together / one commit a request", _costs(found["together"], found["alone"]))

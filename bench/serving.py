@@ -109,11 +109,11 @@ def _settings(place: str) -> tuple[str, ...]:
     return ("serve", "--json", "--port", "0", "--db", place, "--rate", RATE)
 
 
-def office(folder: str, name: str) -> tuple[str, WorkspaceRegistration]:
-    """A store with one workspace, in a folder of its own: beside it stands its mirror."""
+def office(folder: str, name: str, place: str = "") -> tuple[str, WorkspaceRegistration]:
+    """A store with one workspace, in a folder of its own, where its mirror is too; or at a place on a database server."""
     root = Path(folder) / name
     (root / "project").mkdir(parents=True)
-    place = str(root / "coord.db")
+    place = place or str(root / "coord.db")
     postroom.init(place)
     with closing(postroom.open(place)) as store:
         return place, people.add_workspace(store, str(root / "project"), label="Atlas", agent="atlas")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
@@ -14,10 +18,14 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from postroom.store import init_store
 from tests.cli.fork_client import Forked
 from tests.cli.mailbox_process import Mailbox
 from tests.cli.process import LIMIT, Finished, Inbox, eventually, installed
+from tests.postgres_server import Postgres
 from tests.server.event_stream import EventStream
+
+ENGINE = os.environ.get("POSTROOM_TEST_SERVER_ENGINE", "sqlite")  # the other value is postgres
 
 AGENTS = count(1)  # names that no two workspaces of a test run share
 JSON = {"Content-Type": "application/json"}
@@ -78,6 +86,14 @@ class WorkspaceClient:
         return found
 
 
+@cache
+def _database() -> Postgres:
+    """The PostgreSQL of all servers of this test run."""
+    server = Postgres()
+    atexit.register(server.stop)
+    return server
+
+
 class RunningServer:
     """The server, the commands beside it, and the person who reads."""
 
@@ -90,7 +106,17 @@ class RunningServer:
         self._clients: dict[tuple[str, str], httpx.Client] = {}
         self._starts = count(1)
         self._process: subprocess.Popen[bytes] | Forked | None = None
-        self.inbox.found()
+        if ENGINE == "postgres":
+            self._use_schema()
+        else:
+            self.inbox.found()
+
+    def _use_schema(self) -> None:
+        """Have the server and the commands use a store on PostgreSQL: a schema for each folder, so that a second start finds its store."""
+        place = _database().at(f"s_{sha256(str(self.folder).encode()).hexdigest()[:16]}")
+        init_store(place)
+        self.data.mkdir(parents=True, exist_ok=True)
+        self.inbox.served = self.mailbox.served = {"INBOX_DB": place, "INBOX_DATA": str(self.data)}
 
     def open(self, *flags: str, words: tuple[str, ...] = ("--json",)) -> Self:
         """Start the server, and return when it says that it is ready."""
