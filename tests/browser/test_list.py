@@ -15,7 +15,7 @@ from tests.server.running_server import RunningServer, WorkspaceClient
 
 def _seeded(server: RunningServer, text: str, when: datetime) -> str:
     """An entry as it was pushed back then."""
-    store = postroom.open(str(server.inbox.db))
+    store = postroom.open(server.place)
     return people.seed(store, workspace_id="ws-past", workspace_label="The past", comments=text, ts=int(when.timestamp() * 1000)).id
 
 

@@ -114,7 +114,7 @@ def test_earlier_messages_of_a_long_thread_are_loaded_when_asked_for(
     server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
 ) -> None:
     thread = _thread(server, workspace.agent, "Build it", "--body", "The task itself")
-    with closing(postroom.open(str(server.inbox.db))) as store:
+    with closing(postroom.open(server.place)) as store:
         for number in range(205):
             work.reply(store, thread, sender="leader", summary=f"Word {number}.")
         reader = visit(server, f"/threads/{thread}")

@@ -17,7 +17,7 @@ STRANGE = ["a/b", "a%2Fb", "100 %", "%", "?x=1&y", "#top", "Größe ☃ 漢字",
 
 @contextmanager
 def opened(server: RunningServer) -> Iterator[Store]:
-    with closing(postroom.open(str(server.inbox.db))) as store:
+    with closing(postroom.open(server.place)) as store:
         yield store
 
 

@@ -17,6 +17,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 import httpx
+import pytest
 
 from postroom.store import init_store
 from tests.cli.fork_client import Forked
@@ -86,6 +87,10 @@ class WorkspaceClient:
         return found
 
 
+about_files = pytest.mark.skipif(ENGINE != "sqlite", reason="about the files of a SQLite store")
+one_server_only = pytest.mark.skipif(ENGINE != "sqlite", reason="on PostgreSQL, each of several servers has a token of its own")
+
+
 @cache
 def _database() -> Postgres:
     """The PostgreSQL of all servers of this test run."""
@@ -106,6 +111,7 @@ class RunningServer:
         self._clients: dict[tuple[str, str], httpx.Client] = {}
         self._starts = count(1)
         self._process: subprocess.Popen[bytes] | Forked | None = None
+        self.place = str(self.inbox.db)  # of the store
         if ENGINE == "postgres":
             self._use_schema()
         else:
@@ -113,10 +119,10 @@ class RunningServer:
 
     def _use_schema(self) -> None:
         """Have the server and the commands use a store on PostgreSQL: a schema for each folder, so that a second start finds its store."""
-        place = _database().at(f"s_{sha256(str(self.folder).encode()).hexdigest()[:16]}")
-        init_store(place)
-        self.data.mkdir(parents=True, exist_ok=True)
-        self.inbox.served = self.mailbox.served = {"INBOX_DB": place, "INBOX_DATA": str(self.data)}
+        self.place = _database().at(f"s_{sha256(str(self.folder).encode()).hexdigest()[:16]}")
+        init_store(self.place)
+        self.data.parent.mkdir(parents=True, exist_ok=True)
+        self.inbox.served = self.mailbox.served = {"INBOX_DB": self.place, "INBOX_DATA": str(self.data)}
 
     def open(self, *flags: str, words: tuple[str, ...] = ("--json",)) -> Self:
         """Start the server, and return when it says that it is ready."""

@@ -13,7 +13,7 @@ from mcp_types import Tool
 from postroom.core.text import short_repr
 from postroom.server.mcp.results import encode_result
 from tests.server.agents import VERSIONS, McpAgent, at, knock, words
-from tests.server.running_server import RunningServer, WorkspaceClient
+from tests.server.running_server import RunningServer, WorkspaceClient, about_files
 
 TOOLS = ["inbox_ask", "inbox_push", "inbox_read", "work_claim", "work_done", "work_fetch", "work_send", "work_update"]
 WAYS = [(door, mode) for door in ("http", "stdio") for mode in VERSIONS]
@@ -78,6 +78,7 @@ def _work(server: RunningServer, workspace: WorkspaceClient, agent: McpAgent) ->
     agent.ok("inbox_read", old=True, entries=True)
 
 
+@about_files
 @pytest.mark.parametrize("door", ["http", "stdio"])
 def test_a_payload_that_an_older_version_stored_loses_no_answer(server: RunningServer, workspace: WorkspaceClient, door: str) -> None:
     with at(workspace, door) as agent:

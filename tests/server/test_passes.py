@@ -15,7 +15,7 @@ from pathlib import Path
 from postroom import people
 from postroom.store import open_store
 from tests.cli.process import LIMIT, SCRIPT, eventually
-from tests.server.running_server import RunningServer, refusal
+from tests.server.running_server import RunningServer, one_server_only, refusal
 
 Found = Callable[..., RunningServer]
 
@@ -38,6 +38,7 @@ def test_the_token_is_kept_in_the_state_folder_of_the_user_and_not_beside_the_st
     assert server.close() == 0
 
 
+@one_server_only
 def test_a_new_token_of_the_server_voids_the_one_before(found: Found) -> None:
     server = found().open()
     before = server.ready["token"]
@@ -101,5 +102,5 @@ def test_a_revoked_session_and_a_revoked_token_end_at_once(server: RunningServer
 def test_the_use_of_a_pass_is_recorded(server: RunningServer) -> None:
     agent = server.client(server.inbox.ok("agent", "token", "courier")["token"])
     assert agent.get("/api/mailbox/courier").status_code == 200
-    with closing(open_store(str(server.inbox.db))) as store:
+    with closing(open_store(server.place)) as store:
         eventually(lambda: people.list_passes(store, person="courier").passes[0].last_used_at is not None)

@@ -31,7 +31,7 @@ def fill_with_old_thread(place: str, clock: Clock) -> str:
 
 def test_a_server_prunes_by_the_policy(found: Callable[..., RunningServer], clock: Clock) -> None:
     server = found()
-    place = str(server.inbox.db)
+    place = server.place
     thread = fill_with_old_thread(place, clock)
     server.open()
     with SqliteStore(place) as store:

@@ -57,7 +57,7 @@ def person(server: RunningServer) -> Iterator[Store]:
 @pytest.fixture
 def here(server: RunningServer) -> Iterator[Store]:
     """The same store, by its file."""
-    with closing(postroom.open(str(server.inbox.db))) as store:
+    with closing(postroom.open(server.place)) as store:
         yield store
 
 
