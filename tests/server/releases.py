@@ -22,7 +22,10 @@ import pytest
 from tests.cli.process import LIMIT
 
 ROOT = Path(__file__).parents[2]
-EARLIER = "baf762f4f7eca3c6c5d83a578f1823f476dfe33d"  # the last commit whose records travel by position
+EARLIER = {
+    "positional": "baf762f4f7eca3c6c5d83a578f1823f476dfe33d",  # version 1 of the wire: the last commit whose records travel by position
+    "unpaged": "07f2919fb6ff39edc0176f7d9a9042443b2d2231",  # version 2: `work.fetch` returns a tuple, and the package has the version 0.2.0
+}
 WIRES = ("http", "unix", "ws")
 COMMAND = """
 import sys
@@ -59,10 +62,11 @@ class Release:
     def __init__(self, source: Path) -> None:
         self.source = source
 
-    def run(self, script: str, *argv: str, folder: Path | None = None) -> Any:
+    def run(self, script: str, *argv: str, folder: Path | None = None, **environment: str) -> Any:
         """Run a script with this version, and return the JSON that it prints."""
         argv = (sys.executable, "-c", script, *argv)
-        done = subprocess.run(argv, env=self._environment(folder), cwd=folder, capture_output=True, text=True, timeout=LIMIT, check=False)
+        environment = {**self._environment(folder), **environment}
+        done = subprocess.run(argv, env=environment, cwd=folder, capture_output=True, text=True, timeout=LIMIT, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout)
 
@@ -92,12 +96,12 @@ def current() -> Release:
     return Release(ROOT / "src")
 
 
-def earlier(folder: Path) -> Release:
-    """The version before records travelled by name. A clone without that commit skips the test, but not in CI."""
-    done = subprocess.run(["git", "archive", EARLIER, "src"], cwd=ROOT, capture_output=True, check=False)
+def earlier(commit: str, folder: Path) -> Release:
+    """The version of an earlier commit. A clone without that commit skips the test, but not in CI."""
+    done = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, capture_output=True, check=False)
     if done.returncode != 0:
-        assert not os.environ.get("CI"), f"commit {EARLIER} is not in this clone: fetch the whole history"
-        pytest.skip(f"commit {EARLIER} is not in this clone")
+        assert not os.environ.get("CI"), f"commit {commit} is not in this clone: fetch the whole history"
+        pytest.skip(f"commit {commit} is not in this clone")
     with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
         archive.extractall(folder, filter="data")
     return Release(folder / "src")

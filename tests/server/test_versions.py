@@ -12,10 +12,13 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from postroom import __version__
+from postroom import __version__, work
+from postroom import connect as connect_store
+from postroom.core.errors import WrongVersion
 from postroom.core.rpc.wire import CONTENT_TYPE, VERSION_HEADER
 from postroom.server.rpc.dispatch import routing_table
-from tests.server.releases import WIRES, Release, Served, current, earlier, edited
+from postroom.store.remote.versions import check_result_type
+from tests.server.releases import EARLIER, WIRES, Release, Served, current, earlier, edited
 from tests.server.running_server import RunningServer, refusal
 from tests.server.verb_calls import post_verb
 
@@ -74,9 +77,33 @@ except Refusal as refused:
 """
 
 
-@pytest.fixture(scope="module")
-def old(tmp_path_factory: pytest.TempPathFactory) -> Release:
-    return earlier(tmp_path_factory.mktemp("earlier"))
+# Runs commands, and prints the exit code and the errors of each.
+EVERY_COMMAND = """
+import json, os, sys, tempfile
+from postroom.cli.inbox import run
+outcomes, output = {}, os.dup(1)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+for line in json.loads(sys.argv[1]):
+    with tempfile.TemporaryFile() as errors:
+        os.dup2(errors.fileno(), 2)
+        code = run([*line, "--agent", "builder"])
+        sys.stdout.flush(), sys.stderr.flush()
+        errors.seek(0)
+        outcomes[" ".join(line)] = [code, errors.read().decode()]
+os.dup2(output, 1)
+print(json.dumps(outcomes))
+"""
+COMMAND_LINES = (
+    "send --from user --to builder --subject S,fetch,take,claim t1,update t1 --summary S,reply t1 --body B,done t1 --summary S,list,"
+    "show t1,cancel t1,watch --timeout-seconds 1,wait-reply t1 --timeout-seconds 1,read,wait --timeout-seconds 1,entries,task list,"
+    "agent list,run list,pass list,workspace list,queue list,job list"
+)
+UNKNOWN_LINE = ("is not a command", "is not expected here")  # of a version without the command, or without its positional argument
+
+
+@pytest.fixture(scope="module", params=EARLIER.values(), ids=EARLIER)
+def old(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Release:
+    return earlier(request.param, tmp_path_factory.mktemp("earlier"))
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +120,15 @@ def old_served(old: Release) -> Iterator[Served]:
 
 def _outcomes(client: Release, server: Served, wire: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = client.run(EVERY_VERB, server.url(wire), server.token)
-    assert len(found) > 100
+    assert len(found) >= 100
     return found
+
+
+def _command_outcomes(client: Release, server: Served) -> dict[str, tuple[int, str]]:
+    lines = [line.split() for line in COMMAND_LINES.split(",")]
+    environment = {"INBOX_DB": server.url("http"), "INBOX_TOKEN": server.token}
+    found: dict[str, tuple[int, str]] = client.run(EVERY_COMMAND, json.dumps(lines), **environment)
+    return {line: outcome for line, outcome in found.items() if not any(text in outcome[1] for text in UNKNOWN_LINE)}
 
 
 def _thread(client: Release, server: Served, **attached: str) -> list[Any]:
@@ -119,8 +153,34 @@ def test_an_earlier_server_is_recognised_before_anything_is_written(old_served: 
     found = _outcomes(current(), old_served, wire)
     assert set(found) == set(routing_table())
     for verb, (code, message, hint) in found.items():
-        assert (code, "is older than this client" in message, hint) == ("wrong_version", True, "Upgrade the server."), (verb, message)
+        assert (code, "is older than" in message, hint) == ("wrong_version", True, "Upgrade the server."), (verb, message)
     assert old_served.rows() == before
+
+
+def test_the_commands_of_an_earlier_client_name_the_side_to_upgrade(old: Release, served: Served) -> None:
+    before = served.rows()
+    found = _command_outcomes(old, served)
+    assert len(found) >= 10
+    for line, (code, printed) in found.items():
+        assert (code, "Upgrade the client." in printed) == (50, True), (line, printed)
+    assert served.rows() == before
+
+
+def test_commands_name_an_earlier_server_as_the_side_to_upgrade(old_served: Served) -> None:
+    before = old_served.rows()
+    found = _command_outcomes(current(), old_served)
+    assert len(found) == len(COMMAND_LINES.split(","))
+    for line, (code, printed) in found.items():
+        assert (code, "Upgrade the server." in printed) == (50, True), (line, printed)
+    assert old_served.rows() == before
+
+
+def test_the_same_commands_of_the_same_version_do_write(served: Served) -> None:
+    before = served.rows()
+    found = _command_outcomes(current(), served)
+    assert found["fetch"] == found["list"] == [0, ""]
+    assert len(found) == len(COMMAND_LINES.split(","))
+    assert served.rows() != before
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -167,7 +227,7 @@ def test_a_client_without_a_field_that_the_server_needs_is_refused_and_nothing_i
 
 def test_a_content_type_of_another_version_is_refused_with_the_side_to_upgrade(server: RunningServer) -> None:
     versioned = "application/vnd.postroom.v{}+json"
-    for kind, side in (("application/json", "client"), (versioned.format(1), "client"), (versioned.format(3), "server")):
+    for kind, side in (("application/json", "client"), (versioned.format(2), "client"), (versioned.format(4), "server")):
         answer = server.person.post("/api/verbs/mail.sessions", content=b"{}", headers={"Content-Type": kind})
         error = refusal(answer, 400, "wrong_version")
         assert (f"the {side} is older" in error["message"], f"Upgrade the {side}" in error["hint"]) == (True, True)
@@ -183,7 +243,7 @@ def test_every_answer_to_a_verb_has_the_servers_version(server: RunningServer) -
 
 
 @pytest.mark.parametrize(
-    ("offered", "side"), [([], "client"), (["postroom.verbs.v1"], "client"), (["postroom.verbs.v3"], "server"), (["chat"], "client")]
+    ("offered", "side"), [([], "client"), (["postroom.verbs.v2"], "client"), (["postroom.verbs.v4"], "server"), (["chat"], "client")]
 )
 def test_an_upgrade_without_the_subprotocol_is_refused(server: RunningServer, offered: list[str], side: str) -> None:
     url, headers = f"{server.url.replace('http', 'ws', 1)}/api/verbs", {"Authorization": f"Bearer {server.ready['token']}"}
@@ -193,16 +253,51 @@ def test_an_upgrade_without_the_subprotocol_is_refused(server: RunningServer, of
     assert f"the {side} is older" in (refused.value.response.body or b"").decode()
 
 
-def test_an_unknown_verb_or_argument_names_both_versions_where_they_differ(server: RunningServer) -> None:
-    for version, named in (("9.9", True), (__version__, False), ("", False)):
-        headers = {VERSION_HEADER: version}
-        unknown = refusal(post_verb(server.person, "work.no_such_verb", b"{}", **headers), 404, "not_found")
-        body = b'{"named": {"sender": "user", "colour": 1}}'
-        argument = refusal(post_verb(server.person, "work.send", body, **headers), 400, "invalid_input")
-        for error in (unknown, argument):
-            assert (f"server {__version__}" in error["message"]) is named
-            assert ("9.9" in error["message"]) is named
+UNKNOWN_NAMES = (("work.no_such_verb", b"{}"), ("work.send", b'{"named": {"sender": "user", "colour": 1}}'))
+
+
+@pytest.mark.parametrize(("version", "side"), [("9.9", "server"), (__version__, "server"), ("0.1.7", "client")])
+def test_an_unknown_verb_or_argument_of_a_postroom_client_names_the_side_to_upgrade(server: RunningServer, version: str, side: str) -> None:
+    for verb, body in UNKNOWN_NAMES:
+        error = refusal(post_verb(server.person, verb, body, **{VERSION_HEADER: version}), 400, "wrong_version")
+        assert (f"the {side} is older" in error["message"], error["hint"]) == (True, f"Upgrade the {side}.")
+        assert (f"(server {__version__}, client {version})" in error["message"]) is (version != __version__)
+
+
+def test_an_unknown_verb_or_argument_of_another_program_is_its_mistake(server: RunningServer) -> None:
+    """A program that sends no version, as curl does."""
+    (verb, body), (known_verb, unknown_argument) = UNKNOWN_NAMES
+    headers = {VERSION_HEADER: ""}
+    refusal(post_verb(server.person, verb, body, **headers), 404, "not_found")
+    refusal(post_verb(server.person, known_verb, unknown_argument, **headers), 400, "invalid_input")
+
+
+def test_a_wrong_argument_name_is_a_type_error_before_anything_is_sent() -> None:
+    """Else the server would take a mistake for a newer client."""
+    with connect_store("http://127.0.0.1:1") as store, pytest.raises(TypeError, match="colour"):
+        work.send(store, sender="user", to="builder", subject="S", colour="blue")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("verb", "result", "version", "side"),
+    [
+        ("work.fetch", (), __version__, "server"),
+        ("work.fetch", None, "0.1.9", "server"),
+        ("tasks.take", (), "9.9", "client"),
+        ("work.list_agents", ("builder",), __version__, "server"),
+    ],
+)
+def test_a_result_of_another_type_names_the_side_to_upgrade(verb: str, result: Any, version: str, side: str) -> None:
+    routing_table()
+    with pytest.raises(WrongVersion) as refused:
+        check_result_type(verb, result, version)
+    assert (f"the {side} is older" in str(refused.value), refused.value.hint) == (True, f"Upgrade the {side}.")
+
+
+def test_every_verb_declares_the_type_of_its_result() -> None:
+    for verb in routing_table().values():
+        assert verb.result_type, verb.name
 
 
 def test_the_content_type_is_that_of_the_wire_format() -> None:
-    assert CONTENT_TYPE == "application/vnd.postroom.v2+json"
+    assert CONTENT_TYPE == "application/vnd.postroom.v3+json"

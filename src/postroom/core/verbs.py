@@ -72,10 +72,21 @@ class Verb:
         self.access = access
         self.mode = mode
 
+    @property
+    def result_type(self) -> str:
+        """The annotation of the result, as text."""
+        return str(_undecorate(self.function).__annotations__["return"])
+
 
 _TRACING_SDK = "opentelemetry.sdk.trace"  # `core.tracing` is imported only beside it
 called_modes: set[str] = set()  # of the verbs that this process called: the command line asks whether it has only read
 VERBS: dict[str, Verb] = {}  # the verbs of all loaded modules, by `room.name`
+
+
+def _undecorate(function: Any) -> Any:
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    return function
 
 
 def verb(*, caller: str, mode: str, access: str | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
@@ -86,14 +97,14 @@ def verb(*, caller: str, mode: str, access: str | None = None) -> Callable[[Call
 
     def declare_verb(function: Callable[P, T]) -> Callable[P, T]:
         name = f"{function.__module__.split('.')[1]}.{function.__name__}"
-        undecorated: Any = function
-        while hasattr(undecorated, "__wrapped__"):
-            undecorated = undecorated.__wrapped__
-        code = undecorated.__code__
+        code = _undecorate(function).__code__
         positional = code.co_varnames[1 : code.co_argcount]  # without the store
+        names = frozenset(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
 
         def run_verb(store: Any, *args: Any, **named: Any) -> Any:
             if store.is_remote:
+                if not named.keys() <= names:  # a mistake of the caller, which the server would take for another version
+                    raise TypeError(f"{name}() got unexpected arguments: {', '.join(sorted(named.keys() - names))}")
                 return store.call(name, args[len(positional) :], {**dict(zip(positional, args)), **named})
             return function(store, *args, **named)
 

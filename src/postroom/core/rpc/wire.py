@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from math import isfinite
 
+from postroom import __version__
 from postroom.core.errors import InvalidInput, WrongVersion
 from postroom.core.records import Record
 
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-WIRE_VERSION = 2
+WIRE_VERSION = 3  # raised when a verb, an argument or a field is removed or renamed, or when a verb returns another type
 CONTENT_TYPE = f"application/vnd.postroom.v{WIRE_VERSION}+json"
 VERB_PROTOCOL = f"postroom.verbs.v{WIRE_VERSION}"  # the subprotocol of the WebSocket
-VERSION_HEADER = "Postroom-Version"  # carries the package version. It is shown in messages and decides nothing
+VERSION_HEADER = "Postroom-Version"  # carries the package version. It decides which side a refusal calls the older one
 
 TYPE_KEY, ITEMS_KEY = "~", "items"
 _JSON_TYPES = frozenset((str, int, bool, type(None)))  # need no encoding. Most values are of these types, so they are tested first
@@ -108,40 +109,78 @@ def materialize_iterator(value: Any) -> Any:
     return tuple(value)
 
 
-def decode(value: Any, *, sender: str = SERVER, only: tuple[str, ...] | None = None) -> Any:
+class _DecodingError(Exception):
+    """A type or a field that the two sides do not share. `is_unknown` is true for a type that the receiver does not know."""
+
+    def __init__(self, message: str, *, is_unknown: bool, **facts: object) -> None:
+        super().__init__(message)
+        self.is_unknown = is_unknown
+        self.facts = facts
+
+
+def decode(value: Any, *, sender: str = SERVER, sender_version: str = "", only: tuple[str, ...] | None = None) -> Any:
     """Return the value that `encode` encoded. If the sender is not trusted, `only` lists the type names that it may contain.
 
     Refuses with `WrongVersion`, which names the older side, if a type is unknown or if a record lacks a field that has no default.
     Refuses with `InvalidInput` if the payload is malformed.
     """
     try:
-        return _decode_value(value, sender, only)
+        return _decode_value(value, only)
+    except _DecodingError as error:
+        likely = _other_side(sender) if error.is_unknown else sender
+        raise wrong_version(f"the {sender} sent {error}", likely, sender, sender_version, **error.facts) from None
     except RecursionError:
         raise _malformed_error() from None
 
 
-def _decode_value(value: Any, sender: str, only: tuple[str, ...] | None) -> Any:
+def wrong_version(what: str, likely: str, sender: str, sender_version: str, **facts: object) -> WrongVersion:
+    """Return the refusal that names the older side: that of the lower package version, or `likely` if they are equal or unknown."""
+    side, note = likely, ""
+    if sender_version and sender_version != __version__:
+        shown = "".join(char for char in sender_version[:40] if char.isprintable())
+        versions = {sender: shown, _other_side(sender): __version__}
+        note = f" (server {versions[SERVER]}, client {versions[CLIENT]})"
+        if (own := _parse_version(__version__)) != (other := _parse_version(sender_version)):
+            side = sender if other < own else _other_side(sender)
+    return WrongVersion(f"{what}: the {side} is older{note}", hint=f"Upgrade the {side}.", status=400, **facts)
+
+
+def _other_side(side: str) -> str:
+    return CLIENT if side == SERVER else SERVER
+
+
+def _parse_version(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, up to the first part that is none: (0, 2) for 0.2.dev1."""
+    numbers: list[int] = []
+    for part in version[:40].split("."):
+        if not (part.isascii() and part.isdigit()):
+            break
+        numbers.append(int(part))
+    return tuple(numbers)
+
+
+def _decode_value(value: Any, only: tuple[str, ...] | None) -> Any:
     if isinstance(value, list):
-        return tuple([_decode_value(item, sender, only) for item in value])
+        return tuple([_decode_value(item, only) for item in value])
     if not isinstance(value, dict):
         return value
     if TYPE_KEY not in value:
-        return {key: item if type(item) in _JSON_TYPES else _decode_value(item, sender, only) for key, item in value.items()}
+        return {key: item if type(item) in _JSON_TYPES else _decode_value(item, only) for key, item in value.items()}
     kind = value[TYPE_KEY]
     if not isinstance(kind, str):
         raise _malformed_error()
     if kind in (LIST, DICT, FLOAT):
-        return _decode_items(kind, value.get(ITEMS_KEY), sender, only)
+        return _decode_items(kind, value.get(ITEMS_KEY), only)
     if only is not None and kind not in only:
         raise _malformed_error()
-    fields = {name: _decode_value(item, sender, only) for name, item in value.items() if name != TYPE_KEY}
-    return _build_value(kind, fields, sender)
+    fields = {name: _decode_value(item, only) for name, item in value.items() if name != TYPE_KEY}
+    return _build_value(kind, fields)
 
 
-def _decode_items(kind: str, encoded: Any, sender: str, only: tuple[str, ...] | None) -> Any:
+def _decode_items(kind: str, encoded: Any, only: tuple[str, ...] | None) -> Any:
     if not isinstance(encoded, list):
         raise _malformed_error()
-    items = [_decode_value(item, sender, only) for item in encoded]
+    items = [_decode_value(item, only) for item in encoded]
     if kind == LIST:
         return items
     try:
@@ -154,26 +193,26 @@ def _decode_items(kind: str, encoded: Any, sender: str, only: tuple[str, ...] | 
     raise _malformed_error()
 
 
-def _build_value(kind: str, fields: dict[str, Any], sender: str) -> Any:
+def _build_value(kind: str, fields: dict[str, Any]) -> Any:
     foreign = _FOREIGN_BY_NAME.get(kind)
     if foreign is not None:
-        return _build_foreign(foreign, fields, sender)
+        return _build_foreign(foreign, fields)
     record = _RECORDS.get(kind) or _find_record(kind)
     if record is None:
-        raise _unknown_type_error(kind, sender)
+        raise _DecodingError(f"a {kind[:80]}, which is unknown here", is_unknown=True)
     known_names = record.__fields__
     values = {name: item for name, item in fields.items() if name in known_names}
     for name in known_names:
         if name not in values and name not in vars(record):
-            raise _missing_field_error(kind, name, sender)
+            raise _missing_field_error(kind, name)
     return record(**values)
 
 
-def _build_foreign(foreign: _ForeignType, fields: dict[str, Any], sender: str) -> Any:
+def _build_foreign(foreign: _ForeignType, fields: dict[str, Any]) -> Any:
     try:
         return foreign.build(fields)
     except KeyError as missing:
-        raise _missing_field_error(foreign.name, str(missing.args[0]), sender) from None
+        raise _missing_field_error(foreign.name, str(missing.args[0])) from None
     except (TypeError, ValueError):
         raise _malformed_error() from None
 
@@ -202,16 +241,5 @@ def _malformed_error() -> InvalidInput:
     )
 
 
-def _missing_field_error(kind: str, field: str, sender: str) -> WrongVersion:
-    return WrongVersion(
-        f"the {sender} sent a {kind} without '{field}': the {sender} is older", hint=f"Upgrade the {sender}.", field=field, status=400
-    )
-
-
-def _unknown_type_error(kind: str, sender: str) -> WrongVersion:
-    receiver = CLIENT if sender == SERVER else SERVER
-    return WrongVersion(
-        f"the {sender} sent a {kind[:80]}, which this {receiver} does not know: the {receiver} is older",
-        hint=f"Upgrade the {receiver}.",
-        status=400,
-    )
+def _missing_field_error(kind: str, field: str) -> _DecodingError:
+    return _DecodingError(f"a {kind} without '{field}'", is_unknown=False, field=field)

@@ -143,7 +143,9 @@ async def execute_call(state: AppState, call: ClientCall) -> bytes:
     """Check a call, run the verb, and return its result as JSON. A call that fails a check writes nothing."""
     verb = routing_table().get(call.verb)
     if verb is None:
-        message = f"there is no verb {short_repr(call.verb)}{_version_note(call)}"
+        message = f"there is no verb {short_repr(call.verb)}"
+        if call.client_version:
+            raise _unknown_name_error(call, message)
         raise NotFound(message, hint="Write {room}.{verb}, as in the library: work.send, mail.enqueue.")
     if call.key is not None and len(call.key) > MAX_KEY_CHARS:
         raise InvalidInput(f"a key has at most {MAX_KEY_CHARS} characters", field="key")
@@ -172,8 +174,9 @@ def bind_arguments(signature: Signature, call: ClientCall) -> dict[str, Any]:
         if isinstance(value, list) and len(value) > MAX_BATCH_ITEMS:
             raise _argument_error(call, f"a list has at most {MAX_BATCH_ITEMS} items")
     if args:
-        args = wire.decode(args, sender=wire.CLIENT, only=RECEIVED_RECORDS)
-    named = wire.decode(call.given.get("named", {}), sender=wire.CLIENT, only=RECEIVED_RECORDS)
+        args = wire.decode(args, sender=wire.CLIENT, sender_version=call.client_version, only=RECEIVED_RECORDS)
+    named = call.given.get("named", {})
+    named = wire.decode(named, sender=wire.CLIENT, sender_version=call.client_version, only=RECEIVED_RECORDS)
     if not isinstance(args, tuple) or not isinstance(named, dict):
         raise _argument_error(call, "args is a list, and named is an object")
     if len(args) > len(signature.positional):
@@ -181,6 +184,8 @@ def bind_arguments(signature: Signature, call: ClientCall) -> dict[str, Any]:
     arguments = dict(zip(signature.positional, args))
     for name, value in named.items():
         if name not in signature.names:
+            if call.client_version:
+                raise _unknown_name_error(call, f"{call.verb} has no argument {short_repr(name)}")
             raise _argument_error(call, f"it has no argument {short_repr(name)}")
         if name in arguments:
             raise _argument_error(call, f"{name} is given twice")
@@ -195,14 +200,12 @@ def bind_arguments(signature: Signature, call: ClientCall) -> dict[str, Any]:
 
 
 def _argument_error(call: ClientCall, why: str) -> InvalidInput:
-    return InvalidInput(f"{call.verb} does not fit: {why}{_version_note(call)}", field="named", hint="Call it as in the library.")
+    return InvalidInput(f"{call.verb} does not fit: {why}", field="named", hint="Call it as in the library.")
 
 
-def _version_note(call: ClientCall) -> str:
-    """Return both versions if they differ: that may explain an unknown verb or argument."""
-    if call.client_version in ("", __version__):
-        return ""
-    return f" (server {__version__}, client {short_repr(call.client_version[:40])})"
+def _unknown_name_error(call: ClientCall, what: str) -> WrongVersion:
+    """Return the refusal for a verb or an argument that a Postroom client knows and this server does not. Nothing was done."""
+    return wire.wrong_version(f"{what} here, and nothing was done", wire.SERVER, wire.CLIENT, call.client_version)
 
 
 async def _run_verb(state: AppState, call: VerbCall, listeners: Listeners, key: Key | None) -> bytes:

@@ -9,7 +9,6 @@ import os
 import sys
 from time import monotonic, sleep
 
-from postroom import __version__
 from postroom._fastpath import json_text as jsontext
 from postroom.core import errors
 from postroom.core.errors import InvalidInput, InvalidState, Refusal, StoreTrouble, StoreUnreachable, TooMany, WrongVersion
@@ -17,7 +16,7 @@ from postroom.core.rpc import wire
 from postroom.core.rpc.waits import is_blocking, is_timeout, is_wait_time, next_cursor_args
 from postroom.store import forks
 from postroom.store.remote.transport import HttpAnswer, HttpTransport, RetryingTransport, ServerAddress
-from postroom.store.remote.versions import is_old_refusal, server_is_older
+from postroom.store.remote.versions import check_result_type, is_old_refusal, server_is_older
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +59,11 @@ class RemoteStore:
 
     def call(self, verb: str, args: tuple[object, ...], named: dict[str, object]) -> Any:
         """Run a verb on the server, and return its result or raise its refusal."""
+        result = self._call_until_answered(verb, args, named)
+        check_result_type(verb, result, self.server_version)
+        return result
+
+    def _call_until_answered(self, verb: str, args: tuple[object, ...], named: dict[str, object]) -> Any:
         args = tuple(map(wire.materialize_iterator, args))
         named = {name: wire.materialize_iterator(value) for name, value in named.items()}
         if is_blocking(verb):
@@ -157,24 +161,18 @@ class RemoteStore:
         try:
             content = jsontext.loads(answer.body.decode())
             if answer.status == 200 and answer.version:  # every server of this format sends its version
-                return wire.decode(content["result"])
+                return wire.decode(content["result"], sender_version=answer.version)
             error = content["error"]
             if is_old_refusal(answer.status, error, answer.version):
                 raise server_is_older(self.location)
             refusal = _make_refusal(error.pop("code"), error.pop("message"), error.pop("hint"), error)
-        except WrongVersion as refused:
-            raise self._name_versions(refused, answer.version) from None
+        except WrongVersion:
+            raise
         except (ValueError, KeyError, TypeError, AttributeError, InvalidInput):
             message = f"{self.location} answered with status {answer.status}, but not in the format of a Postroom server"
             hint = "Check the address, and that the server has this version."
             raise StoreUnreachable(message, hint=hint, status=answer.status) from None
         raise refusal
-
-    def _name_versions(self, refused: WrongVersion, version: str) -> WrongVersion:
-        """Add both versions to a refusal where they differ."""
-        if not version or version == __version__:
-            return refused
-        return WrongVersion(f"{refused} (server {version}, client {__version__})", hint=refused.hint, **refused.facts)
 
     # Only a local store has transactions.
 
