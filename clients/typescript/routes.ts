@@ -6,7 +6,7 @@ export type Doc = { "path": string; "sha256"?: string | null; "size"?: number | 
 
 export type Entry = { "id": string; "ts": number; "workspaceId": string; "workspaceLabel": string; "docs"?: Array<Doc>; "comments"?: string; "kind": "push" | "question" | "notice"; "door": string; "readAt": string | null; "readBy": string | null; "replies": number; "question"?: Question; "threadId"?: string; "title": string; "activeTs": number; "parts": number; "entryId"?: string; "state": "inbox" | "snoozed" | "done"; "snoozedUntil": number | null; "pinned": boolean; "from": string };
 
-export type Page = { "entries": Array<Entry>; "hasMore": boolean };
+export type Page = { "entries": Array<Entry>; "hasMore": boolean; "after"?: string };
 
 export type Reply = { "id": string; "entryId": string; "from"?: string; "body": string; "door": string; "at": string; "via": "thread" | "answer" | "mailbox"; "messageId"?: string | null; "verified": boolean };
 
@@ -58,7 +58,7 @@ export interface Routes {
   /** List entries, newest first */
   "GET /api/inbox/history": { request: { query?: { "limit"?: number; "before"?: string; "workspaceId"?: string; "section"?: "inbox" | "notices"; "unread"?: "true" | "false" | "1" | "0"; "open"?: "true" | "false" | "1" | "0"; "state"?: "inbox" | "snoozed" | "done"; "pinned"?: "true" | "false" | "1" | "0" } }; answer: Page };
   /** List the entries with an open question, the most urgent first */
-  "GET /api/inbox/questions": { request: { query?: { "limit"?: number } }; answer: Page };
+  "GET /api/inbox/questions": { request: { query?: { "limit"?: number; "after"?: string } }; answer: Page };
   /** List the entries that contain every word */
   "GET /api/inbox/search": { request: { query: { "q": string; "limit"?: number; "before"?: string; "workspaceId"?: string; "section"?: "inbox" | "notices"; "unread"?: "true" | "false" | "1" | "0"; "open"?: "true" | "false" | "1" | "0"; "state"?: "inbox" | "snoozed" | "done" } }; answer: Page };
   /** List the newest threads and mails that contain every word */

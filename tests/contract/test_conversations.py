@@ -14,7 +14,7 @@ def test_a_conversation_is_kept_for_each_agent_and_thread(store: Store) -> None:
     people.keep_conversation(store, "", agent="ada", program="gemini", session="s-mail", turns=3)
     people.keep_conversation(store, "thr_1", agent="bob", program="codex", session="s-2", turns=1)
     assert people.find_conversation(store, "thr_1", agent="ada") == kept
-    assert [one.session for one in people.list_conversations(store, agent="ada")] == ["s-mail", "s-1"]
+    assert [one.session for one in people.list_conversations(store, agent="ada").conversations] == ["s-mail", "s-1"]
     again = people.keep_conversation(store, "thr_1", agent="ada", program="gemini", session="s-1", turns=2, prompted_event_id=9)
     assert people.find_conversation(store, "thr_1", agent="ada") == again
     people.end_conversation(store, "thr_1", agent="ada")
@@ -25,4 +25,4 @@ def test_a_conversation_is_kept_for_each_agent_and_thread(store: Store) -> None:
 def test_a_session_with_too_long_a_name_is_refused(store: Store) -> None:
     with pytest.raises(InvalidInput):
         people.keep_conversation(store, "thr_1", agent="ada", program="gemini", session="s" * 5000, turns=1)
-    assert people.list_conversations(store, agent="ada") == ()
+    assert people.list_conversations(store, agent="ada").conversations == ()

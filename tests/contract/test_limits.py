@@ -91,7 +91,7 @@ def test_an_agent_takes_large_messages_in_several_answers_and_loses_none(store: 
         mail.enqueue(store, {"from": "leader", "to": "box", "payload": f"{number}" * (MIB * 2 // 3)})
     answers = [people.read_messages(store, agent="box", limit=100) for _ in range(3)]
     assert [[message.body[0] for message in answer] for answer in answers] == [["0", "1"], ["2"], []]
-    assert [message.body[0] for message in people.old_messages(store, agent="box", limit=100)] == ["2", "1"]
+    assert [message.body[0] for message in people.old_messages(store, agent="box", limit=100).messages] == ["2", "1"]
 
 
 def test_a_list_of_threads_is_cut_by_its_size_and_says_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -337,8 +337,8 @@ def test_a_deleted_entry_is_nowhere_any_more(store: Store, desk: str) -> None:
     assert ids(store) == ids(store, workspace_id=desk) == ids(store, unread=True) == [kept]
     assert found(store, "apple") == [kept]
     assert found(store, "goodbye") == []
-    assert [id_of(entry) for entry in people.own_entries(store, agent=AGENT)] == [kept]
-    assert people.old_messages(store, agent=AGENT) == ()
+    assert [id_of(entry) for entry in people.own_entries(store, agent=AGENT).entries] == [kept]
+    assert people.old_messages(store, agent=AGENT).messages == ()
     assert happened(store, gone)[-1] == "entry.deleted"
 
 
@@ -376,7 +376,7 @@ def test_an_agents_own_entries_are_its_own_newest_first(store: Store, clock: Clo
         clock.advance(1)
         desks, agents = (desk, other), (AGENT, "micro")
         mine.append(pushed(store, desks[number % 2]) if number < 2 else asked(store, agent=agents[number % 2]))
-    assert [id_of(entry) for entry in people.own_entries(store, agent=AGENT)] == [mine[2], mine[0]]
-    assert [id_of(entry) for entry in people.own_entries(store, agent=AGENT, before=mine[2])] == [mine[0]]
-    assert [id_of(entry) for entry in people.own_entries(store, agent=AGENT, limit=1)] == [mine[2]]
-    assert people.own_entries(store, agent="stranger") == ()
+    assert [id_of(entry) for entry in people.own_entries(store, agent=AGENT).entries] == [mine[2], mine[0]]
+    assert [id_of(entry) for entry in people.own_entries(store, agent=AGENT, before=mine[2]).entries] == [mine[0]]
+    assert [id_of(entry) for entry in people.own_entries(store, agent=AGENT, limit=1).entries] == [mine[2]]
+    assert people.own_entries(store, agent="stranger").entries == ()

@@ -309,13 +309,13 @@ def test_old_messages_show_the_replies_again_and_change_nothing(store: Store, cl
         people.reply(store, entry_id, person=USER, body=body)
     before = settled(store)
     for _ in range(2):
-        told = people.old_messages(store, agent=AGENT)
+        told = people.old_messages(store, agent=AGENT).messages
         assert [(one.from_, one.body, one.entry_id) for one in told] == [(USER, body, entry_id) for body in ("Three", "Two", "One")]
     assert settled(store) == before
-    assert [one.body for one in people.old_messages(store, agent=AGENT, limit=2)] == ["Three", "Two"]
+    assert [one.body for one in people.old_messages(store, agent=AGENT, limit=2).messages] == ["Three", "Two"]
     assert len(received(store)) == 3
-    assert [one.body for one in people.old_messages(store, agent=AGENT)] == ["Three", "Two", "One"]
-    assert people.old_messages(store, agent="other") == ()
+    assert [one.body for one in people.old_messages(store, agent=AGENT).messages] == ["Three", "Two", "One"]
+    assert people.old_messages(store, agent="other").messages == ()
 
 
 # Receipts
@@ -411,7 +411,7 @@ def test_mail_that_poses_as_a_reply_is_mail_and_blocks_no_mailbox(store: Store, 
     people.reply(store, entry_id, person=USER, body="Extend it")
     told = people.read_messages(store, agent=AGENT)
     assert [(one.kind, one.from_, one.entry_id) for one in told] == [("mail", "evil", None), ("reply", USER, entry_id)]
-    assert sorted(one.kind for one in people.old_messages(store, agent=AGENT)) == ["mail", "reply"]
+    assert sorted(one.kind for one in people.old_messages(store, agent=AGENT).messages) == ["mail", "reply"]
 
 
 def test_a_reply_on_its_way_stays_a_persons_when_its_entry_is_deleted(store: Store, desk: str) -> None:
@@ -420,4 +420,4 @@ def test_a_reply_on_its_way_stays_a_persons_when_its_entry_is_deleted(store: Sto
     people.delete_entry(store, entry_id, person=USER)
     [message] = people.read_messages(store, agent=AGENT)
     assert (message.kind, message.from_, message.body) == ("reply", USER, "Yes, publish it")
-    assert not people.old_messages(store, agent=AGENT)  # the text went with the entry
+    assert not people.old_messages(store, agent=AGENT).messages  # the text went with the entry

@@ -290,7 +290,7 @@ def test_an_answer_is_not_told_to_its_asker_twice(store: Store) -> None:
 
 def test_own_entries_tell_the_questions_of_threads_too(store: Store) -> None:
     _, entry_id = surfaced(store)
-    assert [id_of(entry) for entry in people.own_entries(store, agent=AGENT)] == [entry_id]
+    assert [id_of(entry) for entry in people.own_entries(store, agent=AGENT).entries] == [entry_id]
 
 
 # The loop that sells it, in real time

@@ -99,4 +99,4 @@ def test_a_task_is_accepted_however_many_results_wait_unread(store: Store) -> No
     accepted = conductor.accept_next(BOB)
     assert accepted is not None
     assert accepted.task.task_id == task.task_id
-    assert (conductor.acknowledge_all(agent=BOB), conductor.waiting(BOB)) == (3, ())
+    assert (conductor.acknowledge_all(agent=BOB), conductor.waiting(BOB).tasks) == (3, ())

@@ -34,7 +34,7 @@ def test_a_way_that_fails_backs_off_then_is_off_until_its_session_registers_agai
         clock.advance(pauses[-1] + 1)
     assert pauses[1] > pauses[0] > 0
     people.end_ring(store, **ROUTE, failure="no daemon")
-    (route,) = people.list_routes(store, agent="ada")
+    (route,) = people.list_routes(store, agent="ada").routes
     assert (route.state, route.reason, route.failures) == ("off", "no daemon", MAX_FAILURES)
     clock.advance(7200)
     assert people.begin_ring(store, (), **ROUTE) > 0
@@ -53,7 +53,7 @@ def test_an_unknown_way_is_refused(store: Store) -> None:
     with pytest.raises(InvalidInput):
         people.register_route(store, agent="ada", route="pigeon", session="s-1", program="codex")
     people.remove_route(store, **ROUTE)
-    assert people.list_routes(store, agent="ada") == ()
+    assert people.list_routes(store, agent="ada").routes == ()
 
 
 OTHER: dict[str, Any] = {"agent": "ada", "route": "hook", "session": "s-2"}

@@ -62,7 +62,7 @@ def test_a_stranger_lists_no_tasks_of_others(server: RunningServer, ada: TokenAg
     other = TokenAgent(server)
     Conductor(other.store).register(other.name)
     task = Conductor(ada.store).submit(ada.name, other.name, SECRET)
-    assert Conductor(evil.store).tasks() == ()
+    assert Conductor(evil.store).tasks().tasks == ()
     assert [one.task_id for one in Conductor(other.store).tasks()] == [task.task_id]
     with pytest.raises(NotFound):
         Conductor(evil.store).get(task.task_id)

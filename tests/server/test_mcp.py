@@ -201,7 +201,11 @@ def test_many_messages_are_read_in_parts_and_none_is_lost(server: RunningServer,
     assert [message["body"] for message in first["messages"] + rest["messages"]] == [f"Number {number}" for number in range(5)]
     again = here.ok("inbox_read", old=True, limit=3)
     assert [message["body"] for message in again["messages"]] == ["Number 4", "Number 3", "Number 2"]
-    assert "more" not in again  # there is no way to ask for them: `limit` chooses how many
+    assert again["more"] is True
+    last = here.ok("inbox_read", old=True, limit=3, after=again["after"])
+    assert ([message["body"] for message in last["messages"]], last["more"], last["after"]) == (["Number 1", "Number 0"], False, None)
+    assert here.refused("inbox_read", old=True, after="nonsense")["field"] == "after"
+    assert here.refused("inbox_read", after=again["after"])["field"] == "after"
 
 
 def test_mail_of_other_agents_is_read_too_and_is_not_verified(server: RunningServer, workspace: WorkspaceClient, here: McpAgent) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from postroom.server.mcp.task_tools import MAX_WAITING
 from tests.server.agents import McpAgent, at
 from tests.server.running_server import RunningServer, WorkspaceClient
 
@@ -106,3 +107,17 @@ def test_a_foreign_thread_and_a_foreign_task_do_not_exist(
         assert outsider.refused("work_done", taskId=task, outcome="done")["code"] == "not_found"
     assert giver.refused("work_done", taskId=task, outcome="done")["code"] == "invalid_input"
     assert giver.refused("work_done", outcome="done")["code"] == "invalid_input"
+
+
+def test_a_list_of_work_that_is_cut_is_read_on_by_its_cursors(server: RunningServer, other: WorkspaceClient, giver: McpAgent) -> None:
+    for number in range(MAX_WAITING + 1):
+        giver.ok("work_send", to=other.agent, kind="task", summary=f"Task {number}")
+    for number in range(3):
+        server.inbox.ok("send", "--from", "user", "--to", other.agent, "--subject", f"Thread {number}")
+    with at(other) as taker:
+        first = taker.ok("work_fetch", limit=2)
+        rest = taker.ok("work_fetch", limit=2, after=first["after"], beforeTask=first["nextBeforeTask"])
+    assert (first["more"], first["moreTasks"], rest["more"], rest["moreTasks"]) == (True, True, False, False)
+    assert (rest["after"], rest["nextBeforeTask"]) == (None, None)
+    assert [row["subject"] for row in first["threads"] + rest["threads"]] == [f"Thread {number}" for number in range(3)]
+    assert {row["description"] for row in first["tasks"] + rest["tasks"]} == {f"Task {number}" for number in range(MAX_WAITING + 1)}

@@ -101,7 +101,7 @@ COMMAND_LINES = (
 UNKNOWN_LINE = ("is not a command", "is not expected here")  # of a version without the command, or without its positional argument
 
 
-@pytest.fixture(scope="module", params=EARLIER.values(), ids=EARLIER)
+@pytest.fixture(scope="module", params=EARLIER.values(), ids=list(EARLIER))
 def old(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Release:
     return earlier(request.param, tmp_path_factory.mktemp("earlier"))
 
@@ -126,9 +126,8 @@ def _outcomes(client: Release, server: Served, wire: str) -> dict[str, list[str]
 
 def _command_outcomes(client: Release, server: Served) -> dict[str, tuple[int, str]]:
     lines = [line.split() for line in COMMAND_LINES.split(",")]
-    environment = {"INBOX_DB": server.url("http"), "INBOX_TOKEN": server.token}
-    found: dict[str, tuple[int, str]] = client.run(EVERY_COMMAND, json.dumps(lines), **environment)
-    return {line: outcome for line, outcome in found.items() if not any(text in outcome[1] for text in UNKNOWN_LINE)}
+    found = client.run(EVERY_COMMAND, json.dumps(lines), INBOX_DB=server.url("http"), INBOX_TOKEN=server.token)
+    return {line: tuple(outcome) for line, outcome in found.items() if not any(text in outcome[1] for text in UNKNOWN_LINE)}
 
 
 def _thread(client: Release, server: Served, **attached: str) -> list[Any]:
@@ -178,7 +177,7 @@ def test_commands_name_an_earlier_server_as_the_side_to_upgrade(old_served: Serv
 def test_the_same_commands_of_the_same_version_do_write(served: Served) -> None:
     before = served.rows()
     found = _command_outcomes(current(), served)
-    assert found["fetch"] == found["list"] == [0, ""]
+    assert found["fetch"] == found["list"] == (0, "")
     assert len(found) == len(COMMAND_LINES.split(","))
     assert served.rows() != before
 

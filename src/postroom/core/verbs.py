@@ -89,6 +89,18 @@ def _undecorate(function: Any) -> Any:
     return function
 
 
+def argument_names(function: Any) -> frozenset[str]:
+    """Return the names of the arguments after the first."""
+    code = _undecorate(function).__code__
+    return frozenset(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
+
+
+def check_names(verb_name: str, names: frozenset[str], named: dict[str, Any]) -> None:
+    """Raise `TypeError` for an argument that the verb does not have. The server would take that mistake for another version."""
+    if not named.keys() <= names:
+        raise TypeError(f"{verb_name}() got unexpected arguments: {', '.join(sorted(named.keys() - names))}")
+
+
 def verb(*, caller: str, mode: str, access: str | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Return a decorator that declares a function as a verb of its room. Nothing is allowed by default.
 
@@ -99,12 +111,11 @@ def verb(*, caller: str, mode: str, access: str | None = None) -> Callable[[Call
         name = f"{function.__module__.split('.')[1]}.{function.__name__}"
         code = _undecorate(function).__code__
         positional = code.co_varnames[1 : code.co_argcount]  # without the store
-        names = frozenset(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
+        names = argument_names(function)
 
         def run_verb(store: Any, *args: Any, **named: Any) -> Any:
             if store.is_remote:
-                if not named.keys() <= names:  # a mistake of the caller, which the server would take for another version
-                    raise TypeError(f"{name}() got unexpected arguments: {', '.join(sorted(named.keys() - names))}")
+                check_names(name, names, named)
                 return store.call(name, args[len(positional) :], {**dict(zip(positional, args)), **named})
             return function(store, *args, **named)
 

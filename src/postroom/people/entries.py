@@ -19,6 +19,7 @@ from postroom.core.records.people import (
     EntryPage,
     Workspace,
 )
+from postroom.core.text import short_repr
 from postroom.core.verbs import OWN_ENTRIES, OWN_NAME, PEOPLE, READ, SERVER_MACHINE, STEPS, WRITE, verb
 from postroom.people import documents, entries_mirror, replying, repository
 from postroom.people.access import workspaces
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 MAX_PAGE_ENTRIES = 500
 MAX_COUNTED_ENTRIES = 1000
 MAX_SHOWN_QUESTIONS = 20  # of one entry, among which the most urgent is found
+NO_DEADLINE = "9"  # sorts behind every deadline, as in the index of the statement
+_CURSOR_SEPARATOR = "|"  # in no time
 PAST_NEWEST = 2**62  # a time and a sequence number after every entry
 
 
@@ -196,19 +199,29 @@ def read_page(
 
 
 @verb(caller=PEOPLE, mode=STEPS)
-def open_questions(store: Store, *, limit: int = 100) -> EntryPage:
-    """Return the entries with an open question, the one with the earliest deadline first."""
+def open_questions(store: Store, *, limit: int = 100, after: str | None = None) -> EntryPage:
+    """Return the entries with an open question, the one with the earliest deadline first. `after` is the cursor of a page."""
     check_page(limit)
     question_sync.sync(store)
     with store.read() as tx:
-        return read_open_questions(tx, limit=limit)
+        return read_open_questions(tx, limit=limit, after=after)
 
 
-def read_open_questions(tx: Transaction, *, limit: int = 100) -> EntryPage:
+def read_open_questions(tx: Transaction, *, limit: int = 100, after: str | None = None) -> EntryPage:
     """Return the entries with an open question. The transaction's part of `open_questions`."""
-    rows = tx.fetch_all(tx.sql.entries_urgent, limit=MAX_PAGE_ENTRIES + 1)
-    once = list({entry.id: entry for entry in rows}.values())
-    return make_page(tx, once, limit)
+    deadline, asked_event = ("", 0) if after is None else _parse_question_cursor(after)
+    page = make_page(tx, tx.fetch_all(tx.sql.entries_urgent, deadline=deadline, asked_event=asked_event, limit=limit + 1), limit)
+    shown = page.entries[-1].ask if page.has_more else None
+    return page if shown is None else page.replace(after=f"{shown.deadline or NO_DEADLINE}{_CURSOR_SEPARATOR}{shown.asked_event}")
+
+
+def _parse_question_cursor(after: str) -> tuple[str, int]:
+    """Return the deadline and the event of the last question of a page."""
+    deadline, _, event = after.partition(_CURSOR_SEPARATOR) if isinstance(after, str) else ("", "", "")
+    if not deadline or not (event.isascii() and event.isdigit()):
+        why = f"after is not the cursor of open questions: {short_repr(after)}"
+        raise InvalidInput(why, field="after", hint="Pass `after` of the page before.")
+    return checks.name("after", deadline), checks.event_id("after", int(event))
 
 
 def count_waiting(tx: Transaction) -> EntryCounts:
@@ -221,13 +234,13 @@ def count_waiting(tx: Transaction) -> EntryCounts:
 
 
 @verb(caller="agent", access=OWN_ENTRIES, mode=STEPS)
-def own_entries(store: Store, *, agent: str, limit: int = 20, before: str | None = None) -> tuple[Entry, ...]:
+def own_entries(store: Store, *, agent: str, limit: int = 20, before: str | None = None) -> EntryPage:
     """Return the entries that an agent pushed and asked, newest first. `before` is the last entry of the page before."""
     checks.name("agent", agent)
     check_page(limit)
     question_sync.sync(store)
     with store.read() as tx:
-        return page_of_agent(tx, agent, limit, before).entries
+        return page_of_agent(tx, agent, limit, before)
 
 
 def page_of_agent(tx: Transaction, agent: str, limit: int, before: str | None = None) -> EntryPage:
@@ -345,7 +358,7 @@ def with_shown_question(tx: Transaction, entry: Entry) -> Entry:
     if entry.kind != QUESTION and not entry.parts:
         return entry
     asks = tx.fetch_all(tx.sql.ask_of_matter, matter_id=entry.id, limit=MAX_SHOWN_QUESTIONS)
-    urgent = sorted((ask for ask in asks if ask.state == OPEN), key=lambda ask: (ask.deadline or "9", ask.asked_event))
+    urgent = sorted((ask for ask in asks if ask.state == OPEN), key=lambda ask: (ask.deadline or NO_DEADLINE, ask.asked_event))
     shown = next(iter(urgent + asks), None)
     if shown is None or shown.entry_id == entry.id:
         return entry.replace(ask=shown)

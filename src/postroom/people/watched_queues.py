@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from postroom.core import checks, clock
-from postroom.core.errors import NotFound, Refusal, Taken
+from postroom.core.errors import InvalidState, NotFound, Refusal, Taken
 from postroom.core.records.watched_queues import ConsumerLag, DispatchRun, QueueReport, WatchedQueue
 from postroom.core.text import shell_quote
 from postroom.core.verbs import PEOPLE, READ, SERVER_MACHINE, STEPS, verb
@@ -28,7 +28,10 @@ _MAX_OUTPUT_CHARS = 2000
 
 @verb(caller=SERVER_MACHINE, mode=STEPS)
 def add_queue(store: Store, path: str, *, label: str | None = None) -> WatchedQueue:
-    """Register a queue as watched, by default under its folder's name. Refuses with `NoStore` if there is no queue, or `Taken`."""
+    """Register a queue as watched, by default under its folder's name.
+
+    Refuses with `NoStore` if there is no queue, with `Taken`, and with `InvalidState` if there are `MAX_QUEUES`.
+    """
     with open_queue(checks.path("path", path)) as queue:
         folder = queue.path
     name = checks.name("label", os.path.basename(folder) if label is None else label, hint="Say what people should call it, with --label.")
@@ -42,6 +45,8 @@ def _store_queue(store: Store, folder: str, label: str) -> WatchedQueue:
         if known is not None:
             hint = f"Leave it, or remove it first: `inbox queue remove {shell_quote(folder)}`."
             raise Taken(f"{folder} is watched already, as {known.label}", hint=hint, path=folder)
+        if tx.fetch_one(tx.sql.queue_at, number=MAX_QUEUES - 1) is not None:
+            raise InvalidState(f"{MAX_QUEUES} queues are watched already", hint="Remove one with `inbox queue remove`.")
         queue = WatchedQueue(folder, label, clock.format_stamp(tx.now()))
         tx.execute(tx.sql.queue_insert, **dict(queue.items()))
     return queue
@@ -49,7 +54,7 @@ def _store_queue(store: Store, folder: str, label: str) -> WatchedQueue:
 
 @verb(caller=PEOPLE, mode=READ)
 def list_queues(store: Store) -> tuple[WatchedQueue, ...]:
-    """Return every watched queue, sorted by label."""
+    """Return every watched queue, sorted by label. There are at most `MAX_QUEUES`."""
     with store.read() as tx:
         queues = tx.fetch_all(tx.sql.queues_all, limit=MAX_QUEUES)
     return tuple(sorted(queues, key=lambda queue: (queue.label.casefold(), queue.path)))

@@ -193,6 +193,7 @@ class Catalogue(Protocol):
     task_move: str
     tasks_of_job: Query[TaskRow]
     tasks_waiting: Query[TaskRow]
+    tasks_waiting_after: Query[TaskRow]
     tasks_unrouted: Query[TaskRow]
     tasks_due: Query[TaskRow]
     tasks_any: Query[TaskRow]
@@ -227,6 +228,7 @@ class Catalogue(Protocol):
     workspace_set: str
     workspace_mute: str
     workspace_delete: str
+    workspace_at: Query[str]
     workspaces_all: Query[Workspace]
     entry_insert: str
     entry_find: Query[Entry]
@@ -350,6 +352,7 @@ class Catalogue(Protocol):
     queue_insert: str
     queue_find: Query[WatchedQueue]
     queue_delete: str
+    queue_at: Query[str]
     queues_all: Query[WatchedQueue]
     channel_insert: str
     channel_find: Query[Channel]

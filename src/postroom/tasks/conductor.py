@@ -27,9 +27,9 @@ from postroom.core.verbs import (
 )
 from postroom.store.agents import note_seen
 from postroom.store.retries import retry_on_contention
-from postroom.tasks import jobs, listing, lookups, repository, task_threads
+from postroom.tasks import cursors, jobs, listing, lookups, repository, task_threads
 from postroom.tasks.a2a.a2a_inbox import check_description, freeze_artifacts, freeze_context
-from postroom.tasks.a2a.models import A2ATask, Accepted, Card
+from postroom.tasks.a2a.models import A2ATask, A2ATaskPage, Accepted, Card, CardPage
 from postroom.tasks.a2a.rendering import DEFAULT_BUDGET_CHARS, Rendered, render_tasks
 from postroom.tasks.checkpoints import LEASE_SECONDS
 from postroom.tasks.job_verbs import MAX_INBOX_TASKS, JobVerbs
@@ -75,12 +75,15 @@ class Conductor(JobVerbs):
             return Card.model_validate(jobs.find_card(tx, checks.name("name", name)))
 
     @remote_method(caller=ANY_AGENT, access=DIRECTORY, mode=READ)
-    def find(self, skill: str, *, limit: int = 100) -> tuple[Card, ...]:
-        """Return the cards of the agents that have a skill, ordered by name."""
+    def find(self, skill: str, *, limit: int = 100, after: str | None = None) -> CardPage:
+        """Return the cards of the agents that have a skill, ordered by name. `after` is the cursor of a page: its last name."""
         checks.limit("limit", limit)
+        given = {"skill": lookups.check_skill(skill).casefold(), "after": "" if after is None else checks.name("after", after)}
         with self._store.read() as tx:
-            skilled = tx.fetch_all(tx.sql.agents_of_skill, skill=lookups.check_skill(skill).casefold(), limit=limit)
-        return tuple(Card.model_validate(jsontext.loads(agent.card_json)) for agent in skilled)
+            skilled = tx.fetch_all(tx.sql.agents_of_skill, **given, limit=limit + 1)
+        cards = tuple(Card.model_validate(jsontext.loads(agent.card_json)) for agent in skilled[:limit])
+        more = len(skilled) > limit
+        return CardPage(cards=cards, more=more, after=cards[-1].name if more else None)
 
     # Submitting and reading tasks
 
@@ -144,14 +147,14 @@ class Conductor(JobVerbs):
             return task_from_row(repository.find_task(tx, task_id))
 
     @remote_method(caller="agent", access=OWN_VIEW, mode=STEPS)
-    def waiting(self, agent: str, *, limit: int = 1000) -> tuple[A2ATask, ...]:
-        """Return the pending tasks and results of an agent, most urgent first."""
+    def waiting(self, agent: str, *, limit: int = 1000, after: str | None = None) -> A2ATaskPage:
+        """Return the pending tasks and results of an agent, most urgent first. `after` is the cursor of a page."""
         checks.limit("limit", limit)
+        place = {"agent": agent, **cursors.parse_urgency(after), "limit": limit + 1}
         settle_tasks(self._store)
         with self._store.read() as tx:
-            rows = [row for kind in (TASK, RESULT) for row in tx.fetch_all(tx.sql.tasks_waiting, agent=agent, kind=kind, limit=limit)]
-        rows.sort(key=lambda row: (row.urgency, row.event_id))
-        return tuple(map(task_from_row, rows[:limit]))
+            rows = [row for kind in (TASK, RESULT) for row in tx.fetch_all(tx.sql.tasks_waiting_after, kind=kind, **place)]
+        return cursors.page_by_urgency(rows, limit)
 
     @remote_method(caller=ANY_AGENT, access=TASKS_SEEN, mode=STEPS)
     def tasks(
@@ -161,18 +164,22 @@ class Conductor(JobVerbs):
         *,
         source: str | None = None,
         limit: int = 100,
+        after: str | None = None,
         visible_to: str | None = None,
-    ) -> tuple[A2ATask, ...]:
+    ) -> A2ATaskPage:
         """Return tasks and results, newest first. `agent` selects those for an agent, `source` those that an agent gave.
 
-        `visible_to` selects those that an agent gave or got. A server sets it for agents.
+        `after` is the cursor of a page. `visible_to` selects those that an agent gave or got. A server sets it for agents.
         """
         checks.limit("limit", limit)
         if status is not None:
             checks.choice("status", status, listing.STATUSES)
+        before = cursors.parse_event(after)
         settle_tasks(self._store)
         with self._store.read() as tx:
-            return tuple(map(task_from_row, listing.select_rows(tx, source, agent, status, limit, visible_to=visible_to)))
+            rows = listing.select_rows(tx, source, agent, status, limit + 1, before_event=before, visible_to=visible_to)
+        more, shown = len(rows) > limit, rows[:limit]
+        return A2ATaskPage(tasks=tuple(map(task_from_row, shown)), more=more, after=str(shown[-1].event_id) if more else None)
 
     # Accepting and ending tasks
 
@@ -309,8 +316,8 @@ class Conductor(JobVerbs):
     def render(self, agent: str, *, budget: int = DEFAULT_BUDGET_CHARS) -> Rendered:
         """Render the pending tasks of an agent as a sheet would. Accepts nothing."""
         lookups.check_budget(budget)
-        waiting = self.waiting(agent, limit=MAX_INBOX_TASKS + 1)
-        return render_tasks(waiting[:MAX_INBOX_TASKS], budget, more=len(waiting) > MAX_INBOX_TASKS)
+        waiting = self.waiting(agent, limit=MAX_INBOX_TASKS)
+        return render_tasks(waiting.tasks, budget, more=waiting.more)
 
     # Waiting, and threads of work
 

@@ -16,9 +16,9 @@ from postroom.core.errors import Conflict, StoreBusy, StoreUnreachable
 from postroom.core.states import RESULT
 from postroom.core.verbs import ANY_AGENT, JOB_OWNER, JOB_SEEN, OWN_NAME, OWN_VIEW, READ, STEPS, WRITE
 from postroom.store.retries import retry_on_contention
-from postroom.tasks import checkpoints, jobs, lookups, repository
+from postroom.tasks import checkpoints, cursors, jobs, lookups, repository
 from postroom.tasks.a2a.a2a_inbox import A2AInbox
-from postroom.tasks.a2a.models import A2ATask, AnsweredSheet, Checkpoint, Job, Sheet
+from postroom.tasks.a2a.models import A2ATask, A2ATaskPage, AnsweredSheet, Checkpoint, Job, JobPage, Sheet
 from postroom.tasks.a2a.rendering import DEFAULT_BUDGET_CHARS, MIN_TASK_CHARS, render_sheet
 from postroom.tasks.checkpoints import LEASE_SECONDS
 from postroom.tasks.remote_methods import remote_method, remote_methods
@@ -133,23 +133,24 @@ class JobVerbs:
             return release_job(tx, jobs.save_job(tx, job, status=jobs.ENDING, lease_expires_at=clock.format_stamp(tx.now())))
 
     @remote_method(caller="agent", access=OWN_VIEW, mode=READ)
-    def jobs(self, agent: str | None = None, *, limit: int = 100) -> tuple[Job, ...]:
-        """Return jobs, newest first."""
+    def jobs(self, agent: str | None = None, *, limit: int = 100, after: str | None = None) -> JobPage:
+        """Return jobs, newest first. `after` is the cursor of a page."""
         checks.limit("limit", limit)
+        place = {"before": cursors.parse_event(after, default=cursors.AFTER_ALL_EVENTS), "limit": limit + 1}
         with self._store.read() as tx:
-            if agent is None:
-                rows = tx.fetch_all(tx.sql.jobs_any, limit=limit)
-            else:
-                rows = tx.fetch_all(tx.sql.jobs_of_agent, agent=agent, limit=limit)
-        return tuple(job_from_row(row) for row in rows)
+            rows = tx.fetch_all(tx.sql.jobs_any, **place) if agent is None else tx.fetch_all(tx.sql.jobs_of_agent, agent=agent, **place)
+        more, shown = len(rows) > limit, rows[:limit]
+        return JobPage(jobs=tuple(map(job_from_row, shown)), more=more, after=str(shown[-1].event_id) if more else None)
 
     @remote_method(caller=ANY_AGENT, access=JOB_SEEN, mode=STEPS)
-    def pending(self, job_id: str, *, limit: int = MAX_INBOX_TASKS) -> tuple[A2ATask, ...]:
-        """Return the pending tasks and results in a job's inbox, most urgent first."""
+    def pending(self, job_id: str, *, limit: int = MAX_INBOX_TASKS, after: str | None = None) -> A2ATaskPage:
+        """Return the pending tasks and results in a job's inbox, most urgent first. `after` is the cursor of a page."""
         checks.limit("limit", limit)
+        place = cursors.parse_urgency(after)
         settle_tasks(self._store)
         with self._store.read() as tx:
-            return tuple(task_from_row(row) for row in jobs.pending_tasks(tx, jobs.find_job(tx, job_id), limit))
+            rows = jobs.pending_tasks(tx, jobs.find_job(tx, job_id), limit + 1, place)
+        return cursors.page_by_urgency(rows, limit)
 
     # Sheets
 

@@ -8,7 +8,7 @@ from postroom.core.errors import Conflict, Contended, InvalidInput, InvalidState
 from postroom.core.records.tasks import JobRow
 from postroom.core.text import short_repr
 from postroom.store.event_log import append_event
-from postroom.tasks import repository
+from postroom.tasks import cursors, repository
 from postroom.work.messages import agent_topic
 
 TYPE_CHECKING = False
@@ -130,11 +130,11 @@ def serialize_state(data: dict[str, Any]) -> str:
 
 def open_tasks(tx: Transaction, job_id: str, status: str) -> list[TaskRow]:
     """Return the tasks and results that belong to a job, most urgent first: the accepted ones, or the pending results."""
-    return tx.fetch_all(tx.sql.tasks_of_job, job_id=job_id, status=status, limit=MAX_ROWS)
+    return tx.fetch_all(tx.sql.tasks_of_job, job_id=job_id, status=status, **cursors.FIRST, limit=MAX_ROWS)
 
 
-def pending_tasks(tx: Transaction, job: JobRow, limit: int) -> list[TaskRow]:
+def pending_tasks(tx: Transaction, job: JobRow, limit: int, place: dict[str, int] = cursors.FIRST) -> list[TaskRow]:
     """Return up to `limit` rows of a job's inbox, most urgent first: what waits for its agent, and the results that belong to the job."""
-    rows = tx.fetch_all(tx.sql.tasks_unrouted, agent=job.agent, limit=limit)
-    rows += tx.fetch_all(tx.sql.tasks_of_job, job_id=job.job_id, status=repository.PENDING, limit=limit)
+    rows = tx.fetch_all(tx.sql.tasks_unrouted, agent=job.agent, limit=limit, **place)
+    rows += tx.fetch_all(tx.sql.tasks_of_job, job_id=job.job_id, status=repository.PENDING, limit=limit, **place)
     return sorted(rows, key=lambda row: (row.urgency, row.event_id))[:limit]

@@ -12,13 +12,27 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from postroom.core.rpc import wire
-from postroom.core.verbs import VERBS, Verb
-from postroom.tasks.a2a.models import A2ATask, Accepted, AnsweredSheet, Card, Checkpoint, Job, Sheet, UnappliedAnswer
+from postroom.core.verbs import VERBS, Verb, argument_names, check_names
+from postroom.tasks.a2a.models import (
+    A2ATask,
+    A2ATaskPage,
+    Accepted,
+    AnsweredSheet,
+    Card,
+    CardPage,
+    Checkpoint,
+    Job,
+    JobPage,
+    Sheet,
+    UnappliedAnswer,
+)
 from postroom.tasks.a2a.rendering import Rendered
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
-MODELS: tuple[type[BaseModel], ...] = (A2ATask, Accepted, AnsweredSheet, Card, Checkpoint, Job, Sheet, UnappliedAnswer)
+MODELS: tuple[type[BaseModel], ...] = (
+    *(A2ATask, A2ATaskPage, Accepted, AnsweredSheet, Card, CardPage, Checkpoint, Job, JobPage, Sheet, UnappliedAnswer),
+)
 UNDECLARED = ("checkpoint", "keep_alive")  # context managers: the caller's block cannot run on the server
 
 
@@ -57,10 +71,11 @@ def remote_methods(conductor: C) -> C:
 
 
 def _make_verb(conductor: type, function: Callable[..., Any], declaration: dict[str, Any]) -> Callable[..., Any]:
-    name = f"tasks.{function.__name__}"
+    name, names = f"tasks.{function.__name__}", argument_names(function)
 
     def call(self: Any, *args: Any, **named: Any) -> Any:
         if self._store.is_remote:
+            check_names(name, names, named)
             return self._store.call(name, args, named)
         return function(self, *args, **named)
 

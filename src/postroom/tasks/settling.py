@@ -11,6 +11,7 @@ from postroom.core import clock
 from postroom.core.states import TERMINAL_STATUSES
 from postroom.store.retries import retry_on_contention
 from postroom.tasks import jobs
+from postroom.tasks.cursors import FIRST
 from postroom.tasks.repository import (
     ACCEPTED,
     CANCELLED,
@@ -78,13 +79,13 @@ def release_job(tx: Transaction, job: JobRow) -> JobRow:
     The attempts of tasks are counted if the lease of the job ran out, and not if the job ends in order.
     """
     ran_out = job.status != jobs.ENDING
-    accepted = tx.fetch_all(tx.sql.tasks_of_job, job_id=job.job_id, status=ACCEPTED, limit=MAX_ROWS_PER_BATCH)
+    accepted = tx.fetch_all(tx.sql.tasks_of_job, job_id=job.job_id, status=ACCEPTED, **FIRST, limit=MAX_ROWS_PER_BATCH)
     for row in accepted:
         if row.thread_id is None:
             return_task(tx, row, counted=ran_out, at=job.lease_expires_at if ran_out else None)
         else:  # the thread goes on, and ends the task
             update_task(tx, row, None, target_job_id=None)
-    pending = tx.fetch_all(tx.sql.tasks_of_job, job_id=job.job_id, status=PENDING, limit=MAX_ROWS_PER_BATCH - len(accepted))
+    pending = tx.fetch_all(tx.sql.tasks_of_job, job_id=job.job_id, status=PENDING, **FIRST, limit=MAX_ROWS_PER_BATCH - len(accepted))
     for row in pending:
         update_task(tx, row, None, target_job_id=None)
     if len(accepted) + len(pending) == MAX_ROWS_PER_BATCH:

@@ -27,7 +27,7 @@ def choose_agent(store: Store, skill: str, *, without: str | None = None) -> str
     if without is not None:
         checks.name("without", without)
     with store.read() as tx:
-        skilled = tx.fetch_all(tx.sql.agents_of_skill, skill=wanted, limit=MAX_COMPARED_AGENTS)
+        skilled = tx.fetch_all(tx.sql.agents_of_skill, skill=wanted, after="", limit=MAX_COMPARED_AGENTS)
         names = [agent.name for agent in skilled if agent.name != without]
         if not names:
             hint = "See `inbox agent list`, or register one: inbox agent register NAME --skill SKILL"

@@ -20,6 +20,14 @@ class AgentConversation(Record):
     updated_at: str
 
 
+class ConversationPage(Record):
+    """One page of conversations. If there are `more`, pass `after` to get the next page. It is "" after the mail."""
+
+    conversations: tuple[AgentConversation, ...]
+    more: bool = False
+    after: str | None = None
+
+
 class WakeRoute(Record):
     """A way to wake an agent in a session of a program: `hook`, `queue`, `input` or `resident`.
 
@@ -40,3 +48,11 @@ class WakeRoute(Record):
     hour: int
     rings: int
     registered_at: str
+
+
+class WakeRoutePage(Record):
+    """One page of ways to wake an agent. If there are `more`, pass `after` to get the next page."""
+
+    routes: tuple[WakeRoute, ...]
+    more: bool = False
+    after: str | None = None

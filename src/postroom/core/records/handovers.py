@@ -83,6 +83,14 @@ class HandedItem(Record):
     position: int
 
 
+class ReceivedPage(Record):
+    """One page of messages that an agent received before. If there are `more`, pass `after` to get the next page."""
+
+    messages: tuple[ReceivedMessage, ...]
+    more: bool = False
+    after: str | None = None
+
+
 class Handover(Record):
     """Messages that were handed to an agent. They stay in flight until they are confirmed. `more` is true if further ones wait."""
 

@@ -265,13 +265,16 @@ class ChangedEntry(Record):
 
 
 class EntryPage(Record):
-    """One page of entries, newest first. `has_more` is true if there are further entries."""
+    """One page of entries. `has_more` is true if there are further entries: pass `after`, or else the last entry's id as `before`."""
 
     entries: tuple[Entry, ...]
     has_more: bool
+    after: str | None = None  # only of open questions, which are not sorted by age
 
     def to_json(self) -> dict[str, Any]:
-        return {"entries": [entry.to_json() for entry in self.entries], "hasMore": self.has_more}
+        """Return the entries, and `after` only where it is the cursor."""
+        cursor = {} if self.after is None else {"after": self.after}
+        return {"entries": [entry.to_json() for entry in self.entries], "hasMore": self.has_more, **cursor}
 
 
 class EntryCounts(Record):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from postroom.core import checks, clock
-from postroom.core.errors import InvalidInput, NotFound, Taken
+from postroom.core.errors import InvalidInput, InvalidState, NotFound, Taken
 from postroom.core.records.people import Workspace, WorkspaceRegistration
 from postroom.core.verbs import OWN_NAME, PEOPLE, READ, SERVER_MACHINE, STEPS, WRITE, verb
 from postroom.people.access import tokens
@@ -26,7 +26,7 @@ def add_workspace(store: Store, path: str, *, label: str, agent: str | None = No
     """Register a folder as a workspace and return it with its token.
 
     `agent`, by default the folder's name, sends and receives for the workspace. Refuses with `Taken` if the folder or the agent
-    already belongs to a workspace.
+    already belongs to a workspace, and with `InvalidState` if there are `MAX_WORKSPACES`.
     """
     checks.name("label", label, hint="Say what people should call it.")
     folder = os.path.realpath(checks.path("path", path))
@@ -36,6 +36,8 @@ def add_workspace(store: Store, path: str, *, label: str, agent: str | None = No
     token = tokens.new_token("prw")
     with store.write() as tx:
         _refuse_taken(tx, folder, name)
+        if tx.fetch_one(tx.sql.workspace_at, number=MAX_WORKSPACES - 1) is not None:
+            raise InvalidState(f"there are {MAX_WORKSPACES} workspaces already", hint="Remove one with `inbox workspace remove`.")
         known = tx.fetch_one(tx.sql.agent_find, name=name)
         refuse_lookalike(tx, "agent", name)
         if known is not None and known.is_person:
@@ -86,7 +88,7 @@ def _refuse_taken(tx: Transaction, folder: str, agent: str) -> None:
 
 @verb(caller=PEOPLE, mode=READ)
 def list_workspaces(store: Store) -> tuple[Workspace, ...]:
-    """Return every workspace, sorted by label."""
+    """Return every workspace, sorted by label. There are at most `MAX_WORKSPACES`."""
     with store.read() as tx:
         workspaces = tx.fetch_all(tx.sql.workspaces_all, limit=MAX_WORKSPACES)
     return tuple(sorted(workspaces, key=lambda workspace: (workspace.label.casefold(), workspace.workspace_id)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.core import checks, clock
-from postroom.core.records.agent_sessions import AgentConversation
+from postroom.core.records.agent_sessions import AgentConversation, ConversationPage
 from postroom.core.verbs import OWN_NAME, OWN_VIEW, READ, WRITE, verb
 from postroom.store.retries import retry_on_contention
 
@@ -12,15 +12,19 @@ if TYPE_CHECKING:
     from postroom.store.interface import Store
 
 MAIL_THREAD = ""  # in the place of a thread's id: the conversation in which an agent reads its mail
+_NO_THREAD = " "  # no thread has this id
 
 
 @verb(caller="agent", access=OWN_VIEW, mode=READ)
-def list_conversations(store: Store, *, agent: str, limit: int = 1000) -> tuple[AgentConversation, ...]:
-    """List the conversations of an agent, by thread."""
+def list_conversations(store: Store, *, agent: str, limit: int = 1000, after: str | None = None) -> ConversationPage:
+    """List the conversations of an agent, by thread. `after` is the cursor of a page."""
     checks.name("agent", agent)
     checks.limit("limit", limit)
+    place = {"start": "", "after": _NO_THREAD} if after is None else dict.fromkeys(("start", "after"), _check_thread(after))
     with store.read() as tx:
-        return tuple(tx.fetch_all(tx.sql.conversations_of, agent=agent, limit=limit))
+        found = tx.fetch_all(tx.sql.conversations_of, agent=agent, **place, limit=limit + 1)
+    more = len(found) > limit
+    return ConversationPage(tuple(found[:limit]), more, found[limit - 1].thread_id if more else None)
 
 
 @verb(caller="agent", access=OWN_VIEW, mode=READ)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from postroom.core import checks, clock, limits
-from postroom.core.records.handovers import ReceivedMessage
+from postroom.core.errors import InvalidInput
+from postroom.core.records.handovers import ReceivedMessage, ReceivedPage
 from postroom.core.states import UNVERIFIED_DOORS
 from postroom.core.verbs import OWN_NAME, READ, WRITE, verb
 from postroom.mail import mailbox
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
     from postroom.core.records.people import Entry, PersonReply
     from postroom.store.interface import Store, Transaction
 
+    OldCursor = tuple[str, str, int]  # a place in the replies of an agent, by time and id, and in its acked mail, by delivery id
+
 _AFTER_ALL_DELIVERIES = 2**62
+_NEWEST_OLD = ("~", "", _AFTER_ALL_DELIVERIES)  # the text sorts behind every time
+_CURSOR_SEPARATOR = "|"  # in no time and no id
 _ACKED_PER_STEP = 10  # each may have 10 MiB
 
 
@@ -73,36 +78,65 @@ def has_messages(tx: Transaction, *, agent: str) -> bool:
 
 
 @verb(caller="agent", access=OWN_NAME, mode=READ)
-def old_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[ReceivedMessage, ...]:
-    """Return the messages that an agent received before, newest first, for an agent that lost a response. Changes nothing."""
+def old_messages(store: Store, *, agent: str, limit: int = 20, after: str | None = None) -> ReceivedPage:
+    """Return the messages that an agent received before, newest first, for an agent that lost a response. Changes nothing.
+
+    `after` is the cursor of a page. A page ends early after `MAX_RECEIVED_BYTES`.
+    """
     checks.name("agent", agent)
     checks.limit("limit", limit)
+    start = _NEWEST_OLD if after is None else _parse_old_cursor(after)
     with store.read() as tx:
-        replies = tx.fetch_all(tx.sql.replies_of_agent, agent=agent, limit=limit)
-        acked = _read_acked(tx, agent, limit)
-        mail = [mail_message(tx, build_message(stored.delivery, stored.contents), stored.delivery) for stored in acked]
-    received = [
-        ReceivedMessage(
-            "reply", reply.reply_id, reply.person, reply.body, reply.entry_id, reply.created_at, is_verified(reply.door), None, reply.door
-        )
-        for reply in replies
-    ]
-    received += [message for message in mail if message.kind == "mail"]
-    return tuple(sorted(received, key=lambda message: message.at, reverse=True)[:limit])
+        replies = tx.fetch_all(tx.sql.replies_of_agent, agent=agent, limit=limit + 1, before_at=start[0], before_id=start[1])
+        acked = _read_acked(tx, agent, limit + 1, start[2])
+        mail = [(mail_message(tx, build_message(one.delivery, one.contents), one.delivery), one.delivery.delivery_id) for one in acked]
+    return _merge_old(replies, mail, limit, start)
 
 
-def _read_acked(tx: Transaction, agent: str, limit: int) -> list[StoredMessage]:
-    """Return the newest acked messages of a mailbox, in small steps: at most `limit`, and no more after `MAX_RECEIVED_BYTES`."""
+def _parse_old_cursor(after: str) -> OldCursor:
+    parts = after.split(_CURSOR_SEPARATOR) if isinstance(after, str) else []
+    if len(parts) != 3 or not (parts[2].isascii() and parts[2].isdigit()):
+        raise InvalidInput("after is not the cursor of old messages", field="after", hint="Pass `after` of the page before.")
+    reply_id = checks.name("after", parts[1]) if parts[1] else ""
+    return checks.name("after", parts[0]), reply_id, min(int(parts[2][:20]), _AFTER_ALL_DELIVERIES)
+
+
+def _merge_old(replies: list[PersonReply], mail: list[tuple[ReceivedMessage, int]], limit: int, start: OldCursor) -> ReceivedPage:
+    """Return the newest of both, and the cursor behind them. Mail that carries a reply is left out: the reply is in the list."""
+    merged: list[ReceivedMessage] = []
+    (at, reply_id, delivery_id), size = start, 0
+    replies, mail = replies[::-1], mail[::-1]  # the newest last, to pop them
+    while (replies or mail) and len(merged) < limit and size < limits.MAX_RECEIVED_BYTES:
+        if mail and (not replies or mail[-1][0].at >= replies[-1].created_at):
+            message, delivery_id = mail.pop()
+            if message.kind != "mail":
+                continue
+        else:
+            reply = replies.pop()
+            message, at, reply_id = _old_reply(reply), reply.created_at, reply.reply_id
+        merged.append(message)
+        size += len(message.body)
+    more = bool(replies or mail)
+    return ReceivedPage(tuple(merged), more, _CURSOR_SEPARATOR.join((at, reply_id, str(delivery_id))) if more else None)
+
+
+def _old_reply(reply: PersonReply) -> ReceivedMessage:
+    verified = is_verified(reply.door)
+    return ReceivedMessage("reply", reply.reply_id, reply.person, reply.body, reply.entry_id, reply.created_at, verified, None, reply.door)
+
+
+def _read_acked(tx: Transaction, agent: str, limit: int, before: int) -> list[StoredMessage]:
+    """Return the newest acked messages of a mailbox, in small steps: at most `limit`, and one more after `MAX_RECEIVED_BYTES`."""
     read: list[StoredMessage] = []
     size = 0
     while len(read) < limit:
-        before = read[-1].delivery.delivery_id if read else _AFTER_ALL_DELIVERIES
+        before = read[-1].delivery.delivery_id if read else before
         step = tx.fetch_all(tx.sql.deliveries_acked, session=agent, before=before, limit=min(limit - len(read), _ACKED_PER_STEP))
         for stored in step:
             read.append(stored)
-            size += len(stored.contents.payload)
             if size >= limits.MAX_RECEIVED_BYTES:
-                return read
+                return read  # the last one is not shown: it says that there are more
+            size += len(stored.contents.payload)
         if len(step) < _ACKED_PER_STEP:
             break
     return read

@@ -1,6 +1,6 @@
 """The ways to wake an agent: which there are, how often each was used, and what was announced by which.
 
-A program registers a way for its session. Whoever rings asks first (`begin_ring`), so that one budget and one backoff hold for all. What is
+A program registers a way for its session. A ringer calls `begin_ring` first, so that one budget and one backoff hold for all. What is
 announced is written to the event log of each message: `wake.offered` when a way was rung, `wake.injected` when the words are in the
 agent's context. A way that fails several times in a row is switched off, with the reason, until its session registers it again.
 For each message, one session is rung. Another one is rung only if that did not help: the message still waits after `OFFER_SECONDS`.
@@ -11,7 +11,7 @@ from __future__ import annotations
 from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock, limits
 from postroom.core.errors import InvalidInput
-from postroom.core.records.agent_sessions import WakeRoute
+from postroom.core.records.agent_sessions import WakeRoute, WakeRoutePage
 from postroom.core.verbs import OWN_NAME, OWN_VIEW, READ, WRITE, verb
 from postroom.store.event_log import append_event
 from postroom.store.retries import retry_on_contention
@@ -32,17 +32,24 @@ BACKOFF_SECONDS = 5.0
 MAX_ITEMS = 1000
 MAX_ROUTES = 1000
 OFFER_SECONDS = 60.0  # between rings of two sessions for one message
+_CURSOR_SEPARATOR = " "  # in no kind of way
 _KEPT_MICROSECONDS = 7 * 86_400 * clock.MICROSECONDS_PER_SECOND  # of sessions that were killed
 _HOUR_MICROSECONDS = 3600 * clock.MICROSECONDS_PER_SECOND
 
 
 @verb(caller="agent", access=OWN_VIEW, mode=READ)
-def list_routes(store: Store, *, agent: str, limit: int = 100) -> tuple[WakeRoute, ...]:
-    """List the ways that were registered for an agent, the latest first. Whether one still works is for its machine to probe."""
+def list_routes(store: Store, *, agent: str, limit: int = 100, after: str | None = None) -> WakeRoutePage:
+    """List the ways that were registered for an agent, by kind and session. Whether one still works is for its machine to probe.
+
+    `after` is the cursor of a page: the kind and the session of its last way.
+    """
     checks.name("agent", agent)
     checks.limit("limit", limit)
+    route, _, session = checks.line("after", after or "").partition(_CURSOR_SEPARATOR)
     with store.read() as tx:
-        return tuple(tx.fetch_all(tx.sql.routes_of, agent=agent, limit=limit))
+        found = tx.fetch_all(tx.sql.routes_of, agent=agent, after_route=route, after_session=session, limit=limit + 1)
+    cursor = f"{found[limit - 1].route}{_CURSOR_SEPARATOR}{found[limit - 1].session}" if len(found) > limit else None
+    return WakeRoutePage(tuple(found[:limit]), cursor is not None, cursor)
 
 
 @verb(caller="agent", access=OWN_NAME, mode=WRITE)

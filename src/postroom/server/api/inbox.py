@@ -54,10 +54,11 @@ async def list_entries(request: Request, state: AppState, caller: Caller) -> Res
 
 async def list_open_questions(request: Request, state: AppState, caller: Caller) -> Response:
     """Return the entries with an open question, the most urgent first."""
-    refuse_unknown_parameters(request, "limit")
+    refuse_unknown_parameters(request, "limit", "after")
     limit = query_integer(request, "limit", 100)
     entries.check_page(limit)
-    return tagged_response(request, await _encode_entries(partial(entries.read_open_questions, limit=limit), state, caller))
+    read_page = partial(entries.read_open_questions, limit=limit, after=request.query_params.get("after"))
+    return tagged_response(request, await _encode_entries(read_page, state, caller))
 
 
 async def show_summary(request: Request, state: AppState, caller: Caller) -> Response:

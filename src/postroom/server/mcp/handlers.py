@@ -22,7 +22,7 @@ from postroom.server.api.pushing import ask_person, push_entry
 from postroom.server.http.auth import Caller, verify_token
 from postroom.server.http.responses import refusal_json
 from postroom.server.mcp.calls import DOOR, ToolCall
-from postroom.server.mcp.task_tools import TaskTools
+from postroom.server.mcp.task_tools import NO_WORK, TaskTools
 from postroom.server.rpc.calls import make_call, verify_in_write
 from postroom.server.runtime.store_access import MAX_WAIT_SECONDS, StoreAccess, agent_filter, entry_filter, thread_filter, work_filter
 from postroom.store.interface import Transaction
@@ -62,8 +62,11 @@ class ToolHandlers(TaskTools):
     async def inbox_read(self, arguments: Arguments) -> JsonObject:
         limit = arguments.get("limit", 20)
         if arguments.get("old"):
-            received: tuple[ReceivedMessage, ...] = await self._run_read(receiving.old_messages, agent=self._agent, limit=limit)
-            answer: JsonObject = {"messages": [message.to_json() for message in received]}
+            old = await self._run_read(receiving.old_messages, agent=self._agent, limit=limit, after=arguments.get("after"))
+            received: tuple[ReceivedMessage, ...] = old.messages
+            answer: JsonObject = {"messages": [message.to_json() for message in received], "more": old.more, "after": old.after}
+        elif "after" in arguments:
+            raise InvalidInput("after goes on with old messages", field="after", hint="Give `old` too.")
         else:
             received, more = await self._receive_messages(limit, arguments.get("waitSeconds", 0))
             answer = {"messages": [message.to_json() for message in received], "more": more}
@@ -148,15 +151,17 @@ class ToolHandlers(TaskTools):
             raise InvalidInput("beforeEvent needs the threadId of the thread to read", field="beforeEvent", hint="Give both.")
 
         async def list_work() -> JsonObject | None:
-            page = await self._run_read(candidates.fetch, agent=self._agent, limit=arguments.get("limit", 20))
+            after = arguments.get("after")
+            page = await self._run_read(candidates.fetch, agent=self._agent, limit=arguments.get("limit", 20), after=after)
             rows = [{**self._thread_json(row.thread), "lapsed": row.lapsed} for row in page.candidates]
-            found = {"threads": rows, "more": page.more, **await self.list_waiting_tasks()}
+            tasks = await self.list_waiting_tasks(arguments.get("beforeTask"))
+            found = {"threads": rows, "more": page.more, "after": page.after, **tasks}
             return found if rows or found["tasks"] or found["results"] else None
 
         seconds = arguments.get("waitSeconds", 0)
         lapse = partial(candidates.seconds_until_takeable, agent=self._agent)
         waiting = self._store_access.wait(list_work, work_filter(self._agent), seconds, lapse) if seconds else list_work()
-        return await waiting or {"threads": [], "more": False, "tasks": [], "results": [], "moreTasks": False}
+        return await waiting or dict(NO_WORK)
 
     async def _read_thread_page(self, thread_id: str, before_event: int | None = None) -> JsonObject:
         """Return a thread, and a page of its messages that fits into a prompt, oldest first, and how to read the page before it."""

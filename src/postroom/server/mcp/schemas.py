@@ -36,6 +36,7 @@ _DOCS = {
 _ID = {"type": "string", "minLength": 1, "maxLength": 200}
 _TITLE = {"type": "string", "maxLength": 200}
 _CHOICES = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 200}, "maxItems": 20}
+_CURSOR = {"type": "string", "minLength": 1, "maxLength": 400}
 _EVENT = {"type": "integer", "minimum": 0, "maximum": 9007199254740991}
 _CHOICES = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 200}, "maxItems": 20}
 _LEASE_TOKEN = {**_ID, "description": "From work_claim. Refused if another process took the thread meanwhile."}
@@ -78,6 +79,7 @@ TOOLS: dict[str, Tool] = {
         {
             "waitSeconds": _WAIT,
             "old": {"type": "boolean", "description": "Show the latest messages again, newest first, at most `limit`. Changes nothing."},
+            "after": {**_CURSOR, "description": "With `old`: go on behind the page whose `after` this is, if `more` was true."},
             "entries": {"type": "boolean", "description": "Also list your own latest entries."},
             "before": {"type": "string", "maxLength": 200, "description": "List the entries before this one, if moreEntries was true."},
             "limit": {"type": "integer", "minimum": 1, "maximum": 100},
@@ -117,6 +119,8 @@ TOOLS: dict[str, Tool] = {
         {
             "waitSeconds": _WAIT,
             "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+            "after": {**_CURSOR, "description": "Threads: go on behind the page whose `after` this is, if `more` was true."},
+            "beforeTask": {**_EVENT, "description": "Tasks: `nextBeforeTask` of the page before, if `moreTasks` was true."},
             "threadId": {**_ID, "description": "Read this thread instead: one that you sent, hold, or were sent."},
             "beforeEvent": {**_EVENT, "description": "With threadId: the messages before this event; nextBeforeEvent of the page before."},
         },

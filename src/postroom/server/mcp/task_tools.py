@@ -19,6 +19,8 @@ from postroom.work import threads
 MAX_WAITING = 20  # tasks and results in one answer, which goes into a prompt
 MAX_DESCRIPTION_CHARS = 2000  # of one task in that answer
 JsonObject = dict[str, Any]
+NO_TASKS: JsonObject = {"tasks": [], "results": [], "moreTasks": False, "nextBeforeTask": None}
+NO_WORK: JsonObject = {"threads": [], "more": False, "after": None, **NO_TASKS}  # of work_fetch
 RECIPIENTS = ("to", "skill", "threadId")
 
 
@@ -77,14 +79,16 @@ class TaskTools:
         shown = await self._run_read(listing.show_task, task_id=task_id)
         return {"task": self._task_json(shown.task)}
 
-    async def list_waiting_tasks(self) -> JsonObject:
-        """Return the tasks that the agent could claim, and the results that it has not read."""
-        page = await self._run_read(listing.list_tasks, agent=self._agent, status="pending", limit=MAX_WAITING)
+    async def list_waiting_tasks(self, before_event: int | None) -> JsonObject:
+        """Return the tasks that the agent could claim, and the results that it has not read. `before_event` continues a list."""
+        given = {"agent": self._agent, "status": "pending", "limit": MAX_WAITING, "before_event": before_event}
+        page = await self._run_read(listing.list_tasks, **given)
         rows = [self._task_json(task) for task in page.tasks]
         return {
             "tasks": [row for row in rows if row["kind"] != RESULT],
             "results": [row for row in rows if row["kind"] == RESULT],
             "moreTasks": page.next_before_event is not None,
+            "nextBeforeTask": page.next_before_event,
         }
 
     def _task_json(self, task: ListedTask) -> JsonObject:

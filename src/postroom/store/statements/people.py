@@ -43,6 +43,7 @@ workspace_retoken = "UPDATE workspaces SET token_hash = :token_hash WHERE worksp
 workspace_set = "UPDATE workspaces SET label = :label, focus = :focus WHERE workspace_id = :workspace_id"
 workspace_mute = "UPDATE workspaces SET muted_at = :muted_at WHERE workspace_id = :workspace_id"
 workspace_delete = "DELETE FROM workspaces WHERE workspace_id = :workspace_id"
+workspace_at = Query("SELECT workspace_id FROM workspaces ORDER BY workspace_id LIMIT 1 OFFSET :number", single_value)
 workspaces_all = Query(f"SELECT {WORKSPACE_COLUMNS} FROM workspaces LIMIT :limit", Workspace)
 
 entry_insert = ENTRIES.insert_statement()
@@ -82,10 +83,14 @@ entries_page_workspace = Query(
     Entry,
 )
 entries_page_agent = Query(f"{SELECT_FOR_PAGE} WHERE e.agent = :agent AND e.root_id IS NULL AND {_IS_OLDER} {_NEWEST_FIRST}", Entry)
-# Open questions, the most urgent first. An entry with two of them comes twice.
+# Entries with an open question, the most urgent first. Of two open questions of one entry, the more urgent one gives its place.
 entries_urgent = Query(
     f"""
     {SELECT_FOR_PAGE.replace("FROM entries e", "FROM asks a JOIN entries e ON e.id = a.matter_id")} WHERE a.state = 'open'
+      AND coalesce(a.deadline, '9') >= :deadline AND (coalesce(a.deadline, '9') > :deadline OR a.asked_event > :asked_event)
+      AND NOT EXISTS (SELECT 1 FROM asks b WHERE b.matter_id = a.matter_id AND b.state = 'open'
+        AND (coalesce(b.deadline, '9') < coalesce(a.deadline, '9')
+          OR (coalesce(b.deadline, '9') = coalesce(a.deadline, '9') AND b.asked_event < a.asked_event)))
     ORDER BY coalesce(a.deadline, '9'), a.asked_event LIMIT :limit""",
     Entry,
 )
@@ -187,6 +192,7 @@ replies_of_entry = Query(f"SELECT {REPLIES.column_list} FROM replies WHERE entry
 replies_of_agent = Query(
     f"""
     SELECT {REPLIES.column_list} FROM replies WHERE agent = :agent AND body <> ''
+      AND (created_at, reply_id) < (:before_at, :before_id)
     ORDER BY created_at DESC, reply_id DESC LIMIT :limit""",
     PersonReply,
 )
@@ -219,13 +225,16 @@ conversation_put = CONVERSATIONS.upsert_statement()
 _CONVERSATIONS = f"SELECT {CONVERSATIONS.column_list} FROM conversations WHERE agent = :agent"
 conversation_find = Query(f"{_CONVERSATIONS} AND thread_id = :thread_id", AgentConversation)
 conversation_delete = "DELETE FROM conversations WHERE agent = :agent AND thread_id = :thread_id"
-conversations_of = Query(f"{_CONVERSATIONS} ORDER BY thread_id LIMIT :limit", AgentConversation)
+# The thread ids are "" and others. `after` is " ", which is no id, for the first page.
+conversations_of = Query(
+    f"{_CONVERSATIONS} AND thread_id >= :start AND thread_id <> :after ORDER BY thread_id LIMIT :limit", AgentConversation
+)
 route_put = WAKE_ROUTES.upsert_statement()
 _ROUTES = f"SELECT {WAKE_ROUTES.column_list} FROM wake_routes WHERE agent = :agent"
 route_find = Query(f"{_ROUTES} AND route = :route AND session = :session", WakeRoute)
 route_delete = "DELETE FROM wake_routes WHERE agent = :agent AND route = :route AND session = :session"
 routes_forget = "DELETE FROM wake_routes WHERE agent = :agent AND registered_at < :before"
-routes_of = Query(f"{_ROUTES} ORDER BY route, session LIMIT :limit", WakeRoute)
+routes_of = Query(f"{_ROUTES} AND (route, session) > (:after_route, :after_session) ORDER BY route, session LIMIT :limit", WakeRoute)
 handover_put = HANDOVERS.upsert_statement()
 handovers_of = Query(f"SELECT {HANDOVERS.column_list} FROM handovers WHERE agent = :agent LIMIT :limit", HandedItem)
 handover_delete = """

@@ -21,7 +21,7 @@ task_move = """
 tasks_of_job = Query(
     f"""
     SELECT {TASKS.column_list} FROM tasks WHERE is_open = 1 AND target_job_id = :job_id AND status = :status
-    ORDER BY urgency, event_id LIMIT :limit""",
+      AND (urgency, event_id) > (:urgency, :after) ORDER BY urgency, event_id LIMIT :limit""",
     TaskRow,
 )
 tasks_waiting = Query(
@@ -30,10 +30,17 @@ tasks_waiting = Query(
     ORDER BY urgency, event_id LIMIT :limit""",
     TaskRow,
 )
+_IS_LESS_URGENT = "(urgency, event_id) > (:urgency, :after)"
+tasks_waiting_after = Query(
+    f"""
+    SELECT {TASKS.column_list} FROM tasks WHERE is_open = 1 AND status = 'pending' AND target_agent = :agent AND kind = :kind
+      AND {_IS_LESS_URGENT} ORDER BY urgency, event_id LIMIT :limit""",
+    TaskRow,
+)
 tasks_unrouted = Query(
     f"""
     SELECT {TASKS.column_list} FROM tasks WHERE is_open = 1 AND status = 'pending' AND target_agent = :agent AND target_job_id IS NULL
-    ORDER BY urgency, event_id LIMIT :limit""",
+      AND {_IS_LESS_URGENT} ORDER BY urgency, event_id LIMIT :limit""",
     TaskRow,
 )
 tasks_due = Query(
@@ -86,8 +93,10 @@ jobs_lapsed = Query(
     ORDER BY lease_expires_at LIMIT :limit""",
     JobRow,
 )
-jobs_any = Query(f"SELECT {JOBS.column_list} FROM jobs ORDER BY event_id DESC LIMIT :limit", JobRow)
-jobs_of_agent = Query(f"SELECT {JOBS.column_list} FROM jobs WHERE agent = :agent ORDER BY event_id DESC LIMIT :limit", JobRow)
+jobs_any = Query(f"SELECT {JOBS.column_list} FROM jobs WHERE event_id < :before ORDER BY event_id DESC LIMIT :limit", JobRow)
+jobs_of_agent = Query(
+    f"SELECT {JOBS.column_list} FROM jobs WHERE agent = :agent AND event_id < :before ORDER BY event_id DESC LIMIT :limit", JobRow
+)
 
 skill_insert = SKILLS.insert_statement()
 skills_clear = "DELETE FROM agent_skills WHERE agent = :agent"

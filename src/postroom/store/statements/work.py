@@ -385,7 +385,7 @@ agent_card = "UPDATE agents SET card_json = :card_json WHERE name = :name"
 agents_of_skill = Query(
     f"""
     SELECT {AGENTS.column_list_as("a")} FROM agent_skills s JOIN agents a ON a.name = s.agent
-    WHERE s.skill = :skill ORDER BY s.agent LIMIT :limit""",
+    WHERE s.skill = :skill AND s.agent > :after ORDER BY s.agent LIMIT :limit""",
     Agent,
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Annotated, Any, Literal, Self
 
@@ -97,12 +97,49 @@ class Accepted(Snapshot):
     lease_token: str
 
 
+class _Page(Snapshot):
+    """One page of a list. It can be iterated, counted and indexed like the tuple that it holds. If there are `more`, pass `after`."""
+
+    more: bool = False
+    after: str | None = None
+
+    def _listed(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override] # pydantic iterates over the fields
+        return iter(self._listed())
+
+    def __len__(self) -> int:
+        return len(self._listed())
+
+    def __getitem__(self, index: int) -> Any:
+        return self._listed()[index]
+
+
+class A2ATaskPage(_Page):
+    """One page of tasks and results."""
+
+    tasks: tuple[A2ATask, ...]
+
+    def _listed(self) -> tuple[A2ATask, ...]:
+        return self.tasks
+
+
 class Card(Snapshot):
     """An agent's description and skills."""
 
     name: str
     description: str = ""
     skills: tuple[str, ...] = ()
+
+
+class CardPage(_Page):
+    """One page of cards."""
+
+    cards: tuple[Card, ...]
+
+    def _listed(self) -> tuple[Card, ...]:
+        return self.cards
 
 
 class Job(Snapshot):
@@ -118,6 +155,15 @@ class Job(Snapshot):
     lease_seconds: float = 900.0
     lease_expires_at: str = ""
     resumed: bool = False
+
+
+class JobPage(_Page):
+    """One page of jobs."""
+
+    jobs: tuple[Job, ...]
+
+    def _listed(self) -> tuple[Job, ...]:
+        return self.jobs
 
 
 class Sheet(Snapshot):

@@ -19,7 +19,7 @@ WAITING, GONE, ELSEWHERE = "waiting now", "gone", "on another machine"
 
 def probe_routes(store: Store, agent: str) -> list[dict[str, Any]]:
     """Return the ways to wake an agent, from the lowest rung of the ladder, each with what a probe of it showed."""
-    found = sorted(list_routes(store, agent=agent), key=lambda route: (ROUTES.index(route.route), route.session))
+    found = sorted(list_routes(store, agent=agent).routes, key=lambda route: (ROUTES.index(route.route), route.session))
     return [{**route.to_json(), "probe": _probe(route)} for route in found]
 
 

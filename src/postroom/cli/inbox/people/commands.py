@@ -259,7 +259,7 @@ def handle_entries(args: Arguments) -> Outcome:
     if args.search is not None:
         return Outcome(_search_entries(store, args, limit).to_json(), view="people entries")
     if args.urgent:
-        return Outcome(open_questions(store, **limit).to_json(), view="people entries")
+        return Outcome(open_questions(store, **limit, after=args.after).to_json(), view="people entries")
     filters = {"before": args.before, "workspace_id": args.workspace, "unread": args.unread, "open_only": args.questions}
     page = history(store, section="notices" if args.notices else "inbox", state=_wanted_state(args), pinned=args.pinned, **filters, **limit)
     return Outcome(page.to_json(), view="people entries")

@@ -200,6 +200,7 @@ PEOPLE = (
             Flag("--notices", "", "only notices of programs"),
             Flag("--search", "WORDS", "only entries that contain every word; also from:NAME, is:unread, in:done, before:2026-11-30"),
             Flag("--urgent", "", "the open questions, by their deadline"),
+            Flag("--after", "CURSOR", "with --urgent: go on behind the page whose `after` this is"),
             Flag("--done", "", "only entries that are done"),
             Flag("--snoozed", "", "only entries that are snoozed"),
             Flag("--pinned", "", "only entries that are pinned"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from postroom.cli.framework.terminal import colour_text, indented_lines, one_line, relative_time, render_more, render_table, short_id
 from postroom.core import clock
 from postroom.core.records.people import UNTIL_ACTIVITY
+from postroom.core.text import shell_quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ def _render_entries(data: Data) -> str:
         state = entry["question"]["state"] if "question" in entry else "read" if entry["readAt"] else "unread"
         summary = f"{short_id(entry['id'])}{_entry_summary(entry).removeprefix(entry['id'])}"
         rows.append(f"{colour_text('dim', f'{_entry_age(entry):>10}')}  {state:8}  {summary}\n")
+    if "after" in data:  # open questions, by urgency
+        return "".join(rows) + f"There are more: --after {shell_quote(data['after'])}\n"
     return "".join(rows) + (f"There are more: --before {data['entries'][-1]['id']}\n" if data["hasMore"] else "")
 
 

@@ -101,9 +101,17 @@ class ResidentWorker(Worker):
 
     # Threads
 
+    def _list_conversations(self) -> list[AgentConversation]:
+        page = conversations.list_conversations(self._store, agent=self._agent)
+        found = list(page.conversations)
+        while page.more:
+            page = conversations.list_conversations(self._store, agent=self._agent, after=page.after)
+            found += page.conversations
+        return found
+
     def _adopt_threads(self) -> None:
         """Go on with the threads that a resident of this agent held when it was killed."""
-        for known in conversations.list_conversations(self._store, agent=self._agent):
+        for known in self._list_conversations():
             if known.thread_id == conversations.MAIL_THREAD:
                 continue
             try:

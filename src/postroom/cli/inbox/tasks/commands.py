@@ -26,9 +26,9 @@ def handle_agent_register(args: Arguments) -> Outcome:
 
 
 def handle_agent_find(args: Arguments) -> Outcome:
-    cards = open_conductor(args).find(require_option(args, "skill"))
-    data = {"cards": [card.model_dump(mode="json") for card in cards]}
-    return Outcome(data, view="task cards", exit_code=0 if cards else NOTHING)
+    page = open_conductor(args).find(require_option(args, "skill"), **inputs.given_options(args, "limit", "after"))
+    data = {"cards": [card.model_dump(mode="json") for card in page.cards], "more": page.more, "after": page.after}
+    return Outcome(data, view="task cards", exit_code=0 if page.cards else NOTHING)
 
 
 def handle_task_submit(args: Arguments) -> Outcome:

@@ -29,8 +29,9 @@ def _job_and_token(args: Arguments) -> tuple[str, str | None]:
 
 
 def handle_job_list(args: Arguments) -> Outcome:
-    jobs = open_conductor(args).jobs(args.agent, **inputs.given_options(args, "limit"))
-    return Outcome({"jobs": [job.model_dump(mode="json", exclude={"lease_token", "resumed"}) for job in jobs]}, view="task jobs")
+    page = open_conductor(args).jobs(args.agent, **inputs.given_options(args, "limit", "after"))
+    jobs = [job.model_dump(mode="json", exclude={"lease_token", "resumed"}) for job in page.jobs]
+    return Outcome({"jobs": jobs, "more": page.more, "after": page.after}, view="task jobs")
 
 
 def handle_job_show(args: Arguments) -> Outcome:

@@ -53,7 +53,7 @@ _COMMANDS = (
         "agent find",
         "List the agents that have a skill. Exit 10 when there are none.",
         "inbox.tasks.commands:handle_agent_find",
-        (Flag("--skill", "NAME", "the skill to look for"),),
+        (Flag("--skill", "NAME", "the skill to look for"), _LIMIT, AFTER),
         example="inbox agent find --skill review",
     ),
     Command(
@@ -201,7 +201,7 @@ _COMMANDS = (
         "job list",
         "List jobs, newest first.",
         "inbox.tasks.jobs:handle_job_list",
-        (_LIMIT,),
+        (_LIMIT, AFTER),
         details="With --agent: only those of this agent.",
         example="inbox job list --agent canyon",
     ),

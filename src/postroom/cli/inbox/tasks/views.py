@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom._fastpath.json_text import dumps
-from postroom.cli.framework.terminal import colour_text, indented_lines, one_line, relative_time, render_table
+from postroom.cli.framework.terminal import colour_text, indented_lines, one_line, relative_time, render_more, render_table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _card_text(card: Data) -> str:
 
 
 def _render_cards(data: Data) -> str:
-    return "".join(_card_text(card) for card in data["cards"]) or "No agent has that skill.\n"
+    return ("".join(_card_text(card) for card in data["cards"]) or "No agent has that skill.\n") + render_more(data)
 
 
 def _job_summary(job: Data) -> str:
@@ -122,7 +122,7 @@ def _render_jobs(data: Data) -> str:
         (job["status"], one_line(job["agent"]), str(job["sheet"]), relative_time(job["updated_at"]), one_line(job["job_id"]))
         for job in data["jobs"]
     ]
-    return render_table(("STATUS", "AGENT", "SHEET", "UPDATED", "JOB"), rows)
+    return render_table(("STATUS", "AGENT", "SHEET", "UPDATED", "JOB"), rows) + render_more(data)
 
 
 def _render_answered(data: Data) -> str:

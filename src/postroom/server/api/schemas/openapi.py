@@ -111,7 +111,7 @@ SCHEMAS: dict[str, Schema] = {
     "Question": _QUESTION,
     "Doc": _DOC,
     "Entry": _ENTRY,
-    "Page": object_of("entries hasMore", entries=array_of(schema_ref("Entry")), hasMore=BOOLEAN),
+    "Page": object_of("entries hasMore", entries=array_of(schema_ref("Entry")), hasMore=BOOLEAN, after=TEXT),
     "Reply": _REPLY,
     "Receipt": record_schema(EntryReceiptStep),
     "Detail": object_of(
@@ -213,7 +213,10 @@ PATHS: dict[str, dict[str, Schema]] = {
     },
     "/api/inbox/questions": {
         "get": describe_operation(
-            "List the entries with an open question, the most urgent first", "200", schema_ref("Page"), parameters=(LIMIT,)
+            "List the entries with an open question, the most urgent first",
+            "200",
+            schema_ref("Page"),
+            parameters=(LIMIT, query_parameter("after", TEXT, "`after` of the page before")),
         )
     },
     "/api/inbox/search": {
