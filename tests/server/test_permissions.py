@@ -14,12 +14,14 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.routing import Route, WebSocketRoute
 
 from postroom import mail, people, work
 from postroom._fastpath import json_text as jsontext
 from postroom.core.rpc import wire
 from postroom.core.verbs import ANY_AGENT, JOB_OWNER, MESSAGE_SENDER, READ, SERVER_MACHINE, WAIT, Verb
-from postroom.server.app import PERSON_ROUTES, SHARED_ROUTES
+from postroom.server.app import MAILBOX_SOCKET_PATH, PERSON_ROUTES, SHARED_ROUTES, VERB_SOCKET_PATH, make_routes
+from postroom.server.http import static
 from postroom.server.http.auth import RateLimiter
 from postroom.server.mcp.calls import OpenCalls
 from postroom.server.mcp.handlers import ToolHandlers
@@ -208,6 +210,46 @@ TASK_ROUTES = {("GET", "/api/tasks"), ("POST", "/api/tasks"), ("GET", "/api/task
 
 def test_every_route_that_agents_may_use_is_walked() -> None:
     assert {(method, path) for method, path, _ in SHARED_ROUTES} == ROUTES.keys() | OTHER_ROUTES | TASK_ROUTES
+
+
+# Routes that need no token, or a link, which is checked by the route itself.
+PUBLIC_ROUTES = {
+    *(("GET", path) for path in ("/health", "/ready", "/api/openapi.json", "/api/asyncapi.json", "/sign-in")),
+    *(("GET", path) for path in ("/sw.js", "/manifest.webmanifest", "/web/{version}/{name:path}", *static.PAGE_PATHS)),
+    *((method, "/answer") for method in ("GET", "POST")),  # tests/server/test_away.py
+}
+# Routes for every caller with a token: they show nothing of anybody.
+TOKEN_ROUTES = {("GET", "/metrics")}
+# Routes that check each call by itself: those of verbs and frames, which the other tests walk, and those of tools.
+CALL_ROUTES = {
+    *(("POST", path) for path in ("/api/verbs/{verb}", "/mcp/{workspace_id}")),
+    *(("SOCKET", path) for path in (MAILBOX_SOCKET_PATH, VERB_SOCKET_PATH, "/{path:path}")),  # the last refuses every other address
+    ("GET", MAILBOX_SOCKET_PATH),  # refuses a request that is no upgrade
+}
+
+
+def _served_routes() -> set[tuple[str, str]]:
+    """Method and path of every route. Starlette answers HEAD wherever it answers GET."""
+    found: set[tuple[str, str]] = set()
+    for route in make_routes():
+        assert isinstance(route, Route | WebSocketRoute), route
+        methods = (route.methods or set()) - {"HEAD"} if isinstance(route, Route) else {"SOCKET"}
+        found |= {(method, route.path) for method in methods}
+    return found
+
+
+def test_every_route_of_the_server_is_walked_or_public() -> None:
+    declared = {(method, path) for method, path, _ in (*SHARED_ROUTES, *PERSON_ROUTES)}
+    assert _served_routes() == declared | PUBLIC_ROUTES | TOKEN_ROUTES | CALL_ROUTES
+    assert not declared & (PUBLIC_ROUTES | TOKEN_ROUTES | CALL_ROUTES)
+
+
+def test_a_route_for_every_caller_with_a_token_is_for_no_other(callers: Callers) -> None:
+    for method, path in TOKEN_ROUTES:
+        assert callers.tcp.request(method, path).status_code == 401, path
+        for caller in (STRANGER, OUTSIDE_WORKSPACE, LEADER):
+            answer = callers.tcp.request(method, path, headers={"Authorization": f"Bearer {callers.token_of(caller)}"})
+            assert answer.status_code == 200, (path, caller, answer.text)
 
 
 def test_a_route_of_tasks_is_for_those_that_gave_or_got_the_task(callers: Callers, behind: Store) -> None:

@@ -119,7 +119,7 @@ def build_app(
             await store_access.close()
 
     app = Starlette(
-        routes=_make_routes(),
+        routes=make_routes(),
         lifespan=lifespan,
         exception_handlers={HTTPException: _http_error_response, Exception: _server_error_response},
     )
@@ -127,7 +127,8 @@ def build_app(
     return RequestObserver(SecurityMiddleware(CompressionMiddleware(app), hosts=hosts, origins=origins), log)
 
 
-def _make_routes() -> list[BaseRoute]:
+def make_routes() -> list[BaseRoute]:
+    """Return every route, in the order in which they are compared with a request."""
     return [
         # First, because routes are compared one after another and most requests are verbs.
         Route("/api/verbs/{verb}", Endpoint(dispatch.handle_request, agents=True, verifies=True), methods=["POST"]),
