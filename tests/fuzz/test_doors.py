@@ -2,44 +2,70 @@
 
 from __future__ import annotations
 
-import json
-import logging
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
-from websockets.sync.client import ClientConnection, connect
-from websockets.typing import Subprotocol
 
-from postroom import people, queues, work
+from postroom import people, queues
 from postroom.cli.inbox import run as run_inbox
-from postroom.core import clock
+from postroom.cli.mailbox import run as run_mailbox
+from postroom.cli.notifier import run as run_notifier
+from postroom.cli.thread import run as run_thread
 from postroom.core.errors import Refusal
 from postroom.core.rpc.wire import CONTENT_TYPE, VERB_PROTOCOL
-from postroom.core.verbs import WAIT
 from postroom.people.entries_mirror import EntriesMirror
 from postroom.server.app import PERSON_ROUTES, SHARED_ROUTES
 from postroom.server.mcp.schemas import TOOLS
-from postroom.server.rpc.calls import signature_of
-from postroom.server.rpc.dispatch import routing_table
 from postroom.server.ws.frames import PROTOCOL
 from postroom.store import open_store
 from tests.conftest import fresh_file
+from tests.fuzz.doors import CASES, MCP_HEADERS, Door, Watched, hostile_calls, parse, refused_frame
 from tests.fuzz.hostile_input import JUNK, TEXTS, VALUES, encode, fuzz
-from tests.server_in_thread import ServerInThread
 
-FEW, MANY = 30, 1500
-CASES = pytest.mark.parametrize("cases", [FEW, pytest.param(MANY, marks=(pytest.mark.fuzz, pytest.mark.timeout(900)))])
-VERBS = sorted(name for name, verb in routing_table().items() if verb.mode != WAIT)
-ROUTES = [(method, path) for method, path, _ in (*PERSON_ROUTES, *SHARED_ROUTES) if path not in ("/api/events", "/api/bell")]
-MCP_HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-COMMANDS = ["send", "fetch", "claim", "update", "reply", "done", "list", "show", "agent", "task", "ask", "push", "nonsense", ""]
+STREAMS = ("/api/events", "/api/bell")
+ROUTES = [(method, path) for method, path, _ in (*PERSON_ROUTES, *SHARED_ROUTES) if path not in STREAMS]
+NOTHING = 10
+INBOX_CODES, PLAIN_CODES = (0, NOTHING, 20, 30, 40), (0, 1, 2, 3, NOTHING)
+# Each program with its commands, without those that block, and those that start processes or write a crontab.
+PROGRAMS: dict[str, tuple[Callable[[list[str]], int], list[str], tuple[int, ...]]] = {
+    "inbox": (
+        run_inbox,
+        ["send", "fetch", "claim", "update", "reply", "done", "list", "show", "agent", "task", "ask", "push", "entries", "nonsense", ""],
+        INBOX_CODES,
+    ),
+    "mailbox": (
+        run_mailbox,
+        [
+            "enqueue",
+            "dequeue",
+            "ack",
+            "nack",
+            "extend",
+            "peek",
+            "purge",
+            "retry-dead-letter",
+            "show",
+            "sessions",
+            "policy",
+            "alias",
+            "x",
+            "",
+        ],
+        INBOX_CODES,
+    ),
+    "thread": (
+        run_thread,
+        ["init", "push", "pop", "ack", "peek", "unsubscribe", "dead list", "dead retry", "info", "list", "x", ""],
+        PLAIN_CODES,
+    ),
+    "notifier": (run_notifier, ["task remove", "task runs", "timer remove", "status", "task", "timer", "x", ""], PLAIN_CODES),
+}
 FLAGS = [
     "--thread",
     "--from",
@@ -52,55 +78,22 @@ FLAGS = [
     "--agent",
     "--after-event",
     "--json",
+    "--session",
+    "--payload",
+    "--msg-id",
+    "--reason",
+    "--thread-dir",
+    "--id",
 ]
-
-
-class Door:
-    """A server over a store of its own, and what it logged."""
-
-    def __init__(self, relay: ServerInThread, workspace: str) -> None:
-        self.relay = relay
-        self.workspace = workspace
-        self.http = httpx.Client(base_url=relay.url("http"), timeout=20)
-
-    def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
-        answer = self.http.request(method, path, **more)
-        assert answer.status_code < 500, (method, path, answer.text[:300])
-        if answer.status_code >= 400 and answer.headers.get("content-type", "").startswith("application/json") and "/mcp/" not in path:
-            assert answer.json()["error"]["code"]
-        return answer
-
-    def connect(self, path: str, protocol: str) -> ClientConnection:
-        return connect(self.relay.url("ws") + path, subprotocols=[Subprotocol(protocol)], open_timeout=20)
-
-
-@pytest.fixture
-def door(relay: ServerInThread, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Door]:
-    place = fresh_file(tmp_path)
-    with closing(open_store(place)) as store:
-        work.send(store, sender="leader", to="builder", subject="Build", thread_id="T1")
-        workspace = people.add_workspace(store, str(tmp_path), label="Atlas", agent="atlas").workspace.workspace_id
-    with relay.serving(place, clock.now):
-        opened = Door(relay, workspace)
-        yield opened
-        assert opened.http.get("/health").json() == {"ok": True}
-        opened.http.close()
-    assert not [record for record in caplog.records if record.levelno >= logging.ERROR], caplog.text
-
-
-def _calls() -> st.SearchStrategy[tuple[str, bytes]]:
-    def body_of(verb: str) -> st.SearchStrategy[tuple[str, bytes]]:
-        names = sorted(signature_of(routing_table()[verb]).names)
-        named = st.dictionaries(st.sampled_from(names) if names else TEXTS, VALUES, max_size=len(names) or 1)
-        body = st.one_of(JUNK, st.builds(lambda named: encode({"named": named}), named), st.builds(encode, VALUES))
-        return st.tuples(st.just(verb), body)
-
-    return st.sampled_from(VERBS).flatmap(body_of)
 
 
 @CASES
 def test_verbs_over_http(door: Door, cases: int) -> None:
-    fuzz(cases, _calls(), lambda call: door.ask("POST", f"/api/verbs/{call[0]}", content=call[1], headers={"Content-Type": CONTENT_TYPE}))
+    fuzz(
+        cases,
+        hostile_calls(),
+        lambda call: door.ask("POST", f"/api/verbs/{call[0]}", content=call[1], headers={"Content-Type": CONTENT_TYPE}),
+    )
 
 
 def _quoted(text: str) -> str:
@@ -149,9 +142,12 @@ class Reconnecting:
     def say(self, frame: bytes) -> None:
         try:
             self._socket.send(frame, text=True)
-            answer = json.loads(self._socket.recv(timeout=20))
-            assert isinstance(answer, dict)
+            answer = parse(self._socket.recv(timeout=20))
             assert answer.get("error", {}).get("code") != "server_error"
+            if refused_frame(answer):
+                self._door.watched.assert_unchanged((frame[:300], answer))
+            else:
+                self._door.watched.note()
         except ConnectionClosed as closed:
             if closed.rcvd is not None and closed.rcvd.code == CloseCode.INTERNAL_ERROR:
                 raise
@@ -167,7 +163,7 @@ def test_verbs_over_a_websocket(door: Door, cases: int) -> None:
         return b'{"op": "call", "id": 1, "verb": "%b", %b' % (call[0].encode(), call[1][1:]) if call[1][:2] == b'{"' else call[1]
 
     with closing(Reconnecting(door, "/api/verbs", VERB_PROTOCOL)) as socket:
-        fuzz(cases, _calls(), lambda call: socket.say(frame(call)))
+        fuzz(cases, hostile_calls(), lambda call: socket.say(frame(call)))
 
 
 @CASES
@@ -217,16 +213,27 @@ def test_filters_of_a_queue(tmp_path: Path, cases: int) -> None:
 
 
 @CASES
-def test_the_command_line(tmp_path: Path, cases: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("INBOX_DB", fresh_file(tmp_path))
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_command_lines(
+    tmp_path: Path, program: str, cases: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = fresh_file(tmp_path)
+    monkeypatch.setenv("INBOX_DB", place)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NOTIFIER_HOME", str(tmp_path / "notifier"))
     monkeypatch.chdir(tmp_path)
     words = st.one_of(st.sampled_from(FLAGS), TEXTS.filter(lambda text: "\0" not in text))
+    run_program, commands, codes = PROGRAMS[program]
 
     def run(given: tuple[str, list[str]]) -> None:
-        code = run_inbox([given[0], *given[1]])
+        code = run_program([*given[0].split(), *given[1]])
         told = capfd.readouterr()
-        assert code in (0, 10, 20, 30, 40), (given, told)
+        assert code in codes, (given, told)
         assert "Traceback" not in told.err
+        if code in (0, NOTHING):
+            watched.note()
+        else:
+            watched.assert_unchanged((given, told.err))
 
-    fuzz(cases, st.tuples(st.sampled_from(COMMANDS), st.lists(words, max_size=6)), run)
+    with closing(Watched(place)) as watched:
+        fuzz(cases, st.tuples(st.sampled_from(commands), st.lists(words, max_size=6)), run)

@@ -41,8 +41,9 @@ Rows = dict[str, list[tuple[Any, ...]]]
 class Served:
     """A server that runs, and the file of its store."""
 
-    def __init__(self, ready: dict[str, str], place: Path) -> None:
+    def __init__(self, ready: dict[str, str], place: Path, pid: int) -> None:
         self.ready = ready
+        self.pid = pid
         self.place = place
         self.token = ready.get("token") or Path(ready["token_file"]).read_text().strip()
 
@@ -81,7 +82,7 @@ class Release:
             with subprocess.Popen(argv, env=self._environment(Path(folder)), cwd=folder, stdout=subprocess.PIPE, text=True) as process:
                 try:
                     assert process.stdout is not None
-                    yield Served(json.loads(process.stdout.readline()), place)
+                    yield Served(json.loads(process.stdout.readline()), place, process.pid)
                 finally:
                     process.send_signal(signal.SIGTERM)
                     process.wait(LIMIT)
