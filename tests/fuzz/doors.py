@@ -28,12 +28,35 @@ Rows = dict[str, list[tuple[Any, ...]]]
 MCP_HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
 
+MESSAGE = {"from": "leader", "to": "builder", "payload": "Hello"}
+# Arguments that most verbs accept, so that a hostile one beside them gets as far as it can.
+PLAIN_VALUES: dict[str, Any] = {
+    "agent": "builder",
+    "sender": "leader",
+    "to": "builder",
+    "person": "user",
+    "subject": "S",
+    "thread_id": "T1",
+    "session": "builder",
+    "summary": "Half",
+    "text": "Done",
+    "question": "Ship it?",
+    "message": MESSAGE,
+    "messages": [MESSAGE],
+    "source_agent": "leader",
+}
+
+
 def hostile_calls() -> st.SearchStrategy[tuple[str, bytes]]:
     """A verb, and the body of a call of it."""
 
     def body_of(verb: str) -> st.SearchStrategy[tuple[str, bytes]]:
         names = sorted(signature_of(routing_table()[verb]).names)
         named = st.dictionaries(st.sampled_from(names) if names else TEXTS, VALUES, max_size=len(names) or 1)
+        plain = {name: PLAIN_VALUES.get(name, "x") for name in signature_of(routing_table()[verb]).required}
+        named = st.one_of(
+            named, st.builds(lambda given: {**plain, **given}, st.dictionaries(st.sampled_from(names or ["x"]), VALUES, max_size=2))
+        )
         if routing_table()[verb].mode == WAIT:  # a valid wait is short
             named = st.builds(lambda given, time: {**given, "timeout_seconds": time}, named, st.sampled_from([0.001, 0.01, -1, "x", None]))
         body = st.one_of(JUNK, st.builds(lambda named: encode({"named": named}), named), st.builds(encode, VALUES))

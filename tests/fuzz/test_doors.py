@@ -87,6 +87,15 @@ FLAGS = [
 ]
 
 
+def test_a_write_by_a_refused_call_would_be_seen(door: Door) -> None:
+    """Else the tests below would prove nothing."""
+    named = {"sender": "leader", "to": "builder", "subject": "S"}
+    answer = door.http.post("/api/verbs/work.send", content=encode({"named": named}), headers={"Content-Type": CONTENT_TYPE})
+    assert answer.status_code == 200
+    with pytest.raises(AssertionError, match="threads"):
+        door.watched.assert_unchanged(answer)
+
+
 @CASES
 def test_verbs_over_http(door: Door, cases: int) -> None:
     fuzz(

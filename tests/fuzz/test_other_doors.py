@@ -91,7 +91,7 @@ class StdioServer:
         ping = {"jsonrpc": "2.0", "id": f"ping {self._pings}", "method": "ping"}
         self._input.write(line + b"\n" + encode(ping) + b"\n")
         self._input.flush()
-        answers = []
+        answers: list[dict[str, Any]] = []
         while True:
             answer = json.loads(self._output.readline())
             if answer.get("id") == ping["id"]:
