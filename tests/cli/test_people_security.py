@@ -17,6 +17,7 @@ from postroom import people
 from postroom.core.errors import NotFound
 from postroom.core.limits import MAX_NAME_CHARS
 from postroom.store import open_store
+from postroom.store.location import state_folder
 from tests.cli.people_workspace import AGENT, ATTACK, FORGED, HARMFUL, PeopleWorkspace
 from tests.cli.process import LIMIT, Inbox, Waiter
 
@@ -345,3 +346,32 @@ def test_a_workspace_whose_folder_is_gone_says_so(desk: PeopleWorkspace) -> None
     finished = desk.inbox.run("push", "--agent", AGENT, "--doc", "report.md", "--json")
     assert finished.error[:2] in ((30, "invalid_input"), (40, "not_found")), finished
     assert finished.json["error"]["hint"]
+
+
+# A workspace and what is the person's alone
+
+
+def test_a_workspace_that_holds_what_is_the_persons_alone_is_added_with_a_warning(inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(inbox.folder))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    store, state = inbox.db, Path(state_folder(str(inbox.db)))
+    state.mkdir(parents=True)  # as `inbox serve` makes it
+    (inbox.folder / "link").symlink_to(inbox.folder / ".agents", target_is_directory=True)
+    through_link = {"INBOX_DB": str(inbox.folder / "link" / store.name)}  # the same store, under another name
+    for number, (folder, warned, env) in enumerate(
+        [
+            (Path("/"), {"store", "token"}, {}),
+            (state, {"token"}, {}),  # the folder itself
+            (state.parent, {"token"}, {}),
+            (store.parent, {"store"}, through_link),
+        ]
+    ):
+        added = inbox.ok("workspace", "add", str(folder), "--label", "L", "--agent", f"agent-{number}", **env)
+        found = {what for what in ("store", "token") for warning in added.get("warnings", ()) if f" {what}" in warning.partition(".")[0]}
+        assert found == warned, (folder, added.get("warnings"))
+
+
+def test_a_workspace_beside_the_store_and_the_token_is_added_without_a_warning(inbox: Inbox) -> None:
+    beside = inbox.folder / ".agents-of-others"  # begins like the folder of the store
+    beside.mkdir()
+    assert "warnings" not in inbox.ok("workspace", "add", str(beside), "--label", "L", "--agent", "beside")

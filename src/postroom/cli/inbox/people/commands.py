@@ -53,7 +53,12 @@ def _exposure_warnings(location: str, folder: str) -> list[str]:
 
     exposed = {"the store": shown_location(location), "your token for scripts": os.path.realpath(state_folder(location))}
     advice = "An agent with access to it can act as you. Choose a folder below it, or keep the store elsewhere (--db)."
-    return [f"This folder contains {what}. {advice}" for what, path in exposed.items() if path.startswith(folder + os.sep)]
+    return [f"This folder contains {what}. {advice}" for what, path in exposed.items() if _contains(folder, path)]
+
+
+def _contains(folder: str, path: str) -> bool:
+    """Return whether an absolute path is a folder or below it. A store behind a server has no path."""
+    return os.path.isabs(path) and os.path.commonpath((folder, path)) == folder
 
 
 def _registration_outcome(registered: WorkspaceRegistration, server: str, warnings: list[str] | None = None) -> Outcome:
