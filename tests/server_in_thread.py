@@ -1,7 +1,7 @@
 """A real server in front of a test's store.
 
-One in each process that runs tests, over TCP and over a Unix socket, in a thread. It is the server that `inbox serve` starts, but
-for its desk: each test has one of its own, over its own file and with its own time.
+One in each process that runs tests, over TCP and over a Unix socket, in a thread. It is the server that `inbox serve` starts,
+except for its access to the store: each test has one of its own, over its own file and with its own time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from postroom.server.http.connections.unix_socket import UnixSocketListener
 from postroom.server.http.security import allowed_hosts_and_origins
 from postroom.server.http.state import AppState
 from postroom.server.observability.log_lines import LogWriter
-from postroom.server.runtime import store_access as desks
+from postroom.server.runtime import store_access as store_access_module
 from postroom.server.runtime.store_access import StoreAccess
 from postroom.store import init_store
 from postroom.store.interface import Store
@@ -36,7 +36,7 @@ LOOP_THREAD = "relay"
 
 
 class ObservedSqliteStore(SqliteStore):
-    """The server's store. Whoever wants to know is told when a verb goes to sleep; the server itself, by its own door, is let be."""
+    """The server's store. It calls the listeners when a verb goes to sleep, except for waits of the server itself."""
 
     data = None  # no mirror: nothing is written beside a test's store
     listeners: list[Asleep]
@@ -79,7 +79,7 @@ class ServerInThread:
         asyncio.run_coroutine_threadsafe(self._change(place, now), self._loop).result(LONG)
         yield
         # Its threads end in their own time: the next test does not wait for them.
-        self._closing.append(asyncio.run_coroutine_threadsafe(self._office.store_access.close(), self._loop))
+        self._closing.append(asyncio.run_coroutine_threadsafe(self.app_state.store_access.close(), self._loop))
 
     @contextmanager
     def overhearing(self, asleep: Asleep) -> Iterator[None]:
@@ -93,7 +93,7 @@ class ServerInThread:
     @contextmanager
     def tracing(self, note: Callable[[str], None]) -> Iterator[None]:
         """Call `note` with every statement that the server runs, in the thread that runs it."""
-        stores = self._office.store_access._stores
+        stores = self.app_state.store_access._stores
         for store in stores:
             store.connection.set_trace_callback(note)  # type: ignore[attr-defined] # a file's
         try:
@@ -126,24 +126,24 @@ class ServerInThread:
         init_store(place)
         hosts, origins = allowed_hosts_and_origins("127.0.0.1", self._bound.getsockname()[1], (), secure=False)
         application = app.build_app(
-            lambda: self._desk(place, time.now), self._open, hosts=hosts, origins=origins, max_sockets=10, log=LogWriter()
+            lambda: self._open_access(place, time.now), self._make_state, hosts=hosts, origins=origins, max_sockets=10, log=LogWriter()
         )
         with closing(UnixSocketListener(self._socket)) as door:
             self._server = main.GracefulServer(application, door, on_ready=lambda: self._ready.set_result(None), on_stop=lambda: None)
             await self._server.serve(self._bound)
 
-    def _open(self, desk: StoreAccess) -> AppState:
-        self._office = AppState(desk, person="user", dev=True, rate=1_000_000, secure=False, behind_proxy=False)
-        return self._office
+    def _make_state(self, access: StoreAccess) -> AppState:
+        self.app_state = AppState(access, person="user", dev=True, rate=1_000_000, secure=False, behind_proxy=False)
+        return self.app_state
 
     async def _change(self, place: str, now: Callable[[], int]) -> None:
-        self._office.store_access = self._desk(place, now)
+        self.app_state.store_access = self._open_access(place, now)
 
-    def _desk(self, place: str, now: Callable[[], int]) -> StoreAccess:
+    def _open_access(self, place: str, now: Callable[[], int]) -> StoreAccess:
         def opened(place: str, *, door: str) -> Store:
             store = ObservedSqliteStore(place, door=OWN, now=now)
             store.listeners, store.cellar = self._listeners, self._cellar
             return store
 
-        with patch.object(desks, "open_store", opened):
+        with patch.object(store_access_module, "open_store", opened):
             return StoreAccess(place)

@@ -20,7 +20,7 @@ until grep -q '^Threads:.2$' /proc/$PPID/status; do sleep 0.01; done
 look() {
   grep -E '^(Umask|Threads|Sig...|Shd...|Cap...|NoNewPrivs|Seccomp):' $1/status; readlink $1/cwd $1/exe; sed 's/^/limit /' $1/limits
 }
-{ env | grep -vE '^(MAILBOX_|INBOX_LEASH=)'; pwd; umask; look /proc/$PPID; look /proc/$$; } | sort
+{ env | grep -vE '^(MAILBOX_|INBOX_WATCHDOG_FD=)'; pwd; umask; look /proc/$PPID; look /proc/$$; } | sort
 for file in /proc/$PPID/fd/*; do readlink "$file"; done | sed -E 's/[0-9]+|[(]deleted[)]//g' | sort
 """
 SILENT = """

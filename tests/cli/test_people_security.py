@@ -357,16 +357,15 @@ def test_a_workspace_that_holds_what_is_the_persons_alone_is_added_with_a_warnin
     store, state = inbox.db, Path(state_folder(str(inbox.db)))
     state.mkdir(parents=True)  # as `inbox serve` makes it
     (inbox.folder / "link").symlink_to(inbox.folder / ".agents", target_is_directory=True)
-    through_link = {"INBOX_DB": str(inbox.folder / "link" / store.name)}  # the same store, under another name
-    for number, (folder, warned, env) in enumerate(
-        [
-            (Path("/"), {"store", "token"}, {}),
-            (state, {"token"}, {}),  # the folder itself
-            (state.parent, {"token"}, {}),
-            (store.parent, {"store"}, through_link),
-        ]
-    ):
-        added = inbox.ok("workspace", "add", str(folder), "--label", "L", "--agent", f"agent-{number}", **env)
+    through_link = inbox.folder / "link" / store.name  # the same store, under another name
+    cases = [
+        (Path("/"), {"store", "token"}, store),
+        (state, {"token"}, store),  # the folder itself
+        (state.parent, {"token"}, store),
+        (store.parent, {"store"}, through_link),
+    ]
+    for number, (folder, warned, place) in enumerate(cases):
+        added = inbox.ok("workspace", "add", str(folder), "--label", "L", "--agent", f"agent-{number}", "--db", str(place))
         found = {what for what in ("store", "token") for warning in added.get("warnings", ()) if f" {what}" in warning.partition(".")[0]}
         assert found == warned, (folder, added.get("warnings"))
 

@@ -21,7 +21,7 @@ from tests.server.receivers import WebReceiver, web_receiver
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="
 
 
-class Desk:
+class StoreWithChannel:
     """A store without a server, whose one person has one channel."""
 
     def __init__(self, folder: Path) -> None:
@@ -59,8 +59,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def channel_store(tmp_path: Path) -> StoreWithChannel:
+    return StoreWithChannel(tmp_path)
 
 
 @pytest.fixture
@@ -69,11 +69,13 @@ def receiver() -> Iterator[WebReceiver]:
         yield made
 
 
-def test_a_sender_that_is_killed_while_it_sends_leaves_no_process_and_loses_nothing(desk: Desk, receiver: WebReceiver) -> None:
-    desk.webhook(receiver)
+def test_a_sender_that_is_killed_while_it_sends_leaves_no_process_and_loses_nothing(
+    channel_store: StoreWithChannel, receiver: WebReceiver
+) -> None:
+    channel_store.webhook(receiver)
     receiver.released.clear()
-    sender = desk.inbox.start("channel", "run", "--json")
-    entry = desk.ask()
+    sender = channel_store.inbox.start("channel", "run", "--json")
+    entry = channel_store.ask()
     receiver.wait_for(1)
     children = _descendants(sender.process.pid)
     assert children
@@ -81,46 +83,46 @@ def test_a_sender_that_is_killed_while_it_sends_leaves_no_process_and_loses_noth
     sender.finish()
     eventually(lambda: not any(map(is_alive, children)))
     receiver.released.set()
-    assert "alert_sent" not in desk.steps(entry)
-    desk.send_all(entry)
+    assert "alert_sent" not in channel_store.steps(entry)
+    channel_store.send_all(entry)
     assert len({one.id for one in receiver.posted}) == 1
     assert len(receiver.posted) == 2
 
 
-def test_a_sender_that_is_killed_before_it_took_anything_loses_nothing(desk: Desk, receiver: WebReceiver) -> None:
-    desk.webhook(receiver)
-    sender = desk.inbox.start("channel", "run", "--json").sleeping()
+def test_a_sender_that_is_killed_before_it_took_anything_loses_nothing(channel_store: StoreWithChannel, receiver: WebReceiver) -> None:
+    channel_store.webhook(receiver)
+    sender = channel_store.inbox.start("channel", "run", "--json").sleeping()
     os.kill(sender.process.pid, signal.SIGKILL)
     sender.finish()
-    entry = desk.ask()
-    desk.send_all(entry)
+    entry = channel_store.ask()
+    channel_store.send_all(entry)
     assert len(receiver.posted) == 1
 
 
-def test_a_process_that_is_killed_after_it_sent_sends_again_with_the_same_id(desk: Desk) -> None:
+def test_a_process_that_is_killed_after_it_sent_sends_again_with_the_same_id(channel_store: StoreWithChannel) -> None:
     """The command kills the process that started it, once: the message is out, and nothing of that is recorded."""
-    told = desk.folder / "told"
-    desk.add("command", f'echo "$INBOX_ALERT_ID" >> {told}; test "$(wc -l < {told})" -gt 1 || kill -9 $PPID')
-    entry = desk.ask()
-    desk.send_all(entry)
+    told = channel_store.folder / "told"
+    channel_store.add("command", f'echo "$INBOX_ALERT_ID" >> {told}; test "$(wc -l < {told})" -gt 1 || kill -9 $PPID')
+    entry = channel_store.ask()
+    channel_store.send_all(entry)
     lines = told.read_text().split()
     assert (len(lines), len(set(lines))) == (2, 1)
 
 
-def test_a_sender_that_is_killed_before_it_acks_does_not_send_again(desk: Desk, receiver: WebReceiver) -> None:
+def test_a_sender_that_is_killed_before_it_acks_does_not_send_again(channel_store: StoreWithChannel, receiver: WebReceiver) -> None:
     """A sender took the mail, its process sent and recorded that, and the sender never acked."""
-    session = desk.webhook(receiver)
-    entry = desk.ask()
-    with closing(open_store(str(desk.inbox.db))) as store:
+    session = channel_store.webhook(receiver)
+    entry = channel_store.ask()
+    with closing(open_store(str(channel_store.inbox.db))) as store:
         queueing.queue_due_alerts(store)
-    message = desk.mailbox.ok("dequeue", "--session", session)["message"]["msg_id"]
-    environment = desk.inbox.environment(INBOX_DB=str(desk.inbox.db), MAILBOX_SESSION=session, MAILBOX_MSG_ID=message)
+    message = channel_store.mailbox.ok("dequeue", "--session", session)["message"]["msg_id"]
+    environment = channel_store.inbox.environment(INBOX_DB=str(channel_store.inbox.db), MAILBOX_SESSION=session, MAILBOX_MSG_ID=message)
     sent = subprocess.run(
         ["/bin/sh", "-c", SEND_COMMAND], env={**environment, "MAILBOX_FROM": f"{session}:{message}"}, timeout=LIMIT, check=False
     )
     assert sent.returncode == 0
-    assert "alert_sent" in desk.steps(entry)
-    eventually(lambda: desk.inbox.ok("channel", "run", "--until-empty")["acked"] == 1)
+    assert "alert_sent" in channel_store.steps(entry)
+    eventually(lambda: channel_store.inbox.ok("channel", "run", "--until-empty")["acked"] == 1)
     assert len(receiver.posted) == 1
 
 

@@ -18,7 +18,7 @@ from tests.cli.process import eventually
 from tests.cli.queue_process import BusyQueueCommands, acking
 
 SECRETS = {"AWS_SECRET_ACCESS_KEY": "a-secret", "INBOX_TOKEN": "pra_of_another", "INBOX_AGENT": "another", "PYTHONPATH": "/nowhere"}
-ALWAYS_THERE = {"PWD", "OLDPWD", "SHLVL", "_", "INBOX_LEASH", "THREAD_DIR", "THREAD_CONSUMER"}  # of the shell and of the handler
+ALWAYS_THERE = {"PWD", "OLDPWD", "SHLVL", "_", "INBOX_WATCHDOG_FD", "THREAD_DIR", "THREAD_CONSUMER"}  # of the shell and of the handler
 
 
 @pytest.fixture
@@ -110,6 +110,6 @@ def test_a_notifier_of_an_older_version_is_upgraded(tmp_path: Path) -> None:
 
 def test_a_name_that_no_shell_accepts_is_refused(tmp_path: Path) -> None:
     with queues.open_queue(queues.init_queue(str(tmp_path / "events"))) as queue:
-        for name in ("", "1A", "A B", "A=B", "Ä", "INBOX_LEASH"):
+        for name in ("", "1A", "A B", "A=B", "Ä", "INBOX_WATCHDOG_FD"):
             with pytest.raises(InvalidInput, match="env cannot be"):
                 queues.subscribe(queue, "c", handler="true", environment={name: "1"})

@@ -20,8 +20,8 @@ from tests.server_in_thread import ServerInThread
 
 FEW, MANY = 30, 1500
 CASES = pytest.mark.parametrize("cases", [FEW, pytest.param(MANY, marks=(pytest.mark.fuzz, pytest.mark.timeout(900)))])
-# Written beside calls: when a pass was last used, and when an agent was last seen.
-BACKGROUND_TABLES = {"passes"}
+# Written by the server beside calls: when a pass was last used, and how far it has read and summarised the events.
+BACKGROUND_TABLES = {"passes", "cursors", "event_topics"}
 Rows = dict[str, list[tuple[Any, ...]]]
 
 

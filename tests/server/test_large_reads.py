@@ -27,8 +27,7 @@ from tests.cli.process import eventually
 from tests.conftest import fresh_file
 from tests.server.agents import at
 from tests.server.mailbox_data import dead_letter, opened
-from tests.server.running_server import RunningServer, refusal
-from tests.server.running_server import WorkspaceClient as OfficeDesk
+from tests.server.running_server import RunningServer, WorkspaceClient, refusal
 from tests.server_in_thread import LOOP_THREAD, ServerInThread
 
 TEXT = re.compile(r"\b(body|subject|comments|payload|payload_json|card_json|docs_json)\b")
@@ -172,7 +171,7 @@ def test_a_page_that_cannot_be_is_refused(server: RunningServer, query: str) -> 
     refusal(server.person.get(f"/api/threads/{thread_id}?{query}"), 400, "invalid_input")
 
 
-def test_a_claim_brings_the_task_and_the_newest_messages_alone(server: RunningServer, workspace: OfficeDesk) -> None:
+def test_a_claim_brings_the_task_and_the_newest_messages_alone(server: RunningServer, workspace: WorkspaceClient) -> None:
     with opened(server) as store:
         thread_id = talk(store, 40, to=workspace.agent)
     with at(workspace) as agent:
@@ -187,7 +186,7 @@ def test_a_claim_brings_the_task_and_the_newest_messages_alone(server: RunningSe
     assert [message["summary"] for message in found] == ["Build", *map(str, range(1, 40))]
 
 
-def test_an_agent_reads_no_thread_of_others_by_a_tool(server: RunningServer, workspace: OfficeDesk, other: OfficeDesk) -> None:
+def test_an_agent_reads_no_thread_of_others_by_a_tool(server: RunningServer, workspace: WorkspaceClient, other: WorkspaceClient) -> None:
     with opened(server) as store:
         thread_id = talk(store, 2, to=other.agent)
     with at(workspace) as agent:
@@ -197,7 +196,7 @@ def test_an_agent_reads_no_thread_of_others_by_a_tool(server: RunningServer, wor
         assert [message["from"] for message in agent.ok("work_fetch", threadId=thread_id)["messages"]] == ["leader", "leader"]
 
 
-def test_a_push_over_http_and_one_over_mcp_are_the_same_but_for_the_door(server: RunningServer, workspace: OfficeDesk) -> None:
+def test_a_push_over_http_and_one_over_mcp_are_the_same_but_for_the_door(server: RunningServer, workspace: WorkspaceClient) -> None:
     workspace.write("report.md", "# Done")
     workspace.push("report.md", comments="Look")
     with at(workspace) as agent:

@@ -86,7 +86,7 @@ class Callers:
 
 @contextmanager
 def serving(relay: ServerInThread, store: Store, clock: Clock) -> Iterator[Callers]:
-    office = relay._office
+    office = relay.app_state
     usual = office.dev, office.anonymous_limiter
     with relay.serving(store.location, clock), closing(Callers(relay, store, Path(store.location).parent / "outside")) as callers:
         office.dev, office.anonymous_limiter = False, RateLimiter(1e6, 1e6)

@@ -17,7 +17,19 @@ from postroom.core.records import Record
 from postroom.core.records.work import Attachment, Lease
 from postroom.core.rpc import wire
 from postroom.server.rpc import schemas
-from postroom.tasks.a2a.models import A2ATask, Accepted, AnsweredSheet, Card, Checkpoint, Job, Sheet, UnappliedAnswer
+from postroom.tasks.a2a.models import (
+    A2ATask,
+    A2ATaskPage,
+    Accepted,
+    AnsweredSheet,
+    Card,
+    CardPage,
+    Checkpoint,
+    Job,
+    JobPage,
+    Sheet,
+    UnappliedAnswer,
+)
 from postroom.tasks.a2a.rendering import Rendered
 
 NAMES = schemas.annotation_names()
@@ -126,7 +138,10 @@ TASK = A2ATask(task_id="t", source_job_id="j", source_agent="a", description="d"
 JOB = Job(job_id="j", agent="a", status="running", sheet=0, created_at="c", updated_at="u")
 FOREIGN: list[Any] = [
     TASK,
+    A2ATaskPage(tasks=(TASK, TASK), more=True, after="1.2"),
     Accepted(task=TASK, lease_token="l"),
+    CardPage(cards=(Card(name="ada"),), more=True, after="ada"),
+    JobPage(jobs=(JOB,), more=True, after="7"),
     Card(name="ada", skills=("write", "~")),
     JOB,
     Sheet(token="t", text="x", tasks=(TASK, TASK)),

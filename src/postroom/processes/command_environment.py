@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 PASSED_NAMES = frozenset(("HOME", "PATH", "LANG", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL", "XDG_STATE_HOME", "INBOX_SAFE"))
 PASSED_PREFIXES = ("LC_", "NOTIFIER_", "THREAD_")
-HANDLER_NAMES = frozenset(("THREAD_DIR", "THREAD_CONSUMER", "INBOX_LEASH"))  # of one handler: a runner that it starts does not belong to it
+HANDLER_NAMES = frozenset(
+    ("THREAD_DIR", "THREAD_CONSUMER", "INBOX_WATCHDOG_FD")
+)  # of one handler: a runner that it starts does not belong to it
 _NAME_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 
 

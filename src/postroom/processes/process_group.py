@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # The watchdog reads from a pipe whose writing end only this process has. If this process dies, the read fails and the watchdog kills the
 # whole group. `release_watchdog` writes a line first, so that processes that the command left running on purpose survive.
-SHELL_WITH_WATCHDOG = '{ read -r line < "/dev/fd/$INBOX_LEASH" || kill -s KILL 0; } & exec /bin/sh -c "$1"'
+SHELL_WITH_WATCHDOG = '{ read -r line < "/dev/fd/$INBOX_WATCHDOG_FD" || kill -s KILL 0; } & exec /bin/sh -c "$1"'
 # A held shell reads a line first. If this process dies before it writes one, the read fails and the command never starts.
 HELD_SHELL = 'read -r line && exec /bin/sh -c "$1" < /dev/null'
 _SIGNALS_TO_RESET = (13, 25)  # SIGPIPE and SIGXFSZ, which Python ignores and a command should not
@@ -31,7 +31,7 @@ def spawn_group(command: str, environment: dict[str, str], files: tuple[int, int
     read_end, write_end = os.pipe()
     os.set_inheritable(read_end, True)
     try:
-        pid = _spawn_shell(SHELL_WITH_WATCHDOG, command, {**environment, "INBOX_LEASH": str(read_end)}, files)
+        pid = _spawn_shell(SHELL_WITH_WATCHDOG, command, {**environment, "INBOX_WATCHDOG_FD": str(read_end)}, files)
     except BaseException:
         os.close(write_end)
         raise

@@ -27,7 +27,7 @@ from postroom.server.observability.log_lines import LogWriter
 from postroom.server.observability.request_observer import RequestObserver
 from postroom.server.rpc import dispatch, websocket
 from postroom.server.runtime.store_access import StoreAccess
-from postroom.server.ws import endpoint, frames, mailbox
+from postroom.server.ws import frames, mailbox, socket_endpoint
 from postroom.server.ws.dispatcher import MailboxDispatchers
 
 # Method, path and handler. openapi.py describes the same routes, and a test compares them.
@@ -135,10 +135,10 @@ def make_routes() -> list[BaseRoute]:
         *(Route(path, Endpoint(handler, agents=True), methods=[method]) for method, path, handler in SHARED_ROUTES),
         *(Route(path, Endpoint(handler), methods=[method]) for method, path, handler in PERSON_ROUTES),
         Route("/mcp/{workspace_id}", _Mcp(), methods=["POST"]),
-        Route(MAILBOX_SOCKET_PATH, endpoint.refuse_without_upgrade, methods=["GET"]),
-        WebSocketRoute(MAILBOX_SOCKET_PATH, endpoint.SocketEndpoint(frames.PROTOCOL, mailbox.check_caller, mailbox.serve_socket)),
-        WebSocketRoute(VERB_SOCKET_PATH, endpoint.SocketEndpoint(VERB_PROTOCOL, websocket.check_upgrade, websocket.serve_socket)),
-        WebSocketRoute("/{path:path}", endpoint.NotFoundSocket()),
+        Route(MAILBOX_SOCKET_PATH, socket_endpoint.refuse_without_upgrade, methods=["GET"]),
+        WebSocketRoute(MAILBOX_SOCKET_PATH, socket_endpoint.SocketEndpoint(frames.PROTOCOL, mailbox.check_caller, mailbox.serve_socket)),
+        WebSocketRoute(VERB_SOCKET_PATH, socket_endpoint.SocketEndpoint(VERB_PROTOCOL, websocket.check_upgrade, websocket.serve_socket)),
+        WebSocketRoute("/{path:path}", socket_endpoint.NotFoundSocket()),
         Route("/api/openapi.json", openapi.serve_description),
         Route("/api/asyncapi.json", asyncapi.serve_description),
         Route("/sign-in", sign_in.sign_in),

@@ -1,5 +1,4 @@
-"""The declaration of verbs, the wire format of their arguments and results, and the rules of blocking verbs.
+"""The wire format of the arguments and results of verbs, and the rules of blocking verbs.
 
-The rooms declare their verbs with this package. The remote store and the server read the declarations. It must not know HTTP, sockets
-or SQL.
+The remote store and the server call it. It reads the declarations of `core/verbs.py`, and must not know HTTP, sockets or SQL.
 """

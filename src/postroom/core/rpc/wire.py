@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from math import isfinite
 
-from postroom import __version__
 from postroom.core.errors import InvalidInput, WrongVersion
 from postroom.core.records import Record
 
@@ -18,6 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
+
+    Versions = tuple[str, str]  # of the packages of client and server, "" if unknown
 
 WIRE_VERSION = 3  # raised when a verb, an argument or a field is removed or renamed, or when a verb returns another type
 CONTENT_TYPE = f"application/vnd.postroom.v{WIRE_VERSION}+json"
@@ -118,31 +119,35 @@ class _DecodingError(Exception):
         self.facts = facts
 
 
-def decode(value: Any, *, sender: str = SERVER, sender_version: str = "", only: tuple[str, ...] | None = None) -> Any:
+def decode(value: Any, *, sender: str = SERVER, versions: Versions = ("", ""), only: tuple[str, ...] | None = None) -> Any:
     """Return the value that `encode` encoded. If the sender is not trusted, `only` lists the type names that it may contain.
 
-    Refuses with `WrongVersion`, which names the older side, if a type is unknown or if a record lacks a field that has no default.
+    Refuses with `WrongVersion`, which names the older side by their `versions`, if a type is unknown or if a record lacks a field that
+    has no default.
     Refuses with `InvalidInput` if the payload is malformed.
     """
     try:
         return _decode_value(value, only)
     except _DecodingError as error:
         likely = _other_side(sender) if error.is_unknown else sender
-        raise wrong_version(f"the {sender} sent {error}", likely, sender, sender_version, **error.facts) from None
+        raise wrong_version(f"the {sender} sent {error}", likely, versions, **error.facts) from None
     except RecursionError:
         raise _malformed_error() from None
 
 
-def wrong_version(what: str, likely: str, sender: str, sender_version: str, **facts: object) -> WrongVersion:
+def wrong_version(what: str, likely: str, versions: Versions, **facts: object) -> WrongVersion:
     """Return the refusal that names the older side: that of the lower package version, or `likely` if they are equal or unknown."""
     side, note = likely, ""
-    if sender_version and sender_version != __version__:
-        shown = "".join(char for char in sender_version[:40] if char.isprintable())
-        versions = {sender: shown, _other_side(sender): __version__}
-        note = f" (server {versions[SERVER]}, client {versions[CLIENT]})"
-        if (own := _parse_version(__version__)) != (other := _parse_version(sender_version)):
-            side = sender if other < own else _other_side(sender)
+    client, server = versions
+    if client and server and client != server:
+        note = f" (server {_printable(server)}, client {_printable(client)})"
+        if (client_numbers := _parse_version(client)) != (server_numbers := _parse_version(server)):
+            side = CLIENT if client_numbers < server_numbers else SERVER
     return WrongVersion(f"{what}: the {side} is older{note}", hint=f"Upgrade the {side}.", status=400, **facts)
+
+
+def _printable(version: str) -> str:
+    return "".join(char for char in version[:40] if char.isprintable())
 
 
 def _other_side(side: str) -> str:

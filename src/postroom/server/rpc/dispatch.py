@@ -174,9 +174,9 @@ def bind_arguments(signature: Signature, call: ClientCall) -> dict[str, Any]:
         if isinstance(value, list) and len(value) > MAX_BATCH_ITEMS:
             raise _argument_error(call, f"a list has at most {MAX_BATCH_ITEMS} items")
     if args:
-        args = wire.decode(args, sender=wire.CLIENT, sender_version=call.client_version, only=RECEIVED_RECORDS)
+        args = wire.decode(args, sender=wire.CLIENT, versions=(call.client_version, __version__), only=RECEIVED_RECORDS)
     named = call.given.get("named", {})
-    named = wire.decode(named, sender=wire.CLIENT, sender_version=call.client_version, only=RECEIVED_RECORDS)
+    named = wire.decode(named, sender=wire.CLIENT, versions=(call.client_version, __version__), only=RECEIVED_RECORDS)
     if not isinstance(args, tuple) or not isinstance(named, dict):
         raise _argument_error(call, "args is a list, and named is an object")
     if len(args) > len(signature.positional):
@@ -205,7 +205,7 @@ def _argument_error(call: ClientCall, why: str) -> InvalidInput:
 
 def _unknown_name_error(call: ClientCall, what: str) -> WrongVersion:
     """Return the refusal for a verb or an argument that a Postroom client knows and this server does not. Nothing was done."""
-    return wire.wrong_version(f"{what} here, and nothing was done", wire.SERVER, wire.CLIENT, call.client_version)
+    return wire.wrong_version(f"{what} here, and nothing was done", wire.SERVER, (call.client_version, __version__))
 
 
 async def _run_verb(state: AppState, call: VerbCall, listeners: Listeners, key: Key | None) -> bytes:

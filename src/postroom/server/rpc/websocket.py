@@ -16,8 +16,14 @@ from postroom.core.tracing import is_traceparent, use_traceparent
 from postroom.server.rpc import dispatch
 from postroom.server.ws import frames
 from postroom.server.ws.dispatcher import CLOSE_GOING_AWAY, CLOSE_POLICY_VIOLATION
-from postroom.server.ws.endpoint import CLOSE_INTERNAL_ERROR, CLOSE_TOO_LARGE, CLOSE_UNSUPPORTED_DATA, CLOSING_SECONDS, SocketConnection
 from postroom.server.ws.frames import MAX_MALFORMED_FRAMES, Frame
+from postroom.server.ws.socket_endpoint import (
+    CLOSE_INTERNAL_ERROR,
+    CLOSE_TOO_LARGE,
+    CLOSE_UNSUPPORTED_DATA,
+    CLOSING_SECONDS,
+    SocketConnection,
+)
 
 MAX_CALLS = 16  # of one socket at once
 MAX_WAITS = 15  # calls of one socket that may block. One call is left, so that the socket is always read

@@ -18,8 +18,8 @@ from postroom.server.http.auth import read_token
 from postroom.server.http.large_json import LARGE_BYTES, parse_in_steps
 from postroom.server.ws import frames
 from postroom.server.ws.dispatcher import CLOSE_GOING_AWAY, CLOSE_POLICY_VIOLATION, MailboxDispatcher
-from postroom.server.ws.endpoint import CLOSE_INTERNAL_ERROR, CLOSE_UNSUPPORTED_DATA, CLOSING_SECONDS, SocketConnection
 from postroom.server.ws.frames import MAX_MALFORMED_FRAMES, Frame
+from postroom.server.ws.socket_endpoint import CLOSE_INTERNAL_ERROR, CLOSE_UNSUPPORTED_DATA, CLOSING_SECONDS, SocketConnection
 
 MAX_UNREAD_ANSWER_BYTES = 1024 * 1024  # answers that a client may leave unread
 MAX_UNSENT_DELIVERY_BYTES = 64 * 1024  # the dispatcher dequeues no more until these are sent

@@ -1,6 +1,6 @@
 """The numbered SQL scripts that create and upgrade a database, one folder for each kind.
 
-The `schema` module of each engine and `sqlite/queue_databases.py` run them.
+The `schema` module of each engine and `sqlite/queues/queue_databases.py` run them. They must not know records or rooms.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import os
 import sys
 from time import monotonic, sleep
 
+from postroom import __version__
 from postroom._fastpath import json_text as jsontext
 from postroom.core import errors
 from postroom.core.errors import InvalidInput, InvalidState, Refusal, StoreTrouble, StoreUnreachable, TooMany, WrongVersion
@@ -161,7 +162,7 @@ class RemoteStore:
         try:
             content = jsontext.loads(answer.body.decode())
             if answer.status == 200 and answer.version:  # every server of this format sends its version
-                return wire.decode(content["result"], sender_version=answer.version)
+                return wire.decode(content["result"], versions=(__version__, answer.version))
             error = content["error"]
             if is_old_refusal(answer.status, error, answer.version):
                 raise server_is_older(self.location)

@@ -33,7 +33,7 @@ def check_result_type(verb: str, result: Any, version: str) -> None:
     if declared and not _has_type(result, declared):
         found = "nothing" if result is None else f"a {type(result).__name__}"
         message = f"the server returned {found} for {verb}, and this client expects {declared}"
-        raise wire.wrong_version(message, wire.SERVER, wire.SERVER, version)
+        raise wire.wrong_version(message, wire.SERVER, (__version__, version))
 
 
 def _has_type(result: Any, declared: str) -> bool:

@@ -45,7 +45,7 @@ function page({ agents, activity }) {
 function none() {
   return nothing(
     "No agents yet",
-    "Whoever sends, claims or answers for the first time appears here.",
+    "An agent or a person appears here after its first message, claim or answer.",
     h("code.try", {}, "inbox agent add coder"),
   );
 }

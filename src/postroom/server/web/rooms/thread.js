@@ -70,8 +70,8 @@ export function showThread(main, id, { titled }) {
 }
 
 const QUESTIONS = {
-  release: ["Release this thread?", "Whoever holds it is told to stop, and it waits for a worker again.", "Release"],
-  cancel: ["Cancel this thread?", "It ends for good. Whoever works on it is told to stop.", "Cancel thread"],
+  release: ["Release this thread?", "Its holder must stop, and it waits for a worker again.", "Release"],
+  cancel: ["Cancel this thread?", "It ends for good. Its holder must stop.", "Cancel thread"],
 };
 
 /** The actions that the palette offers here. */
