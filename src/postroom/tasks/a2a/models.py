@@ -100,9 +100,6 @@ class Accepted(Snapshot):
 class _Page(Snapshot):
     """One page of a list. It can be iterated, counted and indexed like the tuple that it holds. If there are `more`, pass `after`."""
 
-    more: bool = False
-    after: str | None = None
-
     def _listed(self) -> tuple[Any, ...]:
         raise NotImplementedError
 
@@ -120,6 +117,8 @@ class A2ATaskPage(_Page):
     """One page of tasks and results."""
 
     tasks: tuple[A2ATask, ...]
+    more: bool = False
+    after: str | None = None
 
     def _listed(self) -> tuple[A2ATask, ...]:
         return self.tasks
@@ -137,6 +136,8 @@ class CardPage(_Page):
     """One page of cards."""
 
     cards: tuple[Card, ...]
+    more: bool = False
+    after: str | None = None
 
     def _listed(self) -> tuple[Card, ...]:
         return self.cards
@@ -161,6 +162,8 @@ class JobPage(_Page):
     """One page of jobs."""
 
     jobs: tuple[Job, ...]
+    more: bool = False
+    after: str | None = None
 
     def _listed(self) -> tuple[Job, ...]:
         return self.jobs
