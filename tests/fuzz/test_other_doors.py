@@ -99,7 +99,7 @@ class StdioServer:
         missing = {ping["id"], awaited} - {None}
         while missing:
             answer = json.loads(self._output.readline())
-            missing.discard(answer.get("id"))
+            missing.discard(awaited if answer.get("id") is None else answer["id"])  # a line that is no JSON has no id
             answers += [answer] if answer.get("id") != ping["id"] else []
         return answers
 
