@@ -118,7 +118,9 @@ def _find_offers(tx: Transaction, items: Iterable[str], *, agent: str, route: st
     A session that ended its way, or whose ring failed, holds nothing.
     """
     working = {
-        (known.route, known.session) for known in tx.fetch_all(tx.sql.routes_of, agent=agent, limit=MAX_ROUTES) if not known.failures
+        (known.route, known.session)
+        for known in tx.fetch_all(tx.sql.routes_of, agent=agent, after_route="", after_session="", limit=MAX_ROUTES)
+        if not known.failures
     }
     others = working - {(route, session)}
     offers: dict[str, int] = {}
