@@ -14,7 +14,7 @@ import pytest
 import postroom
 from postroom.work import reply as reply_in
 from postroom.work.messages import MAX_PAGE_MESSAGES
-from tests.cli.process import Inbox, eventually, is_alive
+from tests.cli.process import Inbox, Waiter, eventually, is_alive
 
 BIN = str(Path(sys.executable).parent)
 
@@ -181,7 +181,64 @@ def test_a_question_nobody_answered_stays_asked_and_is_not_asked_again(inbox: In
     thread = inbox.send()
     assert work(inbox, "inbox update --status blocked --summary which?")["parked"] == 1
     assert work(inbox, "inbox update --status blocked --summary which?")["parked"] == 0
-    assert result(inbox, thread)[:2] == ("blocked", "which?")
+    assert result(inbox, thread)[0] == "blocked"
+    questions = [message["summary"] for message in inbox.ok("show", "--thread", thread)["messages"] if message["kind"] == "question"]
+    assert questions == ["which?"]
+
+
+ASK_ONCE = 'if grep -q "email and password"; then echo done so; else inbox update --status blocked --summary which?; fi'
+
+
+def read_until_parked(worker: Waiter) -> None:
+    """Return when the worker says that its thread waits for an answer: its command has ended."""
+    assert worker.process.stdout is not None
+    assert any(line.startswith(b"parked") for line in worker.process.stdout)
+
+
+@pytest.mark.parametrize("until_empty", [True, False])
+def test_a_thread_answered_after_its_worker_ended_is_done_by_the_next_worker_at_once(inbox: Inbox, until_empty: bool) -> None:
+    thread = inbox.send()
+    assert work(inbox, ASK_ONCE)["parked"] == 1
+    assert inbox.run("take", "--agent", "builder").code == 10  # nobody could go on without the answer
+    inbox.ok("reply", "--from", "leader", "--thread", thread, "--summary", "email and password")
+    if until_empty:
+        assert work(inbox, ASK_ONCE)["done"] == 1
+    else:
+        worker = inbox.start("work", "--agent", "builder", "--command", ASK_ONCE, PATH=f"{BIN}:/usr/bin:/bin")
+        inbox.ok("wait-reply", "--thread", thread, "--kinds", "result", "--timeout-seconds", "30")
+        worker.process.terminate()
+        assert worker.finish().code == 0
+    assert result(inbox, thread)[:2] == ("done", "done so")
+
+
+def test_a_stopped_worker_leaves_its_question_to_a_worker_of_the_same_name_that_runs(inbox: Inbox) -> None:
+    thread = inbox.send()
+    asking = inbox.start("work", "--agent", "builder", "--command", ASK_ONCE, PATH=f"{BIN}:/usr/bin:/bin")
+    read_until_parked(asking)
+    other = inbox.start("work", "--agent", "builder", "--command", ASK_ONCE, PATH=f"{BIN}:/usr/bin:/bin")
+    asking.process.terminate()
+    assert asking.finish().code == 0
+    inbox.ok("reply", "--from", "leader", "--thread", thread, "--summary", "email and password")
+    inbox.ok("wait-reply", "--thread", thread, "--kinds", "result", "--timeout-seconds", "30")
+    other.process.terminate()
+    assert other.finish().code == 0
+    assert result(inbox, thread)[:2] == ("done", "done so")
+
+
+def test_a_worker_that_starts_or_ends_leaves_the_question_of_a_running_worker_of_its_name_alone(inbox: Inbox) -> None:
+    thread = inbox.send()
+    asking = inbox.start("work", "--agent", "builder", "--command", ASK_ONCE, PATH=f"{BIN}:/usr/bin:/bin")
+    read_until_parked(asking)
+    lease = inbox.ok("show", "--thread", thread, "--agent", "builder")["lease"]
+    assert work(inbox, ASK_ONCE) == {"done": 0, "failed": 0, "released": 0, "parked": 0}
+    shown = inbox.ok("show", "--thread", thread, "--agent", "builder")
+    assert (shown["thread"]["status"], shown["lease"]["claimed_at"]) == ("blocked", lease["claimed_at"])
+    inbox.ok("reply", "--from", "leader", "--thread", thread, "--summary", "email and password")
+    inbox.ok("wait-reply", "--thread", thread, "--kinds", "result", "--timeout-seconds", "30")
+    asking.process.terminate()
+    assert asking.finish().code == 0
+    kinds = [message["kind"] for message in inbox.ok("show", "--thread", thread)["messages"]]
+    assert kinds == ["task", "question", "answer", "progress", "result"]  # no event: it was never given back
 
 
 def test_any_amount_of_output_is_taken_and_its_end_kept(inbox: Inbox) -> None:

@@ -51,9 +51,14 @@ class ThreadModel:
         return self.creator if agent == self.assigned else self.assigned
 
     def answered(self, receiver: str, *, control: bool) -> None:
-        """An answer or a control message to the holder of a blocked thread ends its wait, unless another question of it is open."""
-        if self.status == "blocked" and receiver == self.holder and (control or not any(asker == receiver for asker, _ in self.questions)):
+        """An answer or a control message to the holder of a blocked thread ends its wait, unless another question of it is open.
+
+        If the holder gave the thread back until then, the thread is pending again.
+        """
+        asker = self.holder or self.assigned
+        if self.status == "blocked" and receiver == asker and (control or not any(name == receiver for name, _ in self.questions)):
             self.waiting = False
+            self.status = "blocked" if self.holder else "pending"
 
     def urgency(self, thread_id: str) -> tuple[int, int, str]:
         return PRIORITIES.index(self.priority), self.created, thread_id
@@ -199,6 +204,17 @@ class LeaseMachine(RuleBasedStateMachine):
         if self.expect(refusal, lambda: act(self.store, thread_id, agent=agent, lease_token=given)):
             status = {"done": "done", "fail": "failed", "release": "pending"}[verb]
             self.said(line, "event" if verb == "release" else "result", by=agent, status=status)
+
+    @precondition(lambda self: self.lines)
+    @rule(which=WHICH, agent=AGENTS, token=TOKENS)
+    def park(self, which: int, agent: str, token: str) -> None:
+        thread_id, line = self.pick(which)
+        given = self.token(line, token)
+        act = lambda: work.release(self.store, thread_id, agent=agent, lease_token=given, until_answered=True)  # noqa: E731
+        if self.expect(self.owning(line, agent, given), act):
+            stays = line.status == "blocked" and line.waiting
+            self.said(line, "event", by=agent, status="blocked" if stays else "pending")
+            line.holder = None
 
     @precondition(lambda self: self.lines)
     @rule(which=WHICH, agent=AGENTS, token=TOKENS, seconds=SECONDS)

@@ -237,7 +237,7 @@ def test_the_holder_of_a_lapsed_task_continues_until_another_caller_asks(store: 
     conductor = conductor_with_agents(store)
     task = asked(conductor)
     claim = _lapse(store, clock)
-    assert conductor.waiting(BOB) == ()
+    assert conductor.waiting(BOB).tasks == ()
     work.update(store, claim.thread.thread_id, agent=BOB, summary="Half of it", lease_token=claim.lease.lease_token)
     assert conductor.accept_next(BOB) is None
     work.done(store, claim.thread.thread_id, agent=BOB, lease_token=claim.lease.lease_token)

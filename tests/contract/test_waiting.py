@@ -301,6 +301,15 @@ def test_a_taker_wakes_for_what_is_sent_or_given_back(live: Store, sleeper: Make
     assert (claimed.thread.thread_id, claimed.lease.lease_seconds) == (thread_id, 60)
 
 
+def test_a_taker_wakes_for_the_answer_to_a_thread_that_was_given_back_until_then(live: Store, sleeper: Make) -> None:
+    thread_id = asking(live).thread.thread_id
+    work.release(live, thread_id, agent="builder", until_answered=True)
+    answer = lambda: work.reply(live, thread_id, sender="leader", summary="Blue")  # noqa: E731
+    claimed = work.wait_take(sleeper(answer), agent="builder", timeout_seconds=LONG)
+    assert claimed is not None
+    assert claimed.thread.thread_id == thread_id
+
+
 def test_a_taker_wakes_when_a_lease_runs_out_though_nobody_rings(live: Store, sleeper: Make) -> None:
     thread_id = held(live, agent="dead", lease_seconds=0.3).thread.thread_id
     waiter = sleeper()

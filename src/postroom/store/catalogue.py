@@ -97,6 +97,8 @@ class Catalogue(Protocol):
     lease_renew: str
     lease_release: str
     lease_wait: str
+    lease_waiting: Query[int]
+    lease_ready: Query[int]
     lease_resume: str
     lease_prioritise: str
     leases_lapsed: Query[Candidate]

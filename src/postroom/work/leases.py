@@ -8,7 +8,7 @@ from __future__ import annotations
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, InvalidState, LeaseHeld, LeaseLost
 from postroom.core.records.work import Claim, Lease, PostedMessage, Thread
-from postroom.core.states import CLAIMED, PENDING, TERMINAL_STATUSES
+from postroom.core.states import BLOCKED, CLAIMED, PENDING, TERMINAL_STATUSES
 from postroom.core.text import shell_quote
 from postroom.core.verbs import PEOPLE, READ, THREAD_PART, THREAD_TAKE, WRITE, verb
 from postroom.store.agents import note_seen
@@ -90,13 +90,27 @@ def renew(store: Store, thread_id: str, *, agent: str, lease_seconds: float | No
 @verb(caller="agent", access=THREAD_PART, mode=WRITE)
 @retry_on_contention
 def release(
-    store: Store, thread_id: str, *, agent: str, reason: str = "", to: str | None = None, lease_token: str | None = None
+    store: Store,
+    thread_id: str,
+    *,
+    agent: str,
+    reason: str = "",
+    to: str | None = None,
+    lease_token: str | None = None,
+    until_answered: bool = False,
 ) -> PostedMessage:
-    """Give a thread back without ending it. It is pending again, for the same agent or for `to`."""
+    """Give a thread back without ending it. It is pending again, for the same agent or for `to`.
+
+    With `until_answered`, a thread that waits for an answer stays blocked, and nobody holds it. The answer, or a control message
+    to the agent, makes it pending for the same agent. Refuses `to` together with `until_answered`.
+    """
     content = messages.check_content(reason, "", "{}", ())
+    if until_answered and to is not None:
+        raise InvalidInput("to and until_answered exclude each other", field="to", hint="The answer goes to the agent that asked.")
     with store.write() as tx:
         thread, lease = lock_held_thread(tx, thread_id, agent=agent, lease_token=lease_token)
         successor = thread.assigned_to if to is None else checks.name("to", to)
+        stays_blocked = until_answered and thread.status == BLOCKED and tx.fetch_one(tx.sql.lease_waiting, thread_id=thread_id) == 1
         end_lease(tx, lease)
         return messages.post(
             tx,
@@ -106,7 +120,7 @@ def release(
             sender=agent,
             to=successor,
             event_type=messages.RELEASED_EVENT,
-            status=PENDING,
+            status=BLOCKED if stays_blocked else PENDING,
             assigned_to=successor,
         )
 

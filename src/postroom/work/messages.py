@@ -156,15 +156,20 @@ def post(
     """Post a message in a thread, in this transaction.
 
     Writes the message, its event, the thread's new state, and the unread mark of the receiver. Settles the question `in_reply_to`, and
-    ends all questions of a thread that ends. The caller holds the thread's lock. `door` is that of the transaction by default.
+    ends all questions of a thread that ends. A message that ends the wait of a blocked thread without a holder makes it pending.
+    The caller holds the thread's lock. `door` is that of the transaction by default.
     """
     now = clock.format_stamp(tx.now())
     message_id = message_id or tx.new_id("msg")
+    _settle_question(tx, in_reply_to)
+    if status is None and _is_offered_again(tx, thread, kind=kind, to=to):
+        status = PENDING
     after = thread.replace(
         status=status or thread.status, assigned_to=assigned_to or thread.assigned_to, latest_message_id=message_id, updated_at=now
     )
     write_thread_state(tx, thread, after)
-    _close_questions(tx, after, in_reply_to)
+    if after.status in TERMINAL_STATUSES:
+        tx.execute(tx.sql.questions_end, thread_id=thread.thread_id, agent="")
     if BLOCKED in (thread.status, status):
         _write_lease_wait(tx, thread.thread_id, status=status, kind=kind, to=to)
     note_seen(tx, "from", sender)
@@ -190,13 +195,18 @@ def _trace_of_question(tx: Transaction, question_id: str | None) -> str | None:
     return None if question is None else question.traceparent
 
 
-def _close_questions(tx: Transaction, thread: Thread, settled_id: str | None) -> None:
-    """Close the question that a message settles, and all questions of a thread that ends."""
-    if settled_id is not None:
-        closed = StoreBusy(f"{settled_id} was settled while it was being answered", hint="Try again.")
-        tx.execute_exactly_one(closed, tx.sql.question_settle, message_id=settled_id)
-    if thread.status in TERMINAL_STATUSES:
-        tx.execute(tx.sql.questions_end, thread_id=thread.thread_id, agent="")
+def _settle_question(tx: Transaction, question_id: str | None) -> None:
+    if question_id is not None:
+        closed = StoreBusy(f"{question_id} was settled while it was being answered", hint="Try again.")
+        tx.execute_exactly_one(closed, tx.sql.question_settle, message_id=question_id)
+
+
+def _is_offered_again(tx: Transaction, thread: Thread, *, kind: str, to: str) -> bool:
+    """Return whether a message ends the wait of a thread that its holder gave back until an answer. See `leases.release`."""
+    if thread.status != BLOCKED or kind not in ("answer", "control") or to != thread.assigned_to:
+        return False
+    key = {"thread_id": thread.thread_id, "agent": to, "is_control": int(kind == "control")}
+    return tx.fetch_one(tx.sql.lease_ready, **key) is not None
 
 
 def _write_lease_wait(tx: Transaction, thread_id: str, *, status: str | None, kind: str, to: str) -> None:

@@ -2,8 +2,9 @@
 
 Each thread gets a process of its own. The worker renews the lease while the process runs, and ends the thread by the exit
 status. A command that fails can be run again after a pause. If a command asked a question and exited, it is run again when
-the answer arrives. If a command cannot be run at all, the worker gives its threads back and ends. If the worker is killed,
-its commands are killed with it, and other workers take its threads when the leases run out.
+the answer arrives, by this worker or, if it has ended, by the next one of the agent. If a command cannot be run at all, the
+worker gives its threads back and ends. If the worker is killed, its commands are killed with it, and other workers take its
+threads when the leases run out.
 """
 
 from __future__ import annotations
@@ -373,8 +374,20 @@ class Worker:
                 run.child.close()
         for paused in self._pausing:
             self._release_thread(paused.claim)
+        for parked in self._parked:
+            self._release_until_answered(parked.claim)
         self._running, self._pausing = [], []
         self._wake.close()
+
+    def _release_until_answered(self, claim: Claim) -> None:
+        """Give a parked thread back, so that any worker of this agent can go on with it as soon as its question is answered."""
+        thread_id, token, reason = claim.thread.thread_id, claim.lease.lease_token, "the worker ended while the thread waited for an answer"
+        try:
+            leases.release(self._store, thread_id, agent=self._agent, reason=reason, lease_token=token, until_answered=True)
+        except (Conflict, InvalidState):
+            self._report_step("lost", claim.thread, "it was ended or taken over while it waited")
+        except StoreUnreachable:
+            self._report_step("lost", claim.thread, "the store is unreachable; others may take it when its lease runs out")
 
     def _release_thread(self, claim: Claim) -> None:
         thread_id, token, reason = claim.thread.thread_id, claim.lease.lease_token, self._release_reason

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.core.records.work import OfferedThread, Thread
-from postroom.store.tables import Query
+from postroom.store.tables import Query, single_value
 
 THREAD_COLUMNS = f"t.{', t.'.join(Thread.__fields__)}"
 URGENCY_ORDER = ("high", "normal", "low")
@@ -40,3 +40,16 @@ def select_pending(lock: str) -> Query[Thread]:
 
 
 thread_pending = select_pending(lock="")
+
+# Threads that were given back until their question is answered
+
+lease_waiting = Query("SELECT waiting FROM leases WHERE thread_id = :thread_id AND released_at IS NULL", single_value)
+
+# Whether a message to the agent offers a blocked thread again that the agent gave back until its question is answered.
+lease_ready = Query(
+    """
+    SELECT 1 FROM leases WHERE thread_id = :thread_id AND released_at IS NOT NULL AND agent_id = :agent
+      AND (:is_control = 1 OR NOT EXISTS (
+        SELECT 1 FROM messages q WHERE q.thread_id = :thread_id AND q.is_open = 1 AND q.from_agent = :agent))""",
+    single_value,
+)
