@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +20,7 @@ from postroom.work.messages import MAX_PAGE_MESSAGES
 from tests.cli.process import Inbox, Waiter, eventually, is_alive
 
 BIN = str(Path(sys.executable).parent)
+README = Path(__file__).parents[2] / "README.md"
 
 
 @pytest.fixture
@@ -334,3 +338,25 @@ def test_what_cannot_work_is_refused(inbox: Inbox, flags: tuple[str, ...], field
     finished = inbox.run("work", "--json", *flags)
     assert finished.error[:2] == (30, "invalid_input")
     assert finished.json["error"]["field"] == field
+
+
+def test_the_command_is_given_the_json_that_readme_shows(inbox: Inbox) -> None:
+    [shown] = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", README.read_text(), re.DOTALL)]
+    subject = shown["thread"]["subject"]
+    inbox.ok("send", "--from", "leader", "--to", "bo", "--thread", shown["thread"]["thread_id"], "--subject", subject)
+    inbox.ok("work", "--agent", "bo", "--until-empty", "--command", "cat > given.json")
+    assert_shows(json.loads((inbox.folder / "given.json").read_text()), shown)
+
+
+def assert_shows(given: Any, shown: Any) -> None:
+    """Every field that README shows is there, and has that value, unless it is an id or a time."""
+    if isinstance(shown, dict):
+        for name in shown:
+            if name not in ("lease_token", "expires_at"):
+                assert_shows(given[name], shown[name])
+            assert type(given[name]) is type(shown[name]), name
+    elif isinstance(shown, list):
+        for ours, theirs in zip(given, shown, strict=True):
+            assert_shows(ours, theirs)
+    else:
+        assert given == shown

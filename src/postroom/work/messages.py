@@ -173,12 +173,12 @@ def post(
     if BLOCKED in (thread.status, status):
         _write_lease_wait(tx, thread.thread_id, status=status, kind=kind, to=to)
     note_seen(tx, "from", sender)
+    trace = tracing.current_traceparent() or _trace_of_question(tx, in_reply_to)
     # Append the event as late as possible: on PostgreSQL it locks the event log against other writers until the commit.
     facts: dict[str, Any] = {"kind": kind, "to": to, **({} if in_reply_to is None else {"in_reply_to": in_reply_to})}
     event_id = append_thread_event(tx, after, event_type=event_type, source=sender, message_id=message_id, summary=content.summary, **facts)
     is_open = int(kind == "question")
     texts = (content.summary, content.body, content.payload_json)
-    trace = tracing.current_traceparent() or _trace_of_question(tx, in_reply_to)
     stored = Message(message_id, thread.thread_id, sender, to, kind, *texts, now, event_id, door or tx.door, in_reply_to, is_open, trace)
     tx.execute(tx.sql.message_insert, **vars(stored))  # the statement does not use `artifacts`: it is not a column
     tx.execute(tx.sql.read_owed, agent=to, thread_id=thread.thread_id, event_id=event_id, guest=int(_is_guest(after, to)))
