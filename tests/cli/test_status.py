@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.mailbox_process import Mailbox
 from tests.cli.process import Inbox, eventually
+from tests.cli.queue_process import UNSCHEDULED, QueueCommands
 from tests.cli.terminal_session import TerminalSession
 
 CHOICES = ("--choice", "yes", "--choice", "no")
@@ -49,12 +53,54 @@ def test_one_screen_says_what_waits_for_whom(team: Inbox) -> None:
         assert text in said
 
 
-def test_dead_letters_and_lagging_queues_need_care(team: Inbox) -> None:
-    from tests.cli.mailbox_process import Mailbox
+def test_a_question_to_an_agent_is_shown_with_the_command_that_answers_it(team: Inbox) -> None:
+    team.ok("update", "--agent", "ada", "--thread", "login", "--status", "blocked", "--summary", "Email or SSO?")
+    status = team.ok("status")
+    [asked] = status["thread_questions"]["questions"]
+    assert (asked["thread_id"], asked["from"], asked["to"], asked["text"]) == ("login", "ada", "leader", "Email or SSO?")
+    assert status["questions"]["entries"] == []
+    said = team.says("status")
+    assert "Email or SSO?" in said
+    assert asked["answer_with"] in said
+    reply = [word.replace("TEXT", "SSO") for word in shlex.split(asked["answer_with"])]
+    assert team.ok(*reply[1:])["message"]["in_reply_to"] == asked["question_id"]
+    assert team.ok("status")["thread_questions"]["questions"] == []
 
+
+def test_each_of_several_questions_of_a_thread_is_answered_by_its_own_command(team: Inbox) -> None:
+    for text in ("Email or SSO?", "Which colour?"):
+        team.ok("update", "--agent", "ada", "--thread", "login", "--status", "blocked", "--summary", text)
+    asked = team.ok("status")["thread_questions"]["questions"]
+    assert [row["text"] for row in asked] == ["Email or SSO?", "Which colour?"]
+    for row in asked:
+        assert team.ok(*shlex.split(row["answer_with"])[1:])["message"]["in_reply_to"] == row["question_id"]
+
+
+def test_a_question_to_a_person_is_not_shown_twice(team: Inbox) -> None:
+    team.ok("update", "--agent", "ada", "--thread", "login", "--status", "blocked", "--to", "user", "--summary", "Email or SSO?")
+    status = team.ok("status")
+    assert [row["text"] for row in status["questions"]["entries"]] == ["Email or SSO?"]
+    assert status["thread_questions"]["questions"] == []
+
+
+def test_a_mailbox_with_dead_letters_needs_care(team: Inbox) -> None:
     mailbox = Mailbox(team.folder)
-    mailbox.ok("enqueue", "--from", "a", "--to", "b", "--msg-id", "m1", "--payload", "x")
-    assert team.ok("status")["mailboxes"]["sessions"] == [{"session": "b", "waiting": 1, "in_flight": 0, "dead": 0}]
+    mailbox.dead(session="b")
+    mailbox.enqueue(to="b")
+    assert team.ok("status")["mailboxes"]["sessions"] == [{"session": "b", "waiting": 1, "in_flight": 0, "dead": 1}]
+    assert re.search(r"SESSION +WAITING +IN FLIGHT +DEAD\nb +1 +0 +1\n", team.says("status"))
+
+
+def test_a_queue_whose_consumer_lags_needs_care(team: Inbox) -> None:
+    with QueueCommands(team.folder) as queues:
+        queues.init()
+        team.ok("queue", "add", str(queues.queue))
+        queues.subscribe("cleaner")
+        assert team.ok("status")["queues"] == []
+        queues.push(**UNSCHEDULED)  # nothing starts the handler
+        [late] = team.ok("status")["queues"]
+        assert (late["consumer"], late["lag"], late["queue"]) == ("cleaner", 1, str(queues.queue))
+        assert re.search(r"Queues that lag\nCONSUMER +LAG +QUEUE.*\ncleaner +1 ", team.says("status"))
 
 
 def test_an_empty_store_has_nothing_to_do(inbox: Inbox) -> None:

@@ -6,7 +6,8 @@ from postroom.cli.framework.output import Outcome
 from postroom.cli.inbox import inputs
 from postroom.core import clock
 from postroom.core.errors import Forbidden
-from postroom.core.states import HELD_STATUSES
+from postroom.core.states import BLOCKED, HELD_STATUSES
+from postroom.core.text import shell_quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from postroom.cli.framework.parser import Arguments
+    from postroom.core.records.work import Message
     from postroom.store.interface import Store
 
     Data = dict[str, Any]
@@ -56,6 +58,7 @@ def read_status(store: Store) -> Data:
         "waiting": _read_waiting,
         "held": _read_held,
         "questions": _read_questions,
+        "thread_questions": _read_thread_questions,
         "tasks": _read_tasks,
         "mailboxes": _read_mailboxes,
         "queues": _read_queues,
@@ -123,6 +126,37 @@ def _read_questions(store: Store) -> Data:
         terms = {name: question[name] for name in ("to", "choices", "dangerous", "proposal", "deadline")}
         rows.append({**row, **terms, "on_silence": question["onSilence"]})
     return {"entries": rows, "more": page.has_more}
+
+
+def _read_thread_questions(store: Store) -> Data:
+    """Return the open questions of blocked threads to agents. Those to people are entries."""
+    from postroom.work.agents import list_agents
+    from postroom.work.listing import list_threads
+    from postroom.work.threads import show
+
+    page = list_threads(store, statuses=(BLOCKED,), limit=MAX_SHOWN_ROWS)
+    people = {agent.name for agent in list_agents(store, limit=MAX_COUNTED_ROWS) if agent.is_person}
+    rows = []
+    for thread in page.threads:
+        said = show(store, thread.thread_id).messages
+        asked = [message for message in said if message.is_open and message.kind == "question" and message.to_agent not in people]
+        rows += [_describe_question(question, asked) for question in asked]
+    return {"questions": rows[:MAX_SHOWN_ROWS], "more": page.more or len(rows) > MAX_SHOWN_ROWS}
+
+
+def _describe_question(question: Message, asked: list[Message]) -> Data:
+    words = ["inbox", "reply", "--from", question.to_agent, "--thread", question.thread_id]
+    if sum(other.to_agent == question.to_agent for other in asked) > 1:
+        words += ["--question", question.message_id]
+    return {
+        "thread_id": question.thread_id,
+        "question_id": question.message_id,
+        "from": question.from_agent,
+        "to": question.to_agent,
+        "text": question.summary or question.body,
+        "asked_at": question.created_at,
+        "answer_with": f"{' '.join(map(shell_quote, words))} --summary TEXT",
+    }
 
 
 def _read_tasks(store: Store) -> Data:

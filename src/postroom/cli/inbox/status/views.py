@@ -17,6 +17,7 @@ def _render_status(data: Data) -> str:
         "" if data["waiting"] is None else _render_waiting(data["waiting"]),
         "" if data["held"] is None else _render_held(data["held"]),
         "" if data["questions"] is None else _render_questions(data["questions"]),
+        _render_thread_questions(data["thread_questions"]) if data["thread_questions"] and data["thread_questions"]["questions"] else "",
         "" if not data["tasks"] or not data["tasks"]["pending"] else _render_tasks(data["tasks"]),
         "" if not data["mailboxes"] or not data["mailboxes"]["sessions"] else _render_mailboxes(data["mailboxes"]),
         _render_queues(data["queues"]) if data["queues"] else "",
@@ -75,6 +76,15 @@ def _render_questions(questions: Data) -> str:
     table = render_table(("ENTRY", "FROM", "TO", "ASKED", "DEADLINE", "QUESTION"), rows)
     hint = colour_text("dim", "answer with `inbox entry reply ENTRY --body TEXT`, or in `inbox top`") + "\n"
     return _heading(f"Questions: {len(rows)}", questions["more"]) + table + hint
+
+
+def _render_thread_questions(questions: Data) -> str:
+    lines = "".join(
+        f"{one_line(row['thread_id'])}  {one_line(row['from'])} → {one_line(row['to'])}  {relative_time(row['asked_at'])}"
+        f"  {one_line(row['text'])}\n" + colour_text("dim", f"  answer with `{one_line(row['answer_with'])}`") + "\n"
+        for row in questions["questions"]
+    )
+    return _heading(f"Questions to agents: {len(questions['questions'])}", questions["more"]) + lines
 
 
 def _render_tasks(tasks: Data) -> str:
