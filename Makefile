@@ -13,7 +13,7 @@ QUICK_TESTS := tests/unit tests/house tests/contract tests/tasks tests/queues
 .PHONY: run dist check quick test test-all test-harness transcripts format bench bench-compare torture soak reference pictures clean
 
 run: $(VENV)/server
-	@$(BIN)/inbox serve --demo
+	@$(BIN)/inbox serve --demo$(if $(PORT), --port $(PORT))
 
 check: $(VENV)/dev
 	$(BIN)/ruff format --check .

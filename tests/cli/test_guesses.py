@@ -106,3 +106,41 @@ def test_a_queue_is_named_by_a_word(tmp_path: Path) -> None:
         pushed = queues.thread("push", str(queues.queue), "--source", "self", "--type", "record", "--content", "x")
         assert (pushed.code, pushed.stdout) == (0, "1\n")
         assert queues.thread("info", str(queues.queue)).code == 0
+
+
+@pytest.mark.parametrize("length", [8, 36])
+def test_the_id_of_an_entry_where_a_thread_belongs_leads_to_the_commands_of_entries(inbox: Inbox, length: int) -> None:
+    entry = inbox.ok("ask", "--from", "ada", "--question", "Ship it?", "--no-wait")["answer"]["entry_id"][:length]
+    for words in (["show", entry], ["answer", entry, "--from", "user", "--summary", "yes"], ["reply", entry, "--summary", "yes"]):
+        refused = inbox.run(*words)
+        assert refused.code == (30 if words[0] == "reply" else 40)
+        assert "`inbox entry reply" in refused.stderr
+    assert f"`inbox entry show {entry}`" in inbox.run("show", entry).stderr
+
+
+def test_an_id_that_belongs_to_nothing_leads_to_the_list(inbox: Inbox) -> None:
+    inbox.ok("ask", "--from", "ada", "--question", "Ship it?", "--no-wait")
+    assert "`inbox list`" in inbox.run("show", "00000000").stderr
+
+
+def test_a_file_that_is_no_database_leads_to_the_commands_that_help(inbox: Inbox) -> None:
+    inbox.db.write_bytes(b"not a database" * 1000)
+    refused = inbox.run("list")
+    assert refused.code == 50
+    assert "`inbox doctor`" in refused.stderr
+    assert "`inbox store restore" in refused.stderr
+
+
+def test_a_python_program_without_a_store_is_told_what_to_do(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", "import postroom; postroom.open('nowhere.db')"]
+    ran = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.stderr.splitlines()[-1].startswith("Hint: ")
+    assert "inbox init" in ran.stderr.splitlines()[-1]
+
+
+def test_make_run_passes_a_port_on() -> None:
+    root = Path(__file__).parents[2]
+    ran = subprocess.run(["make", "-n", "run", "PORT=9000"], cwd=root, capture_output=True, text=True, check=False)
+    assert "inbox serve --demo --port 9000" in ran.stdout
+    ran = subprocess.run(["make", "-n", "run"], cwd=root, capture_output=True, text=True, check=False)
+    assert "--port" not in ran.stdout

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import postroom
+from postroom import people
 from postroom.store.remote.health import examine_running_server
 from tests.cli.process import Inbox
 from tests.cli.remote import FORBIDDEN, Remote, served
@@ -105,6 +106,23 @@ def test_what_needs_the_servers_machine_is_refused_by_name(afar: Inbox, words: t
     assert told.code == FORBIDDEN, told
     assert told.json["error"]["hint"]
     assert _files_of(afar.folder) == before
+
+
+AGENT_REFUSALS = {
+    "a person's command": (("entries",), "agents may not run `inbox entries`"),
+    "the alias of one": (("questions",), "agents may not run `inbox entries`"),
+    "one of a group": (("pass", "list"), "agents may not run `inbox pass list`"),
+}
+
+
+@pytest.mark.parametrize(("words", "message"), AGENT_REFUSALS.values(), ids=AGENT_REFUSALS)
+def test_an_agent_is_told_which_command_it_may_not_run(bare: Inbox, relay: ServerInThread, words: tuple[str, ...], message: str) -> None:
+    bare.found()
+    with closing(postroom.open(str(bare.db))) as store:
+        token = people.issue_agent_token(store, name="ada")
+    with served(relay, "http", bare.db) as bare.served:
+        told = bare.run(*words, "--json", INBOX_TOKEN=token)
+    assert (told.code, told.json["error"]["message"]) == (FORBIDDEN, message)
 
 
 def _files_of(folder: Path) -> list[Path]:

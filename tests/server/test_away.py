@@ -362,6 +362,8 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(found: Found, certific
     with closing(postroom.connect(server.url, token=server.ready["token"])) as store, pytest.raises(StoreUnreachable) as refused:
         mail.sessions(store)
     assert "certificate" in str(refused.value).lower()
+    assert "SSL_CERT_FILE" in refused.value.hint
+    assert "inbox serve" not in refused.value.hint
     trusted = {"SSL_CERT_FILE": cert, "INBOX_TOKEN": server.ready["token"]}
     assert server.mailbox.answers("sessions", INBOX_DB=server.url, **trusted) == {"sessions": [], "more": False, "after": None}
     under_another_name = server.mailbox.run("sessions", "--json", INBOX_DB=server.url.replace("127.0.0.1", "localhost"), **trusted)

@@ -36,8 +36,8 @@
     └── Interrupted              a signal ended a wait
         └── ClientLeft           the client of the server has disconnected
 
-`str(refusal)` describes what happened. `hint` names the next step. `facts` holds the values that belong to it. `code` is part of the API
-and does not change.
+`str(refusal)` describes what happened. `hint` names the next step, and is a note of the exception, so that a traceback shows it.
+`facts` holds the values that belong to it. `code` is part of the API and does not change.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ class Refusal(Exception):
 
     def __init__(self, message: str, *, hint: str = "", **facts: object) -> None:
         super().__init__(message)
+        if hint:
+            self.add_note(f"Hint: {hint}")  # for tracebacks
         self.hint = hint
         self.facts = facts
 

@@ -91,6 +91,8 @@ def _call_handler(program: CommandTable, args: Arguments) -> Outcome:
 def _print_refusal(output_module: OutputFormat, program: CommandTable, args: Arguments | None, argv: list[str], refusal: Refusal) -> int:
     if args is not None:
         refusal.command = args.command.name
+        if verb := refusal.facts.get("verb"):  # a server refused it: people know the command, not the function behind it
+            refusal.args = (str(refusal).replace(f"call {verb}", f"run `{program.name} {args.command.name}`"),)
     return output_module.print_refusal(program, refusal, args.json if args else "--json" in argv)
 
 

@@ -32,11 +32,11 @@ def require_agent(args: Arguments) -> str:
     return args.agent
 
 
-def require_sender(args: Arguments) -> str:
+def require_sender(args: Arguments, *, more_hint: str = "") -> str:
     """Return the name in `--from`, `--agent` or `INBOX_AGENT`."""
     name = args.agent if args.values.get("from") is None else args.values["from"]
     if not name:
-        raise InvalidInput("'from' is missing", field="from", hint="Name yourself with --from, --agent or INBOX_AGENT.")
+        raise InvalidInput("'from' is missing", field="from", hint=f"Name yourself with --from, --agent or INBOX_AGENT.{more_hint}")
     return str(name)
 
 

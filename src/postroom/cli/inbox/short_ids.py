@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from postroom.core.errors import InvalidInput
+from itertools import islice
+
+from postroom.core.errors import Forbidden, InvalidInput, NotFound
 from postroom.core.text import short_repr
 
 TYPE_CHECKING = False
@@ -16,12 +18,15 @@ MAX_SEARCHED_ROWS = 20_000
 PAGE_ROWS = 500
 UUID_CHARACTERS = 36
 MAX_SHOWN_IDS = 5
+MIN_ENTRY_CHARACTERS = 4
+_UUID_CHARACTER_SET = frozenset("0123456789abcdef-")
 
 
 def expand_ids(args: Arguments) -> bool:
     """Replace shortened ids in the arguments by whole ones. Return whether one was replaced.
 
-    Refuses with `InvalidInput` if several ids begin with the given text.
+    Refuses with `InvalidInput` if several ids begin with the given text, and with `NotFound` and a hint if the id of an entry was
+    given for a thread.
     """
     from postroom.cli.inbox.inputs import open_store_for
 
@@ -45,7 +50,11 @@ def expand_ids(args: Arguments) -> bool:
 def _expand(store: Store, owner: str, metavar: str, given: str) -> str:
     """Return the only id that begins with `given`, or `given` itself if it is whole, unknown, or no id."""
     list_ids = _LISTERS.get(f"{owner} {metavar}") or _LISTERS.get(metavar)
-    if list_ids is None or not given or len(given) >= UUID_CHARACTERS:
+    if list_ids is None or not given:
+        return given
+    if len(given) >= UUID_CHARACTERS:
+        if list_ids is _list_threads:
+            _check_is_no_entry(store, given)
         return given
     found: list[str] = []
     for searched, identity in enumerate(list_ids(store)):
@@ -59,7 +68,22 @@ def _expand(store: Store, owner: str, metavar: str, given: str) -> str:
     if len(found) > 1:
         shown = ", ".join(found[:MAX_SHOWN_IDS]) + (", …" if len(found) > MAX_SHOWN_IDS else "")
         raise InvalidInput(f"{short_repr(given)} is the beginning of {len(found)} ids", field="id", hint=f"Write more of it: {shown}.")
+    if not found and list_ids is _list_threads:
+        _check_is_no_entry(store, given)
     return found[0] if found else given
+
+
+def _check_is_no_entry(store: Store, given: str) -> None:
+    """Refuse with `NotFound` and the commands of entries, if the beginning of an entry's id was given for a thread."""
+    if len(given) < MIN_ENTRY_CHARACTERS or not set(given) <= _UUID_CHARACTER_SET:
+        return
+    try:
+        is_entry = any(identity.startswith(given) for identity in islice(_list_entries(store), MAX_SEARCHED_ROWS))
+    except Forbidden:  # the entries of a server are for people
+        return
+    if is_entry:
+        hint = f"It is an entry: `inbox entry show {given}` shows it, and `inbox entry reply {given} --body TEXT` answers it."
+        raise NotFound(f"there is no thread {given}", hint=hint, thread_id=given)
 
 
 def _list_threads(store: Store) -> Iterator[str]:

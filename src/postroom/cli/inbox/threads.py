@@ -38,7 +38,7 @@ def handle_reply(args: Arguments) -> Outcome:
     result = reply(
         inputs.open_store_for(args),
         inputs.require_thread(args),
-        sender=inputs.require_sender(args),
+        sender=inputs.require_sender(args, more_hint=" An entry is answered with `inbox entry reply ENTRY --body TEXT`."),
         **inputs.given_options(args, "to", "kind", "question", "key"),
         **text,
     )

@@ -73,14 +73,16 @@ def complete_arguments(caller: Caller, verb: Verb, optional: frozenset[str], arg
 def check_caller(caller: Caller, verb: Verb, arguments: Arguments) -> None:
     """Refuse with `Forbidden` a verb that is not for this kind of caller, and an agent that uses another name."""
     if verb.caller == SERVER_MACHINE:
-        raise Forbidden(f"{verb.name} can only be called on the server's machine", hint="Run the command there, with --db PATH.")
+        hint = "Run the command there, with --db PATH."
+        raise Forbidden(f"only programs on the server's machine may call {verb.name}", hint=hint, verb=verb.name)
     if not caller.agent:
         return
     if verb.caller == PEOPLE:
-        raise Forbidden(f"agents may not call {verb.name}", hint="Ask a person.")
+        raise Forbidden(f"agents may not call {verb.name}", hint="Ask a person.", verb=verb.name)
     if verb.caller == LEADERS:
         if not caller.is_leader:
-            raise Forbidden(f"agents may not call {verb.name}", hint="Ask a person, or use a token with the scope `all`.")
+            hint = "Ask a person, or use a token with the scope `all`."
+            raise Forbidden(f"agents may not call {verb.name}", hint=hint, verb=verb.name)
         return
     if arguments.get(RECEIVER, caller.name) != caller.name:
         raise Forbidden(

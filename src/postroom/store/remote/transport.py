@@ -36,6 +36,10 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 UNREACHABLE_HINT = (
     "Start it with `inbox serve`, or name another store with --db or INBOX_DB. This does not mean that there is nothing to do."
 )
+UNTRUSTED_HINT = (
+    "If the certificate of the server is your own, set SSL_CERT_FILE to the file of its authority (or of itself), or add that to those"
+    " that this machine trusts. If it is not, check the address."
+)
 
 
 class HttpAnswer:
@@ -127,7 +131,9 @@ class RetryingTransport:
 
     def _make_unreachable(self, error: Exception, more: str = "") -> StoreUnreachable:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return StoreUnreachable(f"the server at {self._transport.address.url} cannot be reached: {why}", hint=UNREACHABLE_HINT + more)
+        is_untrusted = hasattr(error, "verify_code")  # an `ssl.SSLCertVerificationError`; ssl is loaded for https only
+        hint = UNTRUSTED_HINT if is_untrusted else UNREACHABLE_HINT
+        return StoreUnreachable(f"the server at {self._transport.address.url} cannot be reached: {why}", hint=hint + more)
 
 
 class HttpTransport:

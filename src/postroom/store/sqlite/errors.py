@@ -21,7 +21,10 @@ def map_error(error: Error, location: str) -> Refusal:
         hint = "Check the permissions of the file and of its folder (SQLite keeps two more files beside it)."
         return StoreReadOnly(f"{location} cannot be opened", hint=hint)
     if code == driver.SQLITE_NOTADB:
-        return NotAStore(f"{location} is not a database", hint="Pass the path of a store made with `inbox init`.")
+        hint = (
+            "If it was a store, `inbox doctor` examines it, and `inbox store restore` replaces it by a backup. Otherwise pass another path."
+        )
+        return NotAStore(f"{location} is not a database", hint=hint)
     if code == driver.SQLITE_CORRUPT:
         return NotAStore(
             f"{location} is damaged: {error}", hint="Restore it from a backup, or recover what is left with `sqlite3 FILE .recover`."
