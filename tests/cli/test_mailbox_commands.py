@@ -499,3 +499,11 @@ def test_the_session_may_be_named_by_the_environment_and_the_flag_wins(mailbox: 
     mailbox.answers("nack", "--msg-id", identity, **here)
     assert mailbox.answers("policy", **here)["policy"]["session"] == SESSION
     assert mailbox.answers("purge", **here) == {"purged": 1}
+
+
+def test_a_receiver_that_resembles_a_known_one_is_pointed_out_and_refused_if_strict(mailbox: Mailbox) -> None:
+    mailbox.enqueue(to="analyst")
+    refused = mailbox.run("enqueue", "--from", "lead", "--to", "analist", "--payload", "x", "--strict")
+    assert (refused.code, refused.stderr) == (40, "error: nobody called analist has been seen\nhint: Did you mean analyst?\n")
+    said = mailbox.run("enqueue", "--from", "lead", "--to", "analist", "--msg-id", "m1", "--payload", "x")
+    assert said.stdout == "Stored m1  1 pending\n  note: nobody called analist has been seen; did you mean analyst?\n"

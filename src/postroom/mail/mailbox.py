@@ -37,35 +37,36 @@ if TYPE_CHECKING:
 
 @verb(caller=MESSAGE_SENDER, access=OWN_NAME, mode=WRITE)
 @retry_on_contention
-def enqueue(store: Store, message: Mapping[str, Any]) -> EnqueueAck:
+def enqueue(store: Store, message: Mapping[str, Any], *, strict: bool = False) -> EnqueueAck:
     """Store a message for its receiver.
 
     Fields are in snake_case or camelCase. Unknown fields are kept. A repeat (the same sender, id, recipient and payload) is not
     stored again, even after the message was acked or purged: then `queued` is false. A message without an id gets
     `{from}:{nanoseconds}`. Refuses with `InvalidInput` and the name of the field, and with `IdConflict` if the sender has used
-    the id for another message.
+    the id for another message. The note says if the receiver was never seen and resembles a name that was. `strict` refuses every
+    receiver that was never seen, with `NotFound`.
     """
     draft = drafts.parse_message(message)
     with store.write() as tx:
-        return store_drafts(tx, [draft])[0]
+        return store_drafts(tx, [draft], strict=strict)[0]
 
 
 @verb(caller=MESSAGE_SENDER, access=OWN_NAME, mode=WRITE)
-def enqueue_all(store: Store, messages: Iterable[Mapping[str, Any]]) -> tuple[EnqueueAck, ...]:
-    """Store up to 1,000 messages in one transaction: all of them, or none if one is refused."""
+def enqueue_all(store: Store, messages: Iterable[Mapping[str, Any]], *, strict: bool = False) -> tuple[EnqueueAck, ...]:
+    """Store up to 1,000 messages in one transaction: all of them, or none if one is refused. `strict` is that of `enqueue`."""
     # Parse outside of the retried function: an iterator is empty on the second attempt.
     parsed = [_parse_numbered(number, message) for number, message in enumerate(checks.items("messages", messages), 1)]
     if sum(len(draft.payload) for draft in parsed) > limits.MAX_BATCH_BYTES:
         raise InvalidInput(
             f"the messages are larger than {checks.size_text(limits.MAX_BATCH_BYTES)}", field="messages", hint="Send several batches."
         )
-    return _store_all(store, parsed)
+    return _store_all(store, parsed, strict)
 
 
 @retry_on_contention
-def _store_all(store: Store, parsed: list[drafts.Draft]) -> tuple[EnqueueAck, ...]:
+def _store_all(store: Store, parsed: list[drafts.Draft], strict: bool) -> tuple[EnqueueAck, ...]:
     with store.write() as tx:
-        return tuple(store_drafts(tx, parsed))
+        return tuple(store_drafts(tx, parsed, strict=strict))
 
 
 def _parse_numbered(number: int, message: Mapping[str, Any]) -> drafts.Draft:
@@ -76,8 +77,8 @@ def _parse_numbered(number: int, message: Mapping[str, Any]) -> drafts.Draft:
         raise InvalidInput(f"message {number}: {refusal}", hint=refusal.hint, number=number, **refusal.facts) from None
 
 
-def store_drafts(tx: Transaction, parsed: list[drafts.Draft]) -> list[EnqueueAck]:
-    """Store drafts in this transaction. Each mailbox is locked once and written back once."""
+def store_drafts(tx: Transaction, parsed: list[drafts.Draft], *, strict: bool = False) -> list[EnqueueAck]:
+    """Store drafts in this transaction. Each mailbox is locked once and written back once. `strict` is that of `enqueue`."""
     opened: dict[str, LockedMailbox | None] = {}
     sessions: dict[str, str] = {}  # by the names that the senders wrote
     acks = []
@@ -93,14 +94,18 @@ def store_drafts(tx: Transaction, parsed: list[drafts.Draft]) -> list[EnqueueAck
         if draft.msg_id is not None and identity.is_repeat(tx, draft, session):
             acks.append(EnqueueAck(draft.msg_id, False, locked.counts["pending"] if locked else 0))
             continue
+        note = ""
         if locked is None:
+            from postroom.mail.receivers import note_new_receiver  # most messages go to a mailbox that exists
+
+            note = note_new_receiver(tx, draft.to, strict=strict) if session == draft.to else ""
             locked = opened[session] = transitions.open_mailbox(tx, session)
         msg_id = draft.msg_id
         if msg_id is None:
             nanosecond = _free_nanosecond(tx, draft.sender, nanosecond)
             msg_id = f"{draft.sender}:{nanosecond}"
         store_draft(tx, locked, draft, msg_id)
-        acks.append(EnqueueAck(msg_id, True, locked.counts["pending"]))
+        acks.append(EnqueueAck(msg_id, True, locked.counts["pending"], note))
         payload = {"session": session, "from": draft.sender, "state": "pending", "attempt": 0}
         steps.append((draft.sender, msg_id, payload if session == draft.to else {**payload, "alias": draft.to}))
     for locked in filter(None, opened.values()):

@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from postroom.core.records.work import Thread
     from postroom.store.interface import Transaction
 
-MAX_COMPARED_NAMES = 1000
-MAX_EDITS = 2  # letters in which a name may differ from the suggested one
-
 
 class ReceiverCheck:
     """Looks up the receivers of one transaction, each name once. `strict` refuses names that were never seen."""
@@ -39,22 +36,9 @@ class ReceiverCheck:
         return f"{note}; did you mean {similar}?" if similar else f"{note}; the thread waits for that name"
 
     def _find_similar(self, name: str) -> str | None:
-        """Return the nearest known name, if it differs by few letters."""
-        names = [agent.name for agent in self._tx.fetch_all(self._tx.sql.agents_all, limit=MAX_COMPARED_NAMES, after="")]
-        distance, nearest = min(((_edit_distance(name, known), known) for known in names), default=(MAX_EDITS + 1, ""))
-        return nearest if distance <= min(MAX_EDITS, len(name) // 3) else None
+        from postroom.core.similar_names import MAX_COMPARED_NAMES, find_similar
 
-
-def _edit_distance(first: str, second: str) -> int:
-    """Return how many letters must be inserted, deleted or replaced. `difflib` would cost more than the whole command."""
-    if abs(len(first) - len(second)) > MAX_EDITS:
-        return MAX_EDITS + 1
-    row = list(range(len(second) + 1))
-    for number, letter in enumerate(first, 1):
-        previous, row[0] = row[0], number
-        for column, other in enumerate(second, 1):
-            previous, row[column] = row[column], min(row[column] + 1, row[column - 1] + 1, previous + (letter != other))
-    return row[-1]
+        return find_similar(name, [agent.name for agent in self._tx.fetch_all(self._tx.sql.agents_all, limit=MAX_COMPARED_NAMES, after="")])
 
 
 def assignment_note(thread: Thread, to: str | None, sender: str) -> str:

@@ -24,13 +24,13 @@ def handle_enqueue(args: Arguments) -> Outcome:
     if args.batch is not None:
         return _enqueue_batch(args)
     message = _read_messages_file(args, "message-file", _parse_json) if args.message_file is not None else _message_from_flags(args)
-    return Outcome(enqueue(inputs.open_store_for(args), message).to_json(), view="queued")
+    return Outcome(enqueue(inputs.open_store_for(args), message, strict=args.strict).to_json(), view="queued")
 
 
 def _enqueue_batch(args: Arguments) -> Outcome:
     from postroom.mail.mailbox import enqueue_all
 
-    acks = enqueue_all(inputs.open_store_for(args), _read_messages_file(args, "batch", _parse_json_lines))
+    acks = enqueue_all(inputs.open_store_for(args), _read_messages_file(args, "batch", _parse_json_lines), strict=args.strict)
     return Outcome({"messages": [ack.to_json() for ack in acks], "stored": sum(ack.queued for ack in acks)}, view="queued all")
 
 

@@ -41,6 +41,7 @@ _COMMANDS = (
             Flag("--payload-file", "PATH", "the message from a file; - for standard input"),
             Flag("--msg-id", "ID", "the id, which stands for one message of this sender; default: {from}:{nanoseconds}"),
             Flag("--created-at", "N", "Unix seconds; default: now", INTEGER),
+            Flag("--strict", "", "refuse a receiver that was never seen"),
             Flag("--message-file", "PATH", "instead of these flags: the whole message as one JSON object; - for standard input"),
             Flag(
                 "--batch",

@@ -18,14 +18,19 @@ _KNOWN_FIELDS = ("msg_id", "from", "to", "payload", "created_at", "attempt")
 
 def _render_queued(data: Data) -> str:
     status = "Stored" if data["queued"] else "Already known:"
-    return f"{colour_text('bold', status)} {one_line(data['msg_id'])}  {data['pending']} pending\n"
+    return f"{colour_text('bold', status)} {one_line(data['msg_id'])}  {data['pending']} pending\n" + _render_note(data)
+
+
+def _render_note(data: Data) -> str:
+    return f"  {colour_text('pending', 'note:')} {one_line(data['note'])}\n" if data.get("note") else ""
 
 
 def _render_queued_all(data: Data) -> str:
     total, stored = len(data["messages"]), data["stored"]
     if not total:
         return "The batch has no message; nothing was stored.\n"
-    return f"Stored {stored} of {total}{'' if stored == total else '; the others were known already'}.\n"
+    notes = "".join(_render_note(message) for message in data["messages"])
+    return f"Stored {stored} of {total}{'' if stored == total else '; the others were known already'}.\n{notes}"
 
 
 def _render_no_mail(data: Data) -> str:

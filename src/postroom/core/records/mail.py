@@ -53,11 +53,18 @@ class MailMessage(Record):
 
 
 class EnqueueAck(Record):
-    """The result of an enqueue. `queued` is false if the id was already known. `pending` counts the waiting messages of the mailbox."""
+    """The result of an enqueue. `queued` is false if the id was already known. `pending` counts the waiting messages of the mailbox.
+
+    `note` tells the sender that nobody with the name of the receiver was ever seen, and which name resembles it.
+    """
 
     msg_id: str
     queued: bool
     pending: int
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: value for name, value in super().to_json().items() if name != "note" or value}
 
 
 class Delivery(Record):
