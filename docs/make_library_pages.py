@@ -54,6 +54,19 @@ def manual_page(program: CommandTable) -> str:
     return "\n".join([*parts, ".SH EXIT STATUS", _roff(program.exit_codes_text), ".SH ENVIRONMENT", "See docs/environment.md."]) + "\n"
 
 
+def front_door_manual_page() -> str:
+    """Return the manual page of `postroom`, whose own page lists the other programs."""
+    from postroom.cli.front_door import PAGE, PROGRAMS
+
+    name, _, about = PAGE.partition("\n")[0].partition(": ")
+    rows = [line.split(maxsplit=1) for line in PAGE.splitlines() if line.startswith("  ")]
+    parts = [f'.TH {name.upper()} 1 "" postroom "User Commands"', ".SH NAME", f"{name} \\- {_roff(about)}"]
+    parts += [".SH SYNOPSIS", f".B {name}", "PROGRAM COMMAND [FLAGS]", ".SH PROGRAMS"]
+    parts += [line for program, use in rows for line in (".TP", f"\\fB{program}\\fR", _roff(use))]
+    parts += [".PP", _roff(PAGE.splitlines()[-1]), ".SH SEE ALSO", ", ".join(f"\\fB{program}\\fR(1)" for program in PROGRAMS)]
+    return "\n".join(parts) + "\n"
+
+
 def _describe_flag(flag: Flag) -> list[str]:
     return [".TP", f"\\fB{_roff(flag.name)}\\fR {_roff(flag.metavar)}".rstrip(), _roff(flag.help)]
 

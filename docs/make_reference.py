@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from docs.make_library_pages import manual_page, python_api
+from docs.make_library_pages import front_door_manual_page, manual_page, python_api
 from postroom.cli.framework.help import command_page, overview_page
 from postroom.cli.framework.spec import CommandTable
 from postroom.cli.inbox.spec import INBOX
@@ -62,6 +62,7 @@ if __name__ == "__main__":
     for program in PROGRAMS:
         (FOLDER / f"{program.name}.md").write_text(reference(program), encoding="utf-8")
         (MANUAL / f"{program.name}.1").write_text(manual_page(program), encoding="utf-8")
+    (MANUAL / "postroom.1").write_text(front_door_manual_page(), encoding="utf-8")
     (FOLDER / "python.md").write_text(python_api(), encoding="utf-8")
     (FOLDER / "verbs.md").write_text(verbs(), encoding="utf-8")
     (FOLDER.parent / "permissions.md").write_text(permissions(), encoding="utf-8")

@@ -57,7 +57,7 @@ def test_bash_completes_files_with_spaces_and_values_with_quotes(bare: Inbox) ->
 
 ZSH_CALL = """[[ -n $SHELLS ]] && { module_path=($SHELLS/usr/lib/*/zsh/*(N)); fpath=($SHELLS/usr/share/zsh/functions/**/(N)) }
 compadd() { shift 4; print -l -- "${(@P)1}" }; _files() { print FILES }; compdef() { }
-source SCRIPT; words=(PROGRAM renew ''); CURRENT=2; words=(PROGRAM ren); _inbox"""
+source SCRIPT; words=(PATH hel); CURRENT=2; _PROGRAM"""
 
 
 def _find_shell(name: str) -> tuple[str, dict[str, str]]:
@@ -78,23 +78,43 @@ def _find_shell(name: str) -> tuple[str, dict[str, str]]:
     pytest.skip(f"{name} could not be fetched: {reason}")
 
 
-def test_zsh_completes(bare: Inbox, tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", [*PROGRAMS, "postroom"])
+def test_zsh_completes(bare: Inbox, tmp_path: Path, program: str) -> None:
     script = tmp_path / "script"
-    script.write_text(completion_script(INBOX, "zsh"), encoding="utf-8")
-    call = ZSH_CALL.replace("SCRIPT", str(script)).replace("PROGRAM", str(SCRIPTS / "inbox"))
+    script.write_text(_printed_script(bare, program, "zsh"), encoding="utf-8")
     zsh, variables = _find_shell("zsh")
+    call = ZSH_CALL.replace("SCRIPT", str(script)).replace("PATH", str(SCRIPTS / program)).replace("PROGRAM", program)
     done = subprocess.run([zsh, "-fc", call], capture_output=True, text=True, env=bare.environment() | variables, check=False)
-    assert (done.stdout, done.stderr) == ("renew\n", "")
+    assert (done.stdout, done.stderr) == ("help\n", "")
 
 
-def test_fish_completes(bare: Inbox, tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", [*PROGRAMS, "postroom"])
+def test_fish_completes(bare: Inbox, tmp_path: Path, program: str) -> None:
     script = tmp_path / "script"
-    script.write_text(completion_script(INBOX, "fish"), encoding="utf-8")
+    script.write_text(_printed_script(bare, program, "fish"), encoding="utf-8")
     fish, variables = _find_shell("fish")
     environment = bare.environment() | variables | {"PATH": f"{SCRIPTS}:/usr/bin:/bin", "HOME": str(tmp_path)}
-    ask = f"source {script}; complete -C 'inbox rene'"
+    ask = f"source {script}; complete -C '{program} hel'"
     done = subprocess.run([fish, "--no-config", "-c", ask], capture_output=True, text=True, env=environment, check=False)
-    assert done.stdout.startswith("renew\t")
+    assert done.stdout.startswith("help\t")
+
+
+def _printed_script(inbox: Inbox, program: str, shell: str) -> str:
+    """Return the completion script that a program prints for a shell."""
+    argv = [str(SCRIPTS / program), "completion", shell]
+    return subprocess.run(argv, capture_output=True, text=True, env=inbox.environment(), check=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [(["mailb"], ["mailbox"]), (["wait-"], ["wait-reply"]), (["mailbox", "peek-d"], ["peek-dead-letter"]), (["help", "ren"], ["renew"])],
+)
+def test_bash_completes_the_front_door(bare: Inbox, words: list[str], offered: list[str]) -> None:
+    script = _printed_script(bare, "postroom", "bash")
+    line = shlex.join((str(SCRIPTS / "postroom"), *words))
+    ask = f'COMP_WORDS=({line}); COMP_CWORD={len(words)}; _postroom; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    done = subprocess.run(["bash", "-euc", script + ask], capture_output=True, text=True, env=bare.environment(), check=False)
+    assert (done.stdout.split(), done.stderr) == (offered, "")
 
 
 def test_a_shell_without_a_script_is_refused(bare: Inbox) -> None:

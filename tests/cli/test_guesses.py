@@ -26,6 +26,10 @@ def test_the_page_of_the_inbox_names_the_first_commands_then_the_groups(inbox: I
     assert said.index("inbox send ") < said.index("inbox ask ") < said.index("Groups") < said.index("task  ") < said.index("docs/choose.md")
 
 
+def test_the_list_of_all_commands_leads_to_the_page_about_rooms(inbox: Inbox) -> None:
+    assert "docs/choose.md" in inbox.says("help")
+
+
 @pytest.mark.parametrize("words", [("task",), ("help", "task"), ("task", "--help"), ("task", "-h")])
 def test_a_group_shows_its_commands(inbox: Inbox, words: tuple[str, ...]) -> None:
     said = inbox.says(*words)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import postroom
 from tests.cli.process import LIMIT
@@ -38,34 +39,33 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the commands in a virtual environment without extras.
+    """The folder of the commands in a virtual environment without extras."""
+    return _install(wheel, tmp_path_factory.mktemp("clean"), "")
+
+
+@pytest.fixture(scope="module")
+def all_programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the commands in a virtual environment with all extras."""
+    return _install(wheel, tmp_path_factory.mktemp("complete"), "all")
+
+
+def _install(wheel: Path, folder: Path, extra: str) -> Path:
+    """Install the wheel into a new virtual environment, and return the folder of its commands.
 
     No index is asked: the dependencies are links to those of the environment that runs the tests.
     """
-    folder = tmp_path_factory.mktemp("clean")
     venv.create(folder, with_pip=False, symlinks=True)
     [site_packages] = folder.glob("lib/python3*/site-packages")
-    for name in _dependencies(wheel):
+    for name in _dependencies(wheel, extra):
         _link_distribution(name, site_packages)
-    command = (
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        folder / "bin" / "python",
-        "install",
-        "--quiet",
-        "--no-index",
-        "--no-compile",
-        wheel,
-    )
-    installed = run(*command)
+    pip = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "--quiet", "--no-index", "--no-compile")
+    installed = run(*pip, f"{wheel}[{extra}]" if extra else wheel)
     assert installed.returncode == 0, installed.stderr
     return folder / "bin"
 
 
-def _dependencies(wheel: Path) -> set[str]:
-    """The names of everything that the wheel needs without an extra."""
+def _dependencies(wheel: Path, extra: str = "") -> set[str]:
+    """The names of everything that the wheel needs with an extra, or without one."""
     shown = run(
         sys.executable,
         "-m",
@@ -80,14 +80,20 @@ def _dependencies(wheel: Path) -> set[str]:
         "-",
         wheel,
     )
-    waiting = json.loads(shown.stdout)["install"][0]["metadata"]["requires_dist"]
-    found: set[str] = set()
+    own = json.loads(shown.stdout)["install"][0]["metadata"]["requires_dist"]
+    waiting = [(line, extra) for line in own]
+    found: set[tuple[str, str]] = set()
     while waiting:
-        requirement = Requirement(waiting.pop())
-        if requirement.name not in found and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
-            found.add(requirement.name)
-            waiting += distribution(requirement.name).requires or []
-    return found
+        line, wanted = waiting.pop()
+        requirement = Requirement(line)
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": wanted}):
+            continue
+        for inner in {"", *requirement.extras}:
+            if (requirement.name, inner) not in found:
+                found.add((requirement.name, inner))
+                more = own if requirement.name == "postroom" else distribution(requirement.name).requires or []
+                waiting += [(each, inner) for each in more]
+    return {canonicalize_name(name) for name, _ in found} - {"postroom"}
 
 
 def _link_distribution(name: str, site_packages: Path) -> None:
@@ -105,6 +111,29 @@ def test_every_command_starts(name: str, programs: Path, tmp_path: Path) -> None
     ended = run(programs / name, "version", cwd=tmp_path, env=environment(programs, tmp_path))
     assert (ended.returncode, ended.stderr) == (0, "")
     assert postroom.__version__ in ended.stdout
+
+
+def test_the_server_the_terminal_screen_and_postgres_come_with_all_extras(all_programs: Path, tmp_path: Path) -> None:
+    home = environment(all_programs, tmp_path)
+    assert run("inbox", "init", cwd=tmp_path, env=home).returncode == 0
+    server = subprocess.Popen(
+        [all_programs / "inbox", "serve", "--json", "--port", "0"], cwd=tmp_path, env=home, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert server.stdout is not None
+        ready = json.loads(server.stdout.readline())
+        address = ready["url"].replace("http", "ws")
+        token = Path(ready["token_file"]).read_text().strip()
+        listed = run("inbox", "list", "--db", address, cwd=tmp_path, env={**home, "INBOX_TOKEN": token})
+        assert (listed.returncode, listed.stderr) == (0, "")
+    finally:
+        server.terminate()
+        server.communicate(timeout=LIMIT)
+    away = run("inbox", "list", "--db", "postgresql://127.0.0.1:1/none", cwd=tmp_path, env=home)
+    assert away.returncode == 50
+    assert "postgres" not in away.stderr.partition("hint:")[2]  # the library is there, the database is not
+    imported = run(all_programs / "python", "-c", "import postroom.cli.inbox.status.live_screen", cwd=tmp_path, env=home)
+    assert (imported.returncode, imported.stderr) == (0, "")
 
 
 def test_each_room_works_without_an_extra(programs: Path, tmp_path: Path) -> None:

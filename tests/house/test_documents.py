@@ -99,7 +99,7 @@ def test_every_difference_in_the_statements_is_explained_where_it_stands() -> No
 
 
 def test_the_reference_is_what_the_table_says() -> None:
-    from docs.make_library_pages import manual_page, python_api
+    from docs.make_library_pages import front_door_manual_page, manual_page, python_api
     from docs.make_reference import FOLDER, MANUAL, PROGRAMS, asyncapi, openapi, permissions, reference, verbs
 
     assert (FOLDER / "verbs.md").read_text() == verbs(), "run `make reference`"
@@ -107,6 +107,7 @@ def test_the_reference_is_what_the_table_says() -> None:
     assert (FOLDER / "openapi.json").read_text() == openapi(), "run `make reference`"
     assert (FOLDER / "asyncapi.json").read_text() == asyncapi(), "run `make reference`"
     assert (FOLDER / "python.md").read_text() == python_api(), "run `make reference`"
+    assert (MANUAL / "postroom.1").read_text() == front_door_manual_page(), "run `make reference`"
     for program in PROGRAMS:
         assert (FOLDER / f"{program.name}.md").read_text() == reference(program), "run `make reference`"
         assert (MANUAL / f"{program.name}.1").read_text() == manual_page(program), "run `make reference`"

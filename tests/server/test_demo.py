@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,16 @@ def test_entries_questions_and_notices_arrive_and_an_answer_is_obeyed(found: Cal
     assert [entry["id"] for entry in history() if entry["kind"] == "push"] == [pushed["id"]], "one matter is one row"
     folder = Path(server.get("/api/workspaces")["workspaces"][0]["path"]).parent
     assert server.close() == 0
+    assert not folder.exists()
+
+
+def test_closing_the_terminal_deletes_the_store_of_the_demonstration(found: Callable[..., RunningServer]) -> None:
+    server = found().open("--demo")
+    eventually(lambda: bool(server.get("/api/workspaces")["workspaces"]))
+    folder = Path(server.get("/api/workspaces")["workspaces"][0]["path"]).parent
+    assert folder.exists()
+    server.process.send_signal(signal.SIGHUP)
+    assert server.ended() == 0
     assert not folder.exists()
 
 

@@ -19,17 +19,36 @@ PAGE = """postroom: the durable inbox for AI agents and the people they work for
 `postroom PROGRAM` shows the commands of one. `postroom COMMAND` is short for `inbox COMMAND`.
 """
 
+ASK = "__complete"  # as in framework/runner.py, which this module does not load
+
 
 def main() -> NoReturn:
     """Run the program that the first word names, or `inbox`, and exit."""
     from postroom.cli.framework import output
 
     words = sys.argv[1:]
-    if not words:
+    page = PAGE if not words else _complete(words)
+    if page is not None:
         output.keep_standard_descriptors()
-        sys.exit(output.OK if output.print_answer(PAGE, only_reads=True) else output.TROUBLE)
-    name = words[0] if words[0] in PROGRAMS else "inbox"
-    if words[0] == name:
-        del sys.argv[1]
+        sys.exit(output.OK if output.print_answer(page, only_reads=True) else output.TROUBLE)
+    place = 2 if words[0] == ASK and len(words) > 1 else 1
+    name = sys.argv[place] if sys.argv[place] in PROGRAMS and (place == 1 or len(words) > 2) else "inbox"
+    if sys.argv[place] == name:
+        del sys.argv[place]
     __import__(f"postroom.cli.{name}", fromlist=("main",)).main()
     raise AssertionError("the program did not exit")
+
+
+def _complete(words: list[str]) -> str | None:
+    """Return the completion script of `postroom`, or the candidates for its first word. None if a program answers the words itself."""
+    if words[0] == "completion" and len(words) == 2 and words[1] in ("bash", "zsh", "fish"):
+        from postroom.cli.framework.completion import completion_script
+
+        return completion_script("postroom", words[1])
+    if words[0] == ASK and len(words) == 2:
+        from postroom.cli.framework.candidates import list_candidates
+        from postroom.cli.inbox.spec import INBOX
+
+        own = [(name, "") for name in PROGRAMS if name.startswith(words[1])]
+        return "".join(f"{word}\t{about}\n" if about else f"{word}\n" for word, about in own + list_candidates(INBOX, words[1:]))
+    return None

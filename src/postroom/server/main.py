@@ -34,7 +34,7 @@ from postroom.store.interface import Store
 BACKLOG_CONNECTIONS = 1024
 GRACE_SECONDS = 5  # for open connections to end when the server stops
 PING_SECONDS = 20.0  # between the pings of a WebSocket, and for each pong
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # SIGHUP: the terminal was closed
 
 
 class Ready(Record):
@@ -144,12 +144,17 @@ async def _run_server(
         log.write("info", "start", "the server accepts requests", {"version": __version__, "process_id": os.getpid()})
         ready()
 
-    for number in STOP_SIGNALS:  # ignored before the server is ready, and at the end, when uvicorn restores these handlers
+    for number in _list_stop_signals():  # ignored before the server is ready, and at the end, when uvicorn restores these handlers
         signal.signal(number, lambda *_: None)
     tls = {"ssl_certfile": settings.tls_cert, "ssl_keyfile": settings.tls_key}
     server = GracefulServer(application, listener, on_ready=notify_ready, on_stop=stop_waits, **tls)
     await server.serve(bound)
     log.write("info", "stop", "the server has ended", {})
+
+
+def _list_stop_signals() -> list[signal.Signals]:
+    """Return the signals that stop the server. SIGHUP is none of them if the server was started with `nohup`, which ignores it."""
+    return [number for number in STOP_SIGNALS if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN]
 
 
 class GracefulServer:
@@ -213,7 +218,7 @@ class GracefulServer:
         self._on_stop()
 
     def stop_on_signals(self) -> None:
-        """Stop on SIGTERM and SIGINT, and at once on a second SIGINT.
+        """Stop on SIGTERM, SIGINT and SIGHUP, and at once on a second SIGINT.
 
         Call it when the server is ready: uvicorn has installed its own handlers then. Those raise the signal again at the end, and
         `inbox serve` ends with exit code 0. They also have sse-starlette cut off the MCP calls that `on_stop` lets finish.
@@ -223,7 +228,7 @@ class GracefulServer:
         def receive_signal(number: int, frame: FrameType | None) -> None:
             loop.call_soon_threadsafe(lambda: self.stop(at_once=self._server.should_exit and number == signal.SIGINT))
 
-        for number in STOP_SIGNALS:
+        for number in _list_stop_signals():
             signal.signal(number, receive_signal)
         if self._server.should_exit:  # a signal came before
             self.stop()

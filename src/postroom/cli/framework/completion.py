@@ -58,8 +58,12 @@ complete -c PROGRAM -f -a '(__PROGRAM_candidates)'
 _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
-def completion_script(program: CommandTable, shell: str) -> str:
-    """Return the completion script for `shell`: bash, zsh or fish. Refuses any other shell with `InvalidInput`."""
+def completion_script(program: CommandTable | str, shell: str) -> str:
+    """Return the completion script for `shell`: bash, zsh or fish. Refuses any other shell with `InvalidInput`.
+
+    `program` is a table of commands, or the name of a program.
+    """
     if shell not in _SCRIPTS:
         raise InvalidInput(f"there is no completion for {shell!r}", field="shell", hint=f"Choose one of: {', '.join(_SCRIPTS)}.")
-    return _SCRIPTS[shell].replace("PROGRAM", program.name).replace("ASK", ASK).replace("FILES", FILES)
+    name = program if isinstance(program, str) else program.name
+    return _SCRIPTS[shell].replace("PROGRAM", name).replace("ASK", ASK).replace("FILES", FILES)

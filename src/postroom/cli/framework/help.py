@@ -54,7 +54,7 @@ def overview_page(program: CommandTable) -> str:
         f"{program.name}: {program.about}\n\n"
         f"Usage: {program.name} COMMAND [FLAGS]\n\nCommands:\n{rows}\nFlags of every command, before or after it:\n{flags}\n"
         f"{program.exit_codes_text}\n"
-        f"`{program.name} COMMAND --help` shows more.\n"
+        f"`{program.name} COMMAND --help` shows more.\n{program.more_help}"
     )
 
 
