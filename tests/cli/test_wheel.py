@@ -93,7 +93,7 @@ def _dependencies(wheel: Path, extra: str = "") -> set[str]:
                 found.add((requirement.name, inner))
                 more = own if requirement.name == "postroom" else distribution(requirement.name).requires or []
                 waiting += [(each, inner) for each in more]
-    return {canonicalize_name(name) for name, _ in found} - {"postroom"}
+    return {str(canonicalize_name(name)) for name, _ in found} - {"postroom"}
 
 
 def _link_distribution(name: str, site_packages: Path) -> None:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
-_PREFIXED = r"(?:msg|lse|thr|art|ws|ch|tsk|prw|prl|pra|prq|prp)_\w+"
+_PREFIXED = r"(?:msg|lse|thr|art|alr|ws|ch|prw|prl|pra|prq|prp)_\w+"
 ID = re.compile(rf"\b(?:{_PREFIXED}|{_UUID}|[0-9a-f]{{8}})\b")
 SHORT = 8  # characters of a UUID that commands print
 _MOMENT = re.compile(r"<ago>|just now|in \d+ (?:min|s)|\d+ (?:min|s) ago")
