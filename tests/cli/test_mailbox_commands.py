@@ -404,6 +404,18 @@ def test_a_retried_dead_letter_is_pending_again_as_it_was(mailbox: Mailbox) -> N
 # policy, alias, sweep, init
 
 
+def test_durations_of_a_policy_are_given_in_seconds_as_everywhere_and_by_the_names_of_the_document(mailbox: Mailbox) -> None:
+    for ending in ("seconds", "secs"):
+        words = [f"--base-backoff-{ending}=2", f"--inflight-timeout-{ending}=90", f"--ttl-{ending}=60"]
+        changed = mailbox.answers("policy", "--session", ending, *words)["policy"]
+        assert (changed["base_backoff_secs"], changed["inflight_timeout_secs"], changed["ttl_secs"]) == (2, 90, 60)
+    said = mailbox.says("policy", "--help")
+    assert "--ttl-seconds" in said
+    assert "-secs" not in said
+    both = mailbox.refusal("policy", "--session", "both", "--ttl-seconds", "1", "--ttl-secs", "2")
+    assert "was given twice" in both["message"]
+
+
 def test_a_policy_is_told_and_changed_value_by_value(mailbox: Mailbox) -> None:
     defaults = {"session": SESSION, "base_backoff_secs": 5, "max_retries": 3, "inflight_timeout_secs": 30, "ttl_secs": None}
     assert mailbox.answers("policy", "--session", SESSION) == {"policy": defaults}

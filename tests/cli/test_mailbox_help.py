@@ -26,7 +26,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "retry-dead-letter": ("--session", "--msg-id"),
     "show": ("--msg-id",),
     "sessions": ("--limit",),
-    "policy": ("--session", "--base-backoff-secs", "--max-retries", "--inflight-timeout-secs", "--ttl-secs"),
+    "policy": ("--session", "--base-backoff-seconds", "--max-retries", "--inflight-timeout-seconds", "--ttl-seconds"),
     "alias": ("--remove",),
     "sweep": ("--keep-days",),
     "deliver": ("--session", "--command", "--once", "--until-empty", "--receiver"),

@@ -84,7 +84,7 @@ def test_a_command_that_fails_is_run_again_as_often_as_allowed(inbox: Inbox) -> 
 
 def test_a_command_that_fails_once_too_often_fails_its_thread(inbox: Inbox) -> None:
     thread = inbox.send()
-    assert work(inbox, "exit 3", "--retries", "1", "--backoff", "0")["failed"] == 1
+    assert work(inbox, "exit 3", "--retries", "1", "--backoff-seconds", "0")["failed"] == 1
     assert result(inbox, thread)[:2] == ("failed", "exit status 3")
 
 

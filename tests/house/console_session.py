@@ -64,7 +64,8 @@ class ConsoleSession:
         text = text.replace(str(self._folder), "<tmp>")
         text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "<time>", text)
         text = ID.sub(_placeholder, text)
-        text = re.sub(rf"({_MOMENT.pattern}) *", "<ago> ", text)  # columns are as wide as the words in them
+        text = _MOMENT.sub("<ago>", text)
+        text = re.sub(r"(?<=\S) {2,}", "  ", text)  # columns are as wide as the times in them
         return re.sub(r" +$", "", text, flags=re.MULTILINE)
 
 

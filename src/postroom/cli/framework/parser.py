@@ -54,6 +54,7 @@ class _CommandLineReader:
         self._program = program
         self._hint = f"See `{program.name} help`."
         self._flags = {flag.name: flag for flag in program.flags}
+        self._aliases: dict[str, Flag] = {}
         self._values: dict[str, Any] = {}
         self._words: list[str] = []
         self._plain_words: list[str] = []
@@ -94,6 +95,7 @@ class _CommandLineReader:
         elif self.command is None:
             self.command = self._find_command(word)
             self._flags = {**self._flags, **{flag.name: flag for flag in self.command.flags}}
+            self._aliases = {flag.alias: flag for flag in self.command.flags if flag.alias}
         else:
             self._words.append(word)
 
@@ -116,18 +118,18 @@ class _CommandLineReader:
 
     def _read_flag(self, word: str) -> None:
         name, equals, value = word.partition("=")
-        flag = self._flags.get(name)
+        flag = self._flags.get(name) or self._aliases.get(name)
         if flag is None:
             raise self._unknown_flag(name)
         if flag.kind == SWITCH:
             if equals:
-                raise InvalidInput(f"{name} takes no value", field=name[2:])
+                raise InvalidInput(f"{name} takes no value", field=flag.field)
             self._values[flag.key] = True
             return
         if not equals:
             if not self._rest or self._rest[-1].partition("=")[0] in self._flags:
                 hint = f"Write {name} {flag.metavar}; a value that looks like a flag, {name}=VALUE."
-                raise InvalidInput(f"{name} needs a value", field=name[2:], hint=hint)
+                raise InvalidInput(f"{name} needs a value", field=flag.field, hint=hint)
             value = self._rest.pop()
         self._store_value(flag, _convert_value(flag, value))
 
@@ -135,7 +137,7 @@ class _CommandLineReader:
         if flag.repeat:
             self._values[flag.key] = (*self._values.get(flag.key, ()), value)
         elif flag.key in self._values and self._values[flag.key] != value:
-            raise InvalidInput(f"{flag.name} was given twice, with different values", field=flag.name[2:], hint="Leave one of them out.")
+            raise InvalidInput(f"{flag.name} was given twice, with different values", field=flag.field, hint="Leave one of them out.")
         else:
             self._values[flag.key] = value
 
@@ -178,7 +180,7 @@ def _convert_value(flag: Flag, value: str) -> Any:
         return int(value) if flag.kind == INTEGER else float(value)
     except ValueError:
         kind = "a whole number" if flag.kind == INTEGER else "a number"
-        raise InvalidInput(f"{flag.name[2:]} must be {kind}, not {short_repr(value)}", field=flag.name[2:]) from None
+        raise InvalidInput(f"{flag.field} must be {kind}, not {short_repr(value)}", field=flag.field) from None
 
 
 def _suggest_nearest(word: str, known: dict[str, Any]) -> str:

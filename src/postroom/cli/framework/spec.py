@@ -11,13 +11,18 @@ TEXT, INTEGER, NUMBER, LIST, SWITCH = "text", "integer", "number", "list", "swit
 
 
 class Flag:
-    """One flag. `metavar` shows the form of the value. A flag without one is a switch. `repeat` collects every value given."""
+    """One flag. `metavar` shows the form of the value. A flag without one is a switch. `repeat` collects every value given.
 
-    __slots__ = ("help", "key", "kind", "metavar", "name", "repeat")
+    `alias` is another name that is accepted and not shown: one that a document prescribes, or an older one. Refusals and `key` use it.
+    """
 
-    def __init__(self, name: str, metavar: str, help: str, kind: str = TEXT, repeat: bool = False) -> None:
+    __slots__ = ("alias", "field", "help", "key", "kind", "metavar", "name", "repeat")
+
+    def __init__(self, name: str, metavar: str, help: str, kind: str = TEXT, repeat: bool = False, alias: str = "") -> None:
         self.name = name
-        self.key = name[2:].replace("-", "_")
+        self.alias = alias
+        self.field = (alias or name)[2:]
+        self.key = self.field.replace("-", "_")
         self.metavar = metavar
         self.help = help
         self.kind = kind if metavar else SWITCH

@@ -148,12 +148,24 @@ _COMMANDS = (
         "mailbox.commands:handle_policy",
         (
             _SESSION,
-            Flag("--base-backoff-secs", "N", "seconds until the first retry; each later one waits twice as long; default 5", NUMBER),
+            Flag(
+                "--base-backoff-seconds",
+                "N",
+                "until the first retry; each later one waits twice as long; default 5",
+                NUMBER,
+                alias="--base-backoff-secs",
+            ),
             Flag("--max-retries", "N", "how many retries before it is a dead letter; default 3", INTEGER),
-            Flag("--inflight-timeout-secs", "N", "seconds in flight until it is nacked automatically; default 30", NUMBER),
-            Flag("--ttl-secs", "N", "seconds from storing until it expires; 0 (the default): never", NUMBER),
+            Flag(
+                "--inflight-timeout-seconds",
+                "N",
+                "in flight until it is nacked automatically; default 30",
+                NUMBER,
+                alias="--inflight-timeout-secs",
+            ),
+            Flag("--ttl-seconds", "N", "from storing until it expires; 0 (the default): never", NUMBER, alias="--ttl-secs"),
         ),
-        example="mailbox policy --session analyst --max-retries 5 --inflight-timeout-secs 600",
+        example="mailbox policy --session analyst --max-retries 5 --inflight-timeout-seconds 600",
     ),
     Command(
         "alias",
