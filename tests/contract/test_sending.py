@@ -250,4 +250,4 @@ def test_a_message_to_another_agent_leaves_a_pending_thread_where_it_is_and_says
     thread_id = sent(store, to="dead")
     posted = work.send(store, sender="leader", to="alive", thread_id=thread_id, summary="Take this over")
     assert posted.thread.assigned_to == "dead"
-    assert f"inbox reassign --thread {thread_id} --to alive" in posted.note
+    assert f"inbox reassign --agent leader --thread {thread_id} --to alive" in posted.note

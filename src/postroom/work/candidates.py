@@ -213,7 +213,7 @@ def _find_last_examined(tx: Transaction, agent: str, after: int) -> int | None:
     """Return the event id of the last unread thread of which a call compares the status, or None if it compares all of them."""
     place = {"limit": 2, "skipped": MAX_COMPARED_THREADS - 1}
     event_ids = tx.fetch_all(tx.sql.unread_event_ids, agent=agent, after=after, **place)
-    return event_ids[0] if len(event_ids) == 2 else None
+    return min(event_ids) if len(event_ids) == 2 else None
 
 
 def _parse_cursor(after: str) -> Position:

@@ -137,13 +137,14 @@ entries_filtered = Query(f"{SELECT_FOR_PAGE} WHERE {_IN_SECTION} AND {_IS_OLDER}
 # The newest messages and mails, for a search. Both walk down a primary key: ids of messages begin with the time of their creation.
 words_of_messages = Query(
     """
-    SELECT m.message_id, m.thread_id, t.subject, m.from_agent, m.created_at, m.summary, substr(m.body, 1, CAST(:characters AS integer))
+    SELECT m.message_id, m.thread_id, t.subject, m.from_agent, m.created_at, m.summary,
+      substr(m.body, 1, CAST(:characters AS integer)) AS body
     FROM messages m JOIN threads t ON t.thread_id = m.thread_id WHERE m.message_id < :before ORDER BY m.message_id DESC LIMIT :limit""",
     FoundMessage,
 )
 words_of_mail = Query(
     """
-    SELECT delivery_id, session, msg_id, sender, stored_at, substr(payload, 1, CAST(:characters AS integer))
+    SELECT delivery_id, session, msg_id, sender, stored_at, substr(payload, 1, CAST(:characters AS integer)) AS payload
     FROM deliveries WHERE delivery_id < :before ORDER BY delivery_id DESC LIMIT :limit""",
     FoundMail,
 )

@@ -53,3 +53,12 @@ lease_ready = Query(
         SELECT 1 FROM messages q WHERE q.thread_id = :thread_id AND q.is_open = 1 AND q.from_agent = :agent))""",
     single_value,
 )
+
+# Where a bounded look at the unread threads of an agent ends.
+unread_event_ids = Query(
+    """
+    SELECT latest_event_id FROM reads
+    WHERE agent_id = :agent AND latest_event_id > read_event_id AND latest_event_id > :after
+    ORDER BY latest_event_id LIMIT :limit OFFSET :skipped""",
+    single_value,
+)

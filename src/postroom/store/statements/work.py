@@ -145,13 +145,6 @@ threads_unread_of_status = Query(
     ORDER BY r.latest_event_id LIMIT :limit""",
     ReadMark,
 )
-unread_event_ids = Query(
-    """
-    SELECT latest_event_id FROM reads
-    WHERE agent_id = :agent AND latest_event_id > read_event_id AND latest_event_id > :after
-    ORDER BY latest_event_id LIMIT :limit OFFSET :skipped""",
-    single_value,
-)
 
 # messages and artifacts
 

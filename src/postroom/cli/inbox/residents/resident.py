@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from postroom.core.records.work import Claim, Conversation
     from postroom.processes.wake_pipe import WakePipe
     from postroom.store.interface import Store
-    from postroom.work.worker import Run, _ThreadCommand
+    from postroom.work.worker.held_claims import Run, ThreadCommand
 
     ReportMail = Callable[[str, str], None]
 
@@ -161,7 +161,7 @@ class ResidentWorker(Worker):
 
         return keep_session
 
-    def _finish_thread(self, run: _ThreadCommand) -> None:
+    def _finish_thread(self, run: ThreadCommand) -> None:
         """End or park the thread of a turn, record that the agent has read it, and forget a session that is not needed any more."""
         thread_id = run.claim.thread.thread_id
         if run.child.status == 0:

@@ -1,4 +1,4 @@
-"""The worker of `inbox work` and `inbox agent run`: takes threads and runs a command, or a turn of a program, for each.
+"""Takes threads and runs a command, or a turn of a program, for each.
 
 Each thread gets a process of its own. The worker renews the lease while the process runs, and ends the thread by the exit
 status. A command that fails can be run again after a pause. If a command asked a question and exited, it is run again when
@@ -23,6 +23,7 @@ from postroom.processes.child_process import CANNOT_RUN_STATUSES, GRACE_SECONDS,
 from postroom.processes.wake_pipe import WakePipe
 from postroom.store.wait_loop import RETRY_WHEN_UNREACHABLE_SECONDS
 from postroom.work import candidates, leases, messages, progress, threads
+from postroom.work.worker.held_claims import HeldClaim, ParkedThread, PausedThread, ThreadCommand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,28 +32,9 @@ if TYPE_CHECKING:
 
     from postroom.core.records.work import Conversation, Thread
     from postroom.store.interface import Store
+    from postroom.work.worker.held_claims import Run
 
     ReportStep = Callable[[str, Thread, str], None]
-
-    class Run(Protocol):
-        """One run for a thread: a `ChildProcess`, or something that behaves like one."""
-
-        status: int
-        has_ended: bool
-        kill_at: float | None
-
-        @property
-        def exit_description(self) -> str: ...
-
-        def wait(self, seconds: float | None) -> bool: ...
-
-        def send_signal(self, signal: int) -> None: ...
-
-        def read_output(self) -> str: ...
-
-        def read_errors(self) -> str: ...
-
-        def close(self) -> None: ...
 
     class WorkSource(Protocol):
         """Where a worker gets its threads: the module `work.candidates`, or one with the same verbs for more kinds of work."""
@@ -113,9 +95,9 @@ class Worker:
         self._backoff_seconds = checks.seconds("backoff", backoff_seconds, allow_zero=True)
         self._timeout_seconds = checks.seconds("timeout-seconds", timeout_seconds, allow_zero=True)
         self._report_step = report_step or (lambda step, thread, detail: None)
-        self._running: list[_ThreadCommand] = []
-        self._parked: list[_ParkedThread] = []
-        self._pausing: list[_PausedThread] = []
+        self._running: list[ThreadCommand] = []
+        self._parked: list[ParkedThread] = []
+        self._pausing: list[PausedThread] = []
         self._counts = {"done": 0, "failed": 0, "released": 0, "retried": 0}
         self._release_reason = "the worker was stopped"
         self._wake = WakePipe()
@@ -202,7 +184,7 @@ class Worker:
         child = self.start_run(claim, conversation, environment, jsontext.dumps(task))
         ends_at = monotonic() + self._timeout_seconds if self._timeout_seconds else None
         started_after = max(conversation.next_event_id, *(message.event_id for message in conversation.messages[-1:]))
-        self._running.append(_ThreadCommand(claim, child, started_after, attempt, ends_at))
+        self._running.append(ThreadCommand(claim, child, started_after, attempt, ends_at))
 
     def start_run(self, claim: Claim, conversation: Conversation, environment: dict[str, str], task: str) -> Run:
         """Start the command for a thread. `task` is the thread as JSON. A resident agent starts a turn of its program instead."""
@@ -214,9 +196,9 @@ class Worker:
         claim = Claim(conversation.thread, conversation.lease)
         question = self._latest_question(conversation, 0) if conversation.thread.status == BLOCKED else None
         if question is None:
-            self._pausing.append(_PausedThread(claim, 1, monotonic()))
+            self._pausing.append(PausedThread(claim, 1, monotonic()))
         else:
-            self._parked.append(_ParkedThread(claim, question))
+            self._parked.append(ParkedThread(claim, question))
         self._report_step("adopted", conversation.thread, "from a worker that is gone")
 
     def _reap_finished(self) -> None:
@@ -228,7 +210,7 @@ class Worker:
             self._running.remove(run)
             run.child.close()
 
-    def _finish_thread(self, run: _ThreadCommand) -> None:
+    def _finish_thread(self, run: ThreadCommand) -> None:
         """End the thread of an exited command by its exit status.
 
         Leaves the thread as it is if the command ended it. Parks it if the command asked a question and exited with 0.
@@ -242,12 +224,12 @@ class Worker:
         elif run.child.status != 0 or run.timed_out:
             self._fail_or_pause(run, thread)
         elif thread.status == BLOCKED and (question := self._latest_question(conversation, run.started_after_event)):
-            self._parked.append(_ParkedThread(run.claim, question))
+            self._parked.append(ParkedThread(run.claim, question))
             self._report_step("parked", thread, "until its question is answered")
         else:
             self._complete_thread(run, thread)
 
-    def _complete_thread(self, run: _ThreadCommand, thread: Thread) -> None:
+    def _complete_thread(self, run: ThreadCommand, thread: Thread) -> None:
         output = run.child.read_output() or "done"
         summary = last_line(output)
         body = output if output != summary else ""
@@ -256,26 +238,26 @@ class Worker:
         self._counts["done"] += 1
         self._report_step("done", thread, summary)
 
-    def _give_up(self, run: _ThreadCommand) -> None:
+    def _give_up(self, run: ThreadCommand) -> None:
         """Give the thread of a command that cannot be run back, and stop: the next thread would fare no better."""
         self._cannot_run = self._describe_failure(run)
         self._release_reason = f"the command cannot be run: {self._cannot_run}"
         self._release_thread(run.claim)
         self._stopping = True
 
-    def _describe_failure(self, run: _ThreadCommand) -> str:
+    def _describe_failure(self, run: ThreadCommand) -> str:
         output = run.child.read_errors() or run.child.read_output()
         ending = f"stopped after {self._timeout_seconds:g} s" if run.timed_out else run.child.exit_description
         return f"{ending}: {last_line(output)}" if output else ending
 
-    def _fail_or_pause(self, run: _ThreadCommand, thread: Thread) -> None:
+    def _fail_or_pause(self, run: ThreadCommand, thread: Thread) -> None:
         """Fail the thread of a failed command, or run the command again after a pause."""
         summary, token = self._describe_failure(run), run.claim.lease.lease_token
         if run.attempt <= self._retries:
             pause_seconds = self._backoff_seconds * 2 ** (run.attempt - 1)
             text = f"Attempt {run.attempt} failed ({summary}); trying again in {pause_seconds:g} s"
             progress.update(self._store, thread.thread_id, agent=self._agent, summary=text, lease_token=token)
-            self._pausing.append(_PausedThread(run.claim, run.attempt + 1, monotonic() + pause_seconds))
+            self._pausing.append(PausedThread(run.claim, run.attempt + 1, monotonic() + pause_seconds))
             self._report_step("retrying", thread, text)
             return
         output = run.child.read_errors() or run.child.read_output()
@@ -314,7 +296,7 @@ class Worker:
                     threads_at_rest.remove(held)
                     self._report_step("lost", held.claim.thread, "it was ended or taken over while it waited")
 
-    def _still_ours(self, held: _HeldClaim) -> bool:
+    def _still_ours(self, held: HeldClaim) -> bool:
         """Return whether the worker still holds a thread. Renews the lease if that is due."""
         thread_id, token = held.claim.thread.thread_id, held.claim.lease.lease_token
         try:
@@ -399,53 +381,3 @@ class Worker:
             self._report_step("ended", claim.thread, "by its command")
         except StoreUnreachable:
             self._report_step("lost", claim.thread, "the store is unreachable; others may take it when its lease runs out")
-
-
-class _HeldClaim:
-    """A thread that the worker holds, and the time (monotonic seconds) to renew its lease: after a third of its length."""
-
-    def __init__(self, claim: Claim) -> None:
-        self.claim = claim
-        self.schedule_renewal()
-
-    def schedule_renewal(self) -> None:
-        self.renew_at = monotonic() + self.claim.lease.lease_seconds / 3
-
-
-class _ParkedThread(_HeldClaim):
-    """A blocked thread whose command has exited, and the event id of its question."""
-
-    def __init__(self, claim: Claim, question_event_id: int) -> None:
-        super().__init__(claim)
-        self.question_event_id = question_event_id
-
-
-class _PausedThread(_HeldClaim):
-    """A thread whose command failed, and the time (monotonic seconds) to run it again."""
-
-    def __init__(self, claim: Claim, attempt: int, resume_at: float) -> None:
-        super().__init__(claim)
-        self.attempt = attempt
-        self.resume_at = resume_at
-
-
-class _ThreadCommand(_HeldClaim):
-    """A command that runs for one thread. `started_after_event` is the latest event id before its start.
-
-    `attempt` counts from 1. `ends_at` is the time (monotonic seconds) at which the command is stopped, or None.
-    """
-
-    def __init__(self, claim: Claim, child: Run, started_after_event: int, attempt: int, ends_at: float | None) -> None:
-        super().__init__(claim)
-        self.child = child
-        self.started_after_event = started_after_event
-        self.attempt = attempt
-        self.ends_at = ends_at
-        self.timed_out = False
-
-    @property
-    def due_at(self) -> float:
-        """The time (monotonic seconds) at which the worker has to look after the command."""
-        if self.child.kill_at is not None:
-            return self.child.kill_at
-        return self.renew_at if self.ends_at is None else min(self.renew_at, self.ends_at)
