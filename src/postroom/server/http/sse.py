@@ -110,10 +110,13 @@ class _Frames:
         broadcaster = self._store_access.broadcaster
         checked_at = monotonic()
         yield b": connected\n\n"
-        async for past in _read_past_events(self._store_access, self._after):
-            self._last = past.event.event_id
-            if matches(past):
-                yield self._encode(past)
+        try:
+            async for past in _read_past_events(self._store_access, self._after):
+                self._last = past.event.event_id
+                if matches(past):
+                    yield self._encode(past)
+        except Refusal:  # the answer has begun: the client has left, or it comes again with the id of its last event
+            return
         while not broadcaster.stopping and not subscription.overrun:
             if monotonic() - checked_at > TOKEN_CHECK_SECONDS:
                 if not await self._is_allowed():
