@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -100,3 +101,24 @@ def test_a_log_that_nobody_reads_is_dropped_and_counted() -> None:
     os.close(read_end)
     log.write("info", "request", "", {})  # to a pipe without a reader
     os.close(write_end)
+
+
+def test_a_line_that_was_cut_ends_before_the_next_one() -> None:
+    read_end, write_end = os.pipe()
+    log = LogWriter(level="info", log_format="json", descriptor=write_end)
+    log.write("info", "long", "", {"filler": "x" * 100_000})  # more than a pipe takes
+    os.read(read_end, 1 << 20)
+    log.write("info", "next", "", {})
+    assert json.loads(os.read(read_end, 1 << 20).splitlines()[-1])["event"] == "next"
+    assert log.dropped_lines == 1
+
+
+def test_threads_may_log_at_once() -> None:
+    read_end, write_end = os.pipe()
+    log = LogWriter(level="info", log_format="json", descriptor=write_end)
+    with ThreadPoolExecutor(4) as threads:
+        for done in [threads.submit(log.write, "info", "request", "", {"number": number}) for number in range(400)]:
+            done.result()
+    written = os.read(read_end, 1 << 20).splitlines()
+    assert sorted(json.loads(line)["number"] for line in written) == list(range(400))
+    assert log.dropped_lines == 0

@@ -109,8 +109,10 @@ def json_line(value: object) -> str:
 
 
 def exit_code(refusal: errors.Refusal) -> int:
-    if isinstance(refusal, errors.Interrupted):
-        return 128 + int(refusal.facts["signal"])  # type: ignore[call-overload, no-any-return]
+    """Return the exit code of a refusal: of a process that a signal interrupted as shells report it, else as the table says."""
+    signal = refusal.facts.get("signal") if isinstance(refusal, errors.Interrupted) else None
+    if isinstance(signal, int):
+        return 128 + signal
     return next((code for kind, code in EXIT_CODES if isinstance(refusal, kind)), TROUBLE)
 
 

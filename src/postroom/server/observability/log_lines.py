@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import select
+from threading import Lock
 from typing import Any
 
 import orjson
@@ -26,6 +27,8 @@ class LogWriter:
         self._descriptor = descriptor
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
+        self._lock = Lock()  # the event loop and other threads write, and a poll object serves one thread at a time
+        self._is_cut = False  # whether the last line has no end
         self.dropped_lines = 0
 
     def is_on(self, level: str) -> bool:
@@ -43,16 +46,25 @@ class LogWriter:
             self._write_bytes(f"{now} {level:7} {text}\n".encode("utf-8", "backslashreplace"))
 
     def _write_bytes(self, line: bytes) -> None:
-        for start in range(0, len(line), PIPE_BYTES):
-            ready = self._poll.poll(0)
-            if not ready or not ready[0][1] & select.POLLOUT:
-                self.dropped_lines += 1
-                return
-            try:
-                os.write(self._descriptor, line[start : start + PIPE_BYTES])
-            except OSError:  # closed, or the disk is full: a log must not end a request
-                self.dropped_lines += 1
-                return
+        with self._lock:
+            if self._is_cut:
+                line = b"\n" + line
+            for start in range(0, len(line), PIPE_BYTES):
+                if not self._write_part(line[start : start + PIPE_BYTES]):
+                    self._is_cut = self._is_cut or start > 0
+                    self.dropped_lines += 1
+                    return
+            self._is_cut = False
+
+    def _write_part(self, part: bytes) -> bool:
+        """Write a part of a line if that does not block, and return whether it was written."""
+        ready = self._poll.poll(0)
+        if not ready or not ready[0][1] & select.POLLOUT:
+            return False
+        try:
+            return os.write(self._descriptor, part) == len(part)
+        except OSError:  # closed, or the disk is full: a log must not end a request
+            return False
 
 
 class _LoggingHandler(logging.Handler):

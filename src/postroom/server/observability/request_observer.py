@@ -20,7 +20,10 @@ SWITCHING_PROTOCOLS, CLIENT_CLOSED_REQUEST = 101, 499  # the second one is the c
 
 
 class RequestObserver:
-    """Middleware around the whole application. It reads the route, the caller and the status, and never the query, headers or body."""
+    """Middleware around the whole application. It reads the route, the caller, the status and the header `traceparent`.
+
+    It never reads the query or the content of a body.
+    """
 
     def __init__(self, app: ASGIApp, log: LogWriter) -> None:
         self._app = app

@@ -76,7 +76,9 @@ class PostgresBatch:
 
     def __exit__(self, *exc: object) -> None:
         if exc[0] is None and self._failures:
-            failed = BatchFailed("a verb of the batch failed after it had written", hint="Run the batch again, with savepoints.")
+            failed = BatchFailed(
+                "a verb of the batch failed after it had written", hint="Run the batch again, each verb in a transaction of its own."
+            )
             self._outer.__exit__(BatchFailed, failed, None)
             raise failed
         try:
