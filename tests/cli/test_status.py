@@ -53,6 +53,18 @@ def test_one_screen_says_what_waits_for_whom(team: Inbox) -> None:
         assert text in said
 
 
+def test_a_question_inside_an_entry_is_answered_by_the_id_that_is_printed(team: Inbox) -> None:
+    first = ask(team)
+    team.ok("entry", "reply", first, "--body", "Yes, ship it")
+    added = team.ok("ask", "--from", "ada", "--question", "Publish it?", "--add-to", first, *CHOICES, "--no-wait")["answer"]["entry_id"]
+    said = team.says("status")
+    assert "Publish it?" in said
+    assert added[:8] in said
+    team.ok("entry", "reply", added[:8], "--body", "yes")
+    [part] = team.ok("entry", "show", added)["parts"]
+    assert (part["id"], part["question"]["answer"]) == (added, "yes")
+
+
 def test_a_question_to_an_agent_is_shown_with_the_command_that_answers_it(team: Inbox) -> None:
     team.ok("update", "--agent", "ada", "--thread", "login", "--status", "blocked", "--summary", "Email or SSO?")
     status = team.ok("status")

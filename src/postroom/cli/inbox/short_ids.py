@@ -108,6 +108,8 @@ def _list_entries(store: Store) -> Iterator[str]:
             for entry in page.entries:
                 before = entry.id
                 yield entry.id
+                if entry.ask is not None and entry.ask.entry_id != entry.id:  # a question that was added to the entry
+                    yield entry.ask.entry_id
             if not page.has_more:
                 break
 

@@ -30,7 +30,7 @@ PEOPLE = (
             Flag("--max-waits", "N", "how many calls may wait; default 500", INTEGER),
             Flag("--max-sockets", "N", "how many WebSockets may be open; default 1000", INTEGER),
             Flag("--log-format", "FORMAT", "text (default) or json, one line for each event, on standard error"),
-            Flag("--log-level", "LEVEL", "debug, info (every request), warning (default) or error"),
+            Flag("--log-level", "LEVEL", "debug, info (every request but those of monitors), warning (default) or error"),
             Flag("--demo", "", "serve a temporary store with a team at work"),
         ),
         details="With --json it prints one line when it is ready. SIGTERM or Ctrl-C ends it. Waiting clients get an answer first.",

@@ -115,6 +115,7 @@ def _read_held(store: Store) -> Data:
 def _read_questions(store: Store) -> Data:
     """Return the questions that wait for a person, the one with the earliest deadline first."""
     from postroom.people.entries import open_questions
+    from postroom.people.receipts import show_entry
 
     page = open_questions(store, limit=MAX_SHOWN_ROWS)
     rows = []
@@ -122,7 +123,9 @@ def _read_questions(store: Store) -> Data:
         shown = entry.to_json()
         question = shown["question"]
         asked_at = clock.format_stamp(entry.ts * 1000)
-        row = {"entry_id": question["entryId"], "from": entry.agent, "text": entry.comments or "", "asked_at": asked_at}
+        added = () if question["entryId"] == entry.id else show_entry(store, entry.id).parts
+        asked = next((part for part in added if part.id == question["entryId"]), entry)
+        row = {"entry_id": question["entryId"], "from": entry.agent, "text": asked.comments or "", "asked_at": asked_at}
         terms = {name: question[name] for name in ("to", "choices", "dangerous", "proposal", "deadline")}
         rows.append({**row, **terms, "on_silence": question["onSilence"]})
     return {"entries": rows, "more": page.has_more}
