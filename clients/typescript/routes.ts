@@ -24,7 +24,7 @@ export type Error = { "ok": false; "error": { "code": string; "message": string;
 
 export type Thread = { "thread_id": string; "run_id"?: string; "task_id"?: string; "subject": string; "created_by": string; "assigned_to": string; "status": "pending" | "claimed" | "in_progress" | "blocked" | "done" | "failed" | "cancelled"; "priority": string; "latest_message_id"?: string | null; "created_at": string; "updated_at": string };
 
-export type Message = { "message_id": string; "thread_id": string; "from_agent": string; "to_agent": string; "kind": string; "summary": string; "body": string; "payload_json"?: string; "created_at": string; "event_id": number; "door": string; "in_reply_to": string | null; "is_open": boolean; "traceparent": string | null; "artifacts"?: Array<Record<string, unknown>>; "payload": Record<string, unknown>; "verified": boolean };
+export type Message = { "message_id": string; "thread_id": string; "from_agent": string; "to_agent": string; "kind": string; "summary": string; "body": string; "payload_json"?: string; "created_at": string; "event_id": number; "door": string; "in_reply_to": string | null; "is_open": boolean; "traceparent"?: string | null; "artifacts"?: Array<Record<string, unknown>>; "payload": Record<string, unknown>; "verified": boolean };
 
 export type Posted = { "thread": Thread; "message": Message };
 

@@ -32,7 +32,7 @@ def _refused(program: CommandTable, command: Command, flag: Flag, *argv: str) ->
     """The message of a refusal that names the flag and the command."""
     with pytest.raises(InvalidInput) as refused:
         parse(program, [*command.name.split(), *argv])
-    assert (refused.value.command, refused.value.facts["field"]) == (command.name, flag.name[2:])
+    assert (refused.value.command, refused.value.facts["field"]) == (command.name, flag.field)
     return str(refused.value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -215,7 +216,8 @@ def test_a_write_that_loses_its_connection_has_not_happened(
 def test_a_waiter_that_loses_its_connection_while_it_takes_goes_on_and_takes_it_once(
     postgres_place: str, watcher: psycopg.Connection[Any]
 ) -> None:
-    with closing(PostgresStore(postgres_place)) as store:
+    with ThreadPoolExecutor(1) as thread, closing(PostgresStore(postgres_place)) as store:
+        thread.submit(store.watch, "mail:another box").result()  # the only waiter of a process would take by the connection that listens
         opened: Any = store
         mail.set_policy(store, BOX, inflight_timeout_secs=3600)
         for nth in range(1, 100):

@@ -251,7 +251,9 @@ def test_an_id_is_given_back_as_it_was(server: RunningServer, session: str) -> N
 def test_a_known_id_is_not_stored_again(server: RunningServer, session: str) -> None:
     with wired(server, session) as wire:
         message = {"to": session, "payload": "Once", "msgId": f"{session}:1"}
-        assert wire.ok("enqueue", message=message) == {"msg_id": f"{session}:1", "queued": True, "pending": 1}
+        first = wire.ok("enqueue", message=message)
+        first.pop("note", None)  # that the name resembles one of another test
+        assert first == {"msg_id": f"{session}:1", "queued": True, "pending": 1}
         assert wire.ok("enqueue", message=message) == {"msg_id": f"{session}:1", "queued": False, "pending": 1}
 
 

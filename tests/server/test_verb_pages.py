@@ -14,6 +14,7 @@ CURSOR_ARGUMENTS = {"after", "before", "before_event", "after_event"}
 EXCEPTIONS = {
     "people.read_messages": "takes the messages that it returns, so that the next call returns the others",
     "people.hand_over_messages": "says `more`, and the next call after a confirmation returns the others",
+    "people.search_rooms": "looks at the newest ones only, and says how far back it looked (`since`)",
     "work.list_agents": "goes on after the name of the last one: fewer than `limit` are the end",
     "work.list_presences": "goes on after the name of the last one: fewer than `limit` are the end",
     "work.list_runs": "goes on after the id of the last one: fewer than `limit` are the end",

@@ -81,7 +81,7 @@ def _give_up_workspace(args: Arguments, record: ConnectionRecord) -> str:
     try:
         store = inputs.open_store_for(args)
         workspace = workspaces.show_workspace(store, record.workspace_id)
-        if own_entries(store, agent=workspace.agent, limit=1):
+        if own_entries(store, agent=workspace.agent, limit=1).entries:
             return "it has entries"
         workspaces.remove_workspace(store, record.workspace_id)
     except Refusal as refusal:  # the files are restored all the same

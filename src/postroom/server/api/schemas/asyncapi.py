@@ -142,6 +142,7 @@ VERB_CLIENT_FRAMES: dict[str, tuple[str, Schema]] = {
             verb={"type": "string", "description": "The name in the library, such as mail.enqueue or work.send"},
             args={"type": "array", "description": "The positional arguments without the store"},
             named={"type": "object", "description": "The keyword arguments"},
+            traceparent={"type": "string", "description": "The trace of the call (W3C Trace Context)"},
             key={
                 "type": ["string", "null"],
                 "maxLength": MAX_KEY_CHARS,

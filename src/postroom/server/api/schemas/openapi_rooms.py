@@ -29,7 +29,7 @@ _LEASE: Schema = {**public_schema(Lease, hidden=("lease_token",)), "type": ["obj
 _THREAD = public_schema(Thread, optional=("run_id", "task_id", "latest_message_id"), status={"enum": list(STATUSES)})
 _MESSAGE = public_schema(
     Message,
-    optional=("payload_json", "artifacts"),
+    optional=("payload_json", "traceparent", "artifacts"),
     artifacts=array_of({"type": "object"}),
     payload={"type": "object"},
     is_open=BOOLEAN,
