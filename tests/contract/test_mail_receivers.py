@@ -6,6 +6,7 @@ import pytest
 
 from postroom import mail, work
 from postroom.core.errors import NotFound
+from postroom.mail.receivers import MAX_COMPARED_NAMES
 from postroom.store.interface import Store
 
 pytestmark = pytest.mark.travels("http")
@@ -54,3 +55,8 @@ def test_each_message_of_a_batch_has_its_note_and_strict_refuses_all(store: Stor
         mail.enqueue_all(store, batch, strict=True)
     assert mail.sessions(store).sessions[0].pending == 1
     assert [bool(ack.note) for ack in mail.enqueue_all(store, batch)] == [False, True]
+
+
+def test_names_are_not_compared_where_programs_make_mailboxes(store: Store) -> None:
+    mail.enqueue_all(store, [{"from": "lead", "to": f"job {number}", "payload": "x"} for number in range(MAX_COMPARED_NAMES + 1)])
+    assert mail.enqueue(store, {"from": "lead", "to": "job 1x", "payload": "x"}).note == ""

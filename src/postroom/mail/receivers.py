@@ -8,6 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.store.interface import Transaction
 
+MAX_COMPARED_NAMES = 100
+
 
 def note_new_receiver(tx: Transaction, name: str, *, strict: bool) -> str:
     """Return a note about a name that has no mailbox yet, if it resembles a mailbox, an alias or an agent. Else an empty text.
@@ -24,10 +26,13 @@ def note_new_receiver(tx: Transaction, name: str, *, strict: bool) -> str:
 
 
 def _find_similar(tx: Transaction, name: str) -> str | None:
-    from postroom.core.similar_names import MAX_COMPARED_NAMES, find_similar
+    """Return the known name that resembles this one. None if there are so many that programs make them: comparing costs time."""
+    from postroom.core.similar_names import find_similar
 
-    page = {"after": "", "limit": MAX_COMPARED_NAMES}
+    page = {"after": "", "limit": MAX_COMPARED_NAMES + 1}
     names = {mailbox.session for mailbox in tx.fetch_all(tx.sql.mailboxes_all, **page)}
+    if len(names) > MAX_COMPARED_NAMES:
+        return None
     names |= {alias.name for alias in tx.fetch_all(tx.sql.aliases_all, **page)}
     names |= {agent.name for agent in tx.fetch_all(tx.sql.agents_all, **page)}
     return find_similar(name, sorted(names - {name}))
