@@ -19,7 +19,19 @@ from bench.load import Crowd, Line, drive, mcp_request, request, tell
 from bench.report import Report, milliseconds, percentile, times
 from bench.results import OURS, PER_SECOND
 from bench.results import SECONDS as RECORDED_SECONDS
-from bench.serving import COMMENT, Served, fill, office, serve, serve_alone, serve_constant, serve_forgetful, serve_unchecked
+from bench.serving import (
+    COMMENT,
+    Served,
+    fill,
+    office,
+    serve,
+    serve_alone,
+    serve_constant,
+    serve_forgetful,
+    serve_logged,
+    serve_unchecked,
+    serve_unobserved,
+)
 from bench.talk import talk
 from postroom import people, work
 
@@ -39,6 +51,8 @@ def run(report: Report) -> None:
         _crowd(report, folder)
     with TemporaryDirectory() as folder:
         _committing(report, folder)
+    with TemporaryDirectory() as folder:
+        report_observation(report, folder)
     with TemporaryDirectory() as folder:
         _verbs(report, folder)
     with TemporaryDirectory() as folder:  # last: the disk is busy with its gigabyte for a while
@@ -247,6 +261,25 @@ def report_group_commit(report: Report, folder: str, places: dict[str, str] | No
     report.row("pushes a second: together / one commit a request", f"{found['together'].rate:.0f} / {found['alone'].rate:.0f}")
     report.row("CPU a push: together / one commit a request", _costs(found["together"], found["alone"]))
     report.row("together / one commit a request", times(ratio), "at least 3", met=ratio >= 3)
+
+
+# What it costs to be watched
+
+
+def report_observation(report: Report, folder: str) -> None:
+    """Measure the same pushes with logs as JSON and metrics, and without either, in turns."""
+    report.section(f"Server: durable pushes over {WRITERS} connections, logged and counted / neither")
+    asked: dict[str, tuple[Served, bytes]] = {}
+    with ExitStack() as stack:
+        for name, start in (("logged", serve_logged), ("unobserved", serve_unobserved)):
+            place, registered = office(folder, name)
+            server = stack.enter_context(start(place))
+            asked[name] = server, request("POST", "/api/inbox/push", server.port, registered.token, {"comments": COMMENT})
+        found = _turns(WRITERS, **asked)
+    ratio = found["logged"].rate / found["unobserved"].rate
+    report.row("pushes a second: logged and counted / neither", f"{found['logged'].rate:.0f} / {found['unobserved'].rate:.0f}")
+    report.row("CPU a push: logged and counted / neither", _costs(found["logged"], found["unobserved"]))
+    report.row("logged and counted / neither", f"{ratio:.1%}", "at least 97 %", met=ratio >= 0.97)
 
 
 # A message as a verb

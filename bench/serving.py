@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import select
+import shlex
 import socket
 import sqlite3
 import subprocess
@@ -99,6 +100,17 @@ def serve_forgetful(place: str) -> Served:
 def serve_unchecked(place: str) -> Served:
     """The same program, which identifies its callers and lets each of them do everything."""
     return Served(sys.executable, "-m", "bench.serving", "unchecked", *_settings(place))
+
+
+def serve_logged(place: str) -> Served:
+    """The same program, which logs each request as JSON, into a file."""
+    settings = shlex.join((INBOX, *_settings(place), "--log-level", "info", "--log-format", "json"))
+    return Served("sh", "-c", f"exec {settings} 2> {shlex.quote(place)}.log")
+
+
+def serve_unobserved(place: str) -> Served:
+    """The same program without logs, metrics and traces."""
+    return Served(sys.executable, "-m", "bench.serving", "unobserved", *_settings(place))
 
 
 def serve_constant(body: Path) -> Served:
@@ -221,6 +233,17 @@ def _constant(body: bytes) -> int:
     return 0
 
 
+def _unobserved(argv: list[str]) -> int:
+    from postroom.cli import inbox as entry
+    from postroom.server import app
+    from postroom.server.observability import metrics
+
+    app.RequestObserver = lambda application, log: application  # type: ignore[assignment, attr-defined, return-value]
+    metrics.count_verb = lambda verb, door, result, seconds: None
+    metrics.COMMIT_VERBS.observe = lambda amount, exemplar=None: None  # type: ignore[method-assign]
+    return entry.run(argv)
+
+
 def _unchecked(argv: list[str]) -> int:
     from postroom.cli import inbox as entry
     from postroom.server.rpc import permissions
@@ -230,5 +253,5 @@ def _unchecked(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    programs = {"alone": _alone, "forgetful": _forgetful, "unchecked": _unchecked}
+    programs = {"alone": _alone, "forgetful": _forgetful, "unchecked": _unchecked, "unobserved": _unobserved}
     sys.exit(programs[sys.argv[1]](sys.argv[2:]) if sys.argv[1] in programs else _constant(Path(sys.argv[2]).read_bytes()))
