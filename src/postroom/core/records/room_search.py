@@ -29,7 +29,7 @@ class RoomHit(Record):
 
 
 class RoomHits(Record):
-    """What a search found in threads and mail. `since`: it looked back to this time, and older ones exist."""
+    """The threads and mails that a search found. `since` is the time back to which it looked, or None if it looked at all of them."""
 
     hits: tuple[RoomHit, ...]
     since: str | None

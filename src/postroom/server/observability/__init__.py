@@ -1,4 +1,4 @@
-"""What operators see of a running server: log lines, metrics for Prometheus, and whether it is ready.
+"""Observation of a running server by its operators: log lines, metrics for Prometheus, and whether it is ready.
 
 `http` and `rpc` report each request and verb here. No module of this package reads the content of a message.
 """

@@ -28,7 +28,7 @@ READY_SECONDS = 1.0  # for which the answer of /ready is kept: strangers may ask
 
 
 class StoreCounts(Record):
-    """What waits in a store. Each is counted up to a limit."""
+    """Numbers of threads, entries, questions and messages that wait in a store. Each is counted up to a limit."""
 
     newest_event_id: int
     unread_entries: int

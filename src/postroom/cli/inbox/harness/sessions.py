@@ -89,7 +89,7 @@ class HookSession:
             if new and not chosen:
                 return []
             left = {_key_of(item) for item in new} - {_key_of(item) for item in chosen}
-            # What waits no more cannot be announced again, except for what comes back.
+            # Note all items that wait, except those that were not chosen: they are announced later.
             kept = [key for key in map(_key_of, items) if key not in left]
             text = "\n".join((str(wake_file_time or ""), *dict.fromkeys((*known[-5000:], *kept)))) + "\n"
             os.lseek(descriptor, 0, os.SEEK_SET)
