@@ -60,7 +60,7 @@ class Names:
         text = re.sub(r"\bin \d+ (?:s|min|h|d)\b", "<ahead>", text)
         text = re.sub(r"\bjust now\b|\b\d+ (?:s|min|h|d) ago\b", "<ago>", text)
         text = re.sub(r"^ {2,}<ago>", "  <ago>", text, flags=re.MULTILINE)
-        return re.sub(r"(<ago>|SENT|UPDATED|THREAD) {2,}", r"\1  ", text)  # columns are as wide as what was replaced
+        return re.sub(r"(<ago>|SENT|UPDATED|SINCE|THREAD) {2,}", r"\1  ", text)  # columns are as wide as what was replaced
 
     def lengthen(self, text: str) -> str:
         return _SAID.sub(lambda match: self._long.get(match[0], match[0]), text)

@@ -82,7 +82,8 @@ class Battlefield(BusyQueueCommands):
         return self.moments.choice(running) if running else None
 
     def _a_handler(self) -> int | None:
-        running = [int(file.read_text().split()[0]) for file in self.queue.glob("handlers/*/owner.*") if file.read_text()]
+        notes = [file.read_text().split() for file in self.queue.glob("handlers/*/owner.*")]  # a note is empty before it is written
+        running = [int(note[0]) for note in notes if note]
         return self.moments.choice(running) if running else None
 
     # what goes on meanwhile

@@ -21,7 +21,7 @@ from postroom.core.errors import Refusal
 from postroom.core.rpc.wire import CONTENT_TYPE, VERB_PROTOCOL
 from postroom.people.entries_mirror import EntriesMirror
 from postroom.server.app import PERSON_ROUTES, SHARED_ROUTES
-from postroom.server.mcp.schemas import TOOLS
+from postroom.server.mcp.tool_table import TOOLS
 from postroom.server.ws.frames import PROTOCOL
 from postroom.store import open_store
 from tests.conftest import fresh_file

@@ -20,7 +20,7 @@ from websockets.frames import CloseCode
 from postroom import people, work
 from postroom.core import limits
 from postroom.core.rpc.wire import CONTENT_TYPE, VERB_PROTOCOL
-from postroom.server.mcp.schemas import TOOLS
+from postroom.server.mcp.tool_table import TOOLS
 from postroom.server.ws.frames import PROTOCOL
 from postroom.store import open_store
 from tests.cli.process import LIMIT

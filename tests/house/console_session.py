@@ -65,7 +65,8 @@ class ConsoleSession:
         text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "<time>", text)
         text = ID.sub(_placeholder, text)
         text = _MOMENT.sub("<ago>", text)
-        text = re.sub(r"(?<=\S) {2,}", "  ", text)  # columns are as wide as the times in them
+        text = re.sub(r"^ {2,}<ago>", "  <ago>", text, flags=re.MULTILINE)  # columns are as wide as the times in them
+        text = re.sub(r"(?<=\S) {2,}", "  ", text)
         return re.sub(r" +$", "", text, flags=re.MULTILINE)
 
 

@@ -18,8 +18,8 @@ import pytest
 from postroom import mail, people, work
 from postroom.core import clock
 from postroom.core.limits import MAX_READS_PER_CALLER
-from postroom.server.mcp.calls import OpenCalls
 from postroom.server.mcp.handlers import ToolHandlers
+from postroom.server.mcp.open_calls import OpenCalls
 from postroom.server.runtime.store_access import READ_THREADS, StoreAccess
 from postroom.store import open_store
 from postroom.store.interface import Store

@@ -23,9 +23,9 @@ from postroom.core.verbs import ANY_AGENT, JOB_OWNER, MESSAGE_SENDER, READ, SERV
 from postroom.server.app import MAILBOX_SOCKET_PATH, PERSON_ROUTES, SHARED_ROUTES, VERB_SOCKET_PATH, make_routes
 from postroom.server.http import static
 from postroom.server.http.auth import RateLimiter
-from postroom.server.mcp.calls import OpenCalls
 from postroom.server.mcp.handlers import ToolHandlers
-from postroom.server.mcp.schemas import TOOLS as TOOL_TABLE
+from postroom.server.mcp.open_calls import OpenCalls
+from postroom.server.mcp.tool_table import TOOLS as TOOL_TABLE
 from postroom.server.rpc.dispatch import routing_table
 from postroom.server.rpc.permission_table import HIDDEN, TABLE, YES, rule_of
 from postroom.server.runtime.store_access import StoreAccess

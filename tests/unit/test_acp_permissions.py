@@ -8,7 +8,7 @@ import pytest
 
 from postroom.cli.inbox.residents.acp import AcpProgram
 from postroom.cli.inbox.residents.sessions import ServerCommand
-from postroom.server.mcp.schemas import TOOLS
+from postroom.server.mcp.tool_table import TOOLS
 
 OPTIONS = [{"kind": kind, "optionId": kind} for kind in ("allow_once", "allow_always", "reject_once")]
 

@@ -16,7 +16,7 @@ from postroom.core.errors import InvalidInput, WrongVersion
 from postroom.core.records import Record
 from postroom.core.records.work import Attachment, Lease
 from postroom.core.rpc import wire
-from postroom.server.rpc import schemas
+from postroom.server.rpc import verb_schemas
 from postroom.tasks.a2a.models import (
     A2ATask,
     A2ATaskPage,
@@ -32,8 +32,8 @@ from postroom.tasks.a2a.models import (
 )
 from postroom.tasks.a2a.rendering import Rendered
 
-NAMES = schemas.annotation_names()
-TRAVELLING = {name.removeprefix(schemas.PREFIX) for name in schemas.component_schemas()} - {wire.LIST, wire.DICT, wire.FLOAT}
+NAMES = verb_schemas.annotation_names()
+TRAVELLING = {name.removeprefix(verb_schemas.PREFIX) for name in verb_schemas.component_schemas()} - {wire.LIST, wire.DICT, wire.FLOAT}
 RECORDS: dict[str, type[Record]] = {name: NAMES[name] for name in sorted(TRAVELLING) if issubclass(NAMES[name], Record)}
 PLAIN: dict[Any, SearchStrategy[Any]] = {
     str: st.text(max_size=20),

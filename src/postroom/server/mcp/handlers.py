@@ -21,7 +21,7 @@ from postroom.people.questions import asking
 from postroom.server.api.pushing import ask_person, push_entry
 from postroom.server.http.auth import Caller, verify_token
 from postroom.server.http.responses import refusal_json
-from postroom.server.mcp.calls import DOOR, ToolCall
+from postroom.server.mcp.open_calls import DOOR, ToolCall
 from postroom.server.mcp.task_tools import NO_WORK, TaskTools
 from postroom.server.rpc.calls import make_call, verify_in_write
 from postroom.server.runtime.store_access import MAX_WAIT_SECONDS, StoreAccess, agent_filter, entry_filter, thread_filter, work_filter

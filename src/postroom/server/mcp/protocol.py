@@ -6,7 +6,7 @@ Protocol 2026-07-28 has `server/discover` and no session. The versions before it
 from __future__ import annotations
 
 from postroom import __version__
-from postroom.server.mcp.schemas import INSTRUCTIONS, TOOL_META, TOOLS
+from postroom.server.mcp.tool_table import INSTRUCTIONS, TOOL_META, TOOLS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

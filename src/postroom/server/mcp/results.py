@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from postroom.core import checks, limits
 from postroom.core.errors import InvalidInput
 from postroom.core.hidden_characters import escape_in_json
-from postroom.server.mcp.schemas import MAX_WAIT_SECONDS, TOOLS
+from postroom.server.mcp.tool_table import MAX_WAIT_SECONDS, TOOLS
 
 JsonObject = dict[str, Any]
 MAX_REASON_CHARS = 300

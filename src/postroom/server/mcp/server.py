@@ -30,11 +30,11 @@ from postroom.server.http.auth import Caller
 from postroom.server.http.responses import refusal_response
 from postroom.server.http.state import AppState
 from postroom.server.mcp import protocol
-from postroom.server.mcp.calls import OpenCalls, ToolCall
 from postroom.server.mcp.handlers import ToolHandlers
+from postroom.server.mcp.open_calls import OpenCalls, ToolCall
 from postroom.server.mcp.protocol import describe_tool
 from postroom.server.mcp.results import check_arguments, encode_result
-from postroom.server.mcp.schemas import INSTRUCTIONS, TOOLS
+from postroom.server.mcp.tool_table import INSTRUCTIONS, TOOLS
 from postroom.server.runtime.store_access import StoreAccess
 
 Context = ServerRequestContext[Any, Any]

@@ -12,10 +12,10 @@ from postroom.core.records.people import Workspace
 from postroom.people.agents.clients import StdioClients
 from postroom.people.agents.ringer_process import start_ringer
 from postroom.server.mcp import protocol
-from postroom.server.mcp.calls import OpenCalls
 from postroom.server.mcp.handlers import ToolHandlers
+from postroom.server.mcp.open_calls import OpenCalls
 from postroom.server.mcp.results import check_arguments, encode_result
-from postroom.server.mcp.schemas import TOOLS
+from postroom.server.mcp.tool_table import TOOLS
 from postroom.server.runtime.store_access import StoreAccess
 
 JsonObject = dict[str, Any]

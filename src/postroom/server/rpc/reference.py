@@ -10,7 +10,7 @@ from typing import Any, Union, get_args, get_origin
 from postroom.core.verbs import Verb
 from postroom.server.rpc.dispatch import routing_table
 from postroom.server.rpc.permissions import describe_caller
-from postroom.server.rpc.schemas import Argument, arguments_of, result_of
+from postroom.server.rpc.verb_schemas import Argument, arguments_of, result_of
 
 TYPE_WORDS: dict[Any, str] = {str: "text", int: "integer", float: "number", bool: "boolean", Any: "any"}
 INTRODUCTION = """\

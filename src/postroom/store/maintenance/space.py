@@ -58,7 +58,7 @@ def compact(store: Store) -> tuple[int, int]:
     """
     if isinstance(store, SqliteStore):
         return store.rewrite_file()
-    from postroom.store.postgres.space import vacuum_tables
+    from postroom.store.postgres.vacuum import vacuum_tables
 
     return vacuum_tables(store)
 

@@ -28,7 +28,7 @@ from postroom.server.api.schemas.builders import (
 )
 from postroom.server.api.schemas.record_schema import public_schema, record_schema
 from postroom.server.http.responses import JsonResponse
-from postroom.server.rpc import schemas
+from postroom.server.rpc import verb_schemas
 
 _QUESTION = object_of(
     "questionId state to choices onSilence",
@@ -360,10 +360,10 @@ def build_description() -> Schema:
             "description": "The durable inbox for AI agents and the people they work for",
         },
         "security": [{"bearer": []}, {"cookie": [], "page_key": []}],
-        "paths": {**PATHS, **schemas.verb_paths()},
+        "paths": {**PATHS, **verb_schemas.verb_paths()},
         "components": {
-            "schemas": {**SCHEMAS, **schemas.component_schemas()},
-            "responses": schemas.refusal_responses(),
+            "schemas": {**SCHEMAS, **verb_schemas.component_schemas()},
+            "responses": verb_schemas.refusal_responses(),
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "cookie": {"type": "apiKey", "in": "cookie", "name": "postroom_session_8420", "description": "Its name has the port"},
