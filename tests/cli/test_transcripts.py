@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.cli.abbreviation import KIND, KNOWN, abbreviate, expand
 from tests.cli.transcript import TranscriptCase, every_scene
 
 SCENES = every_scene()
+LINES = {step.line for scene in SCENES for step in scene.steps}
 # These have tests of their own: they run for long, say what this machine is like, write files of other programs, need failed handlers or a
 # terminal.
 ELSEWHERE = {
@@ -29,6 +31,7 @@ ELSEWHERE = {
 TRANSCRIBED = [
     (program, name) for program in (INBOX, THREAD, NOTIFIER) for name in sorted(set(program.commands) - ELSEWHERE.get(program.name, set()))
 ]
+COLD = {"send", "thread"}  # in every gate, so that some transcripts begin as a person's command does
 # What they print is compared in tests of their own, or is nothing; or they know no wrong.
 LONG = {"completion", "help"}
 AGREEABLE = {("thread", "version"), ("notifier", "version"), ("notifier", "start"), ("notifier", "status")}
@@ -40,11 +43,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("scene", SCENES, ids=[f"{scene.file}: {scene.sentence}" for scene in SCENES])
 
 
-def test_the_transcript(scene: TranscriptCase, tmp_path: Path) -> None:
-    seen = "\n".join(f"{step.mark} {step.line}\n{text}" for step, text in zip(scene.steps, scene.play(tmp_path)))
+@pytest.mark.parametrize("cold", [pytest.param(True, marks=pytest.mark.full), False], ids=["new interpreters", "forked"])
+def test_the_transcript(scene: TranscriptCase, tmp_path: Path, *, cold: bool) -> None:
+    """A forked command differs from a new interpreter by its start only, which tests/cli/test_fork_client.py compares."""
+    cold = cold or scene.file in COLD
+    seen = "\n".join(f"{step.mark} {step.line}\n{text}" for step, text in zip(scene.steps, scene.play(tmp_path, cold=cold)))
     assert seen == "\n".join(f"{step.mark} {step.line}\n{step.expected}" for step in scene.steps)
 
 
+@cache
 def _shown() -> set[tuple[str, str, str, str]]:
     """Which command was shown in which form with which end."""
     shown = set()
@@ -69,8 +76,7 @@ def test_every_command_is_transcribed_in_both_forms_succeeding_and_refusing(prog
 
 @pytest.mark.parametrize("name", [name for program, name in TRANSCRIBED if program is INBOX])
 def test_the_help_of_every_command_is_transcribed(name: str) -> None:
-    lines = {step.line for scene in SCENES for step in scene.steps}
-    assert f"inbox {name} --help" in lines
+    assert f"inbox {name} --help" in LINES
 
 
 def _objects() -> some.SearchStrategy[Any]:

@@ -104,9 +104,9 @@ class TranscriptCase:
         self.sentence = sentence
         self.steps = steps
 
-    def play(self, folder: Path, inbox: Inbox | None = None) -> list[str]:
-        """What each step printed, in the words of a transcript. A command that acts is a new interpreter, unless it is told how."""
-        arranging, acting, names = inbox or Inbox(folder), inbox or Inbox(folder, cold=True), Names(folder)
+    def play(self, folder: Path, inbox: Inbox | None = None, *, cold: bool = True) -> list[str]:
+        """Return what each step printed, in the words of a transcript. If `cold`, a command that acts is a new interpreter."""
+        arranging, acting, names = inbox or Inbox(folder), inbox or Inbox(folder, cold=cold), Names(folder)
         return [self._take(arranging if step.mark == "%" else acting, names, step) for step in self.steps]
 
     def _take(self, inbox: Inbox, names: Names, step: TranscriptStep) -> str:

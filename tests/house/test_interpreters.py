@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
-from tests.house.tree import ROOT, SOURCES
+from tests.house.tree import ROOT, SOURCES, nodes
 
 PACKAGE = ROOT / "src" / "postroom"
 ALLOWED = {
@@ -22,14 +20,13 @@ STARTS = ("-m", "-c")  # after which the interpreter puts the current folder fir
 
 
 def _uses_of_the_interpreter(path: Path) -> list[ast.Attribute]:
-    nodes = ast.walk(ast.parse(path.read_text()))
-    found = [node for node in nodes if isinstance(node, ast.Attribute) and node.attr == "executable"]
+    found = [node for node in nodes(path) if isinstance(node, ast.Attribute) and node.attr == "executable"]
     return [node for node in found if isinstance(node.value, ast.Name) and node.value.id == "sys"]
 
 
 def _command_lines(path: Path) -> list[list[str]]:
     """The constant words of each command line that begins with our interpreter."""
-    lines = [node.elts for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Tuple | ast.List) and node.elts]
+    lines = [node.elts for node in nodes(path) if isinstance(node, ast.Tuple | ast.List) and node.elts]
     return [
         [str(word.value) for word in words if isinstance(word, ast.Constant)]
         for words in lines
@@ -37,14 +34,14 @@ def _command_lines(path: Path) -> list[list[str]]:
     ]
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_interpreter_is_started_in_few_modules_and_isolated(path: Path) -> None:
-    name = path.relative_to(PACKAGE).as_posix()
-    if _uses_of_the_interpreter(path):
-        assert name in ALLOWED, "Use isolated_command of processes/interpreter.py."
-    for words in _command_lines(path):
-        first = next((words.index(start) for start in STARTS if start in words), 0)
-        assert first == 0 or {"-P", "-I"} & set(words[:first]), words
+def test_the_interpreter_is_started_in_few_modules_and_isolated() -> None:
+    for path in SOURCES:
+        name = path.relative_to(PACKAGE).as_posix()
+        if _uses_of_the_interpreter(path):
+            assert name in ALLOWED, "Use isolated_command of processes/interpreter.py."
+        for words in _command_lines(path):
+            first = next((words.index(start) for start in STARTS if start in words), 0)
+            assert first == 0 or {"-P", "-I"} & set(words[:first]), (name, words)
 
 
 def test_the_list_names_modules_that_start_one() -> None:

@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from pathlib import Path
 
-from tests.house.tree import ROOT, SOURCES
+from tests.house.tree import ROOT, SOURCES, nodes
 
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
@@ -18,4 +18,4 @@ def test_no_two_classes_have_the_same_name() -> None:
 
 
 def _class_names(path: Path) -> set[str]:
-    return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)}
+    return {node.name for node in nodes(path) if isinstance(node, ast.ClassDef)}

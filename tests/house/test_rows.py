@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.tree import ROOT, SOURCES
+from tests.house.tree import ROOT, SOURCES, nodes, parse
 
 OUTSIDE = [path for path in SOURCES if "postroom/store/" not in path.as_posix()]
 FETCHES = {"fetch_one", "fetch_all"}
@@ -57,7 +57,9 @@ def is_last_record(node: ast.Subscript) -> bool:
 
 def positional(tree: ast.Module) -> list[int]:
     """The lines on which a row is read by position, or unpacked into a record or into names."""
-    lines = []
+    lines: list[int] = []
+    if not any(map(is_fetch, ast.walk(tree))):
+        return lines
     for function in [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]:
         names = fetched_names(function)
         for node in ast.walk(function):
@@ -107,7 +109,7 @@ def test_a_record_is_no_row(code: str) -> None:
 
 
 def test_nobody_outside_the_store_takes_a_row_apart() -> None:
-    found = {str(path.relative_to(ROOT)): positional(ast.parse(path.read_text())) for path in OUTSIDE}
+    found = {str(path.relative_to(ROOT)): positional(parse(path)) for path in OUTSIDE}
     assert {path: lines for path, lines in found.items() if lines} == {}
 
 
@@ -119,7 +121,7 @@ def test_what_a_person_is_is_decided_in_one_place() -> None:
     compared = {
         str(path.relative_to(ROOT))
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and "'human'" in ast.unparse(node)
     }
     assert compared == {"src/postroom/core/records/work.py"}
@@ -130,5 +132,5 @@ def uses(attribute: str, paths: list[Path]) -> set[str]:
     return {
         str(path.relative_to(ROOT))
         for path in paths
-        if any(isinstance(node, ast.Attribute) and node.attr == attribute for node in ast.walk(ast.parse(path.read_text())))
+        if any(isinstance(node, ast.Attribute) and node.attr == attribute for node in nodes(path))
     }
