@@ -10,7 +10,7 @@ PGBOUNCER := $(VENV)/pgbouncer
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 QUICK_TESTS := tests/unit tests/house tests/contract tests/tasks tests/queues
 
-.PHONY: run dist check quick test test-all test-harness transcripts format bench bench-compare torture soak reference pictures clean
+.PHONY: run dist check compiled-tests quick test test-all test-harness transcripts format bench bench-compare torture soak reference pictures clean
 
 run: $(VENV)/server
 	@$(BIN)/inbox serve --demo$(if $(PORT), --port $(PORT))
@@ -26,11 +26,17 @@ quick: check
 	$(PYTEST) -m "not wires and not fuzz and not postgres" $(QUICK_TESTS)
 
 # Everything but the contract over the wires: each verb travels once over each wire (tests/server/test_verbs_over_wires.py).
-test: check $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried $(PGBOUNCER)/tried
+test: $(VENV)/dev $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried $(PGBOUNCER)/tried
+	@$(MAKE) --no-print-directory -j2 check compiled-tests
 	$(PYTEST)
 
-test-all: check $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried $(PGBOUNCER)/tried
+test-all: $(VENV)/dev $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried $(PGBOUNCER)/tried
+	@$(MAKE) --no-print-directory -j2 check compiled-tests
 	$(PYTEST) -m "" --hypothesis-profile thorough
+
+# pytest rewrites and compiles each module of tests once here, instead of in every worker at the same time.
+compiled-tests: $(VENV)/dev
+	@$(PYTEST) --collect-only -q -n 0 > $(VENV)/collected.txt || { cat $(VENV)/collected.txt; exit 1; }
 
 # Real programs of agents (1.7 GB by npm) with a scripted model: some twenty minutes. Writes the table of docs/harnesses.md.
 HARNESS := $(VENV)/harness

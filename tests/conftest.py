@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import cache
@@ -37,6 +39,13 @@ MARKS = (
     "postgres: needs a PostgreSQL server, which `make quick` does not start",
 )
 
+
+MEMORY = Path("/dev/shm")
+MIN_FREE_BYTES = 6 << 30
+# The tests make tens of thousands of commits. In memory, none waits for a disk: what they check is what the files hold, and a process that is
+# killed leaves them as they are on any file system. Power cuts have a file system of their own (tests/torture/test_power_cut.py).
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MIN_FREE_BYTES:
+    tempfile.tempdir = str(MEMORY)
 
 hypothesis.settings.register_profile("thorough", max_examples=400)  # `make test-all`
 

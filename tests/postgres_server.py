@@ -38,6 +38,7 @@ class Postgres:
         url: str = self._server.get_uri()
         with psycopg.connect(url, autocommit=True) as connection:  # a schema with statistics is not as new, and is not used again
             connection.execute("ALTER SYSTEM SET autovacuum TO off")
+            connection.execute("ALTER SYSTEM SET max_wal_size TO '128MB'")  # its folder may be in memory
             connection.execute("SELECT pg_reload_conf()")
         return url
 

@@ -211,7 +211,7 @@ def server(argv: Sequence[str | bytes]) -> ForkServer:
     """The one that a command is best forked from. A wrong guess costs time, and nothing else."""
     if any(word in ("serve", "mcp") for word in argv[:2]):
         return _started()
-    heavy = "task" in argv[:2] or any(word.startswith("postgres") for word in map(os.fsdecode, argv))
+    heavy = not {"task", "job", "sheet"}.isdisjoint(argv[:2]) or any(word.startswith("postgres") for word in map(os.fsdecode, argv))
     return _started(SERVER) if heavy else _started(*HEAVY)
 
 
