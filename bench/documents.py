@@ -24,14 +24,18 @@ READERS = 4  # of the large document, while another entry is opened
 ROUNDS = 7
 PARAGRAPH = "The committee **held**, and said why: [minutes](minutes.md), `rate = 4.25`, and *no* change before March.\n\n"
 
-# From the click on a row to the document with its end.
+# From the click on a row to the document with its first screenfuls, and to the document with its end; and the longest frame until then.
 OPENED = """(id) => new Promise((done) => {
   const begun = performance.now();
-  new MutationObserver((_, watch) => {
-    if (!document.querySelector(`article[data-id="${id}"] .doc .markdown`)) return;
-    watch.disconnect();
-    requestAnimationFrame(() => done(performance.now() - begun));
-  }).observe(document.body, { childList: true, subtree: true });
+  let first = null, before = begun, longest = 0;
+  requestAnimationFrame(function frame(now) {
+    longest = Math.max(longest, now - before);
+    before = now;
+    const shown = document.querySelector(`article[data-id="${id}"] .doc .markdown`);
+    if (shown) first ??= now - begun;
+    if (shown && !shown.closest(".begun")) done([first, now - begun, longest]);
+    else requestAnimationFrame(frame);
+  });
   document.querySelector(`.row[data-id="${id}"] a`).click();
 })"""
 
@@ -58,8 +62,9 @@ def _push(place: str, workspace: Workspace, folder: Path) -> tuple[str, str]:
 
 
 def _write_large(folder: Path, version: int) -> None:
-    """Write another version, which nobody has rendered yet."""
-    (folder / "large.md").write_text(f"# Version {version}\n\n" + PARAGRAPH * (LARGE_BYTES // len(PARAGRAPH)))
+    """Write another version, in which every paragraph is one that nobody has rendered yet."""
+    paragraph = PARAGRAPH.replace("4.25", f"4.{version}")
+    (folder / "large.md").write_text(f"# Version {version}\n\n" + paragraph * (LARGE_BYTES // len(paragraph)))
 
 
 def _requests(report: Report, context: Any, server: Served, entry_id: str) -> None:
@@ -83,16 +88,18 @@ def _requests(report: Report, context: Any, server: Served, entry_id: str) -> No
 
 
 def _large(report: Report, context: Any, server: Served, folder: Path, entry_id: str) -> None:
-    took = []
+    took: list[tuple[float, float, float]] = []
     for version in range(1, ROUNDS + 1):
         _write_large(folder, version)
         page = context.new_page()
         page.goto(f"http://127.0.0.1:{server.port}/")
         page.wait_for_selector(f'.row[data-id="{entry_id}"]')
-        took.append(page.evaluate(OPENED, entry_id) / 1000)
+        took.append(page.evaluate(OPENED, entry_id))
         page.close()
-    shown = median(took)
+    shown, whole, longest = (median(values) / 1000 for values in zip(*took, strict=True))
     report.row("from the click to the large document, which changed, shown", milliseconds(shown), "under 0.7 s", met=shown < LARGE_SHOWN)
+    report.row("the same, to its end", milliseconds(whole))
+    report.row("the longest frame meanwhile", milliseconds(longest))
 
 
 def _beside(report: Report, client: httpx.Client, place: str, workspace: Workspace, folder: Path, entry_id: str) -> None:

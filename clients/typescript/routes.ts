@@ -18,7 +18,7 @@ export type Workspace = { "workspace_id": string; "label": string; "path": strin
 
 export type Summary = { "person": string; "version": string; "dev": boolean; "eventId": number; "unread": number; "questions": number; "notices": number; "any": boolean };
 
-export type File = { "path": string; "kind": "markdown" | "text" | "code" | "table" | "binary" | "image" | "pdf" | null; "html": string | null; "text"?: string | null; "size": number | null; "sha256": string | null; "pushedSha256": string | null; "changed": boolean | null; "gone": boolean; "truncated": boolean; "download": string | null; "diff"?: Array<{ "op": " " | "+" | "-" | "@"; "text": string; "parts"?: Array<unknown> }> | null; "rows"?: number | null; "pushedText"?: boolean; "reason"?: string };
+export type File = { "path": string; "kind": "markdown" | "text" | "code" | "table" | "binary" | "image" | "pdf" | null; "html": string | null; "text"?: string | null; "size": number | null; "sha256": string | null; "pushedSha256"?: string | null; "changed"?: boolean | null; "gone": boolean; "truncated": boolean; "download": string | null; "diff"?: Array<{ "op": " " | "+" | "-" | "@"; "text": string; "parts"?: Array<unknown> }> | null; "more": boolean; "pieces"?: Array<string>; "readAt"?: string | null; "changedSinceRead"?: boolean | null; "readDiff"?: Array<Record<string, unknown>> | null; "rows"?: number | null; "pushedText"?: boolean; "reason"?: string };
 
 export type Error = { "ok": false; "error": { "code": string; "message": string; "hint": string } };
 
@@ -90,7 +90,7 @@ export interface Routes {
   /** List every workspace */
   "GET /api/workspaces": { request: {  }; answer: { "workspaces": Array<Workspace> } };
   /** Return a document of a workspace, read live: rendered, or as a download */
-  "GET /api/workspaces/{id}/file": { request: { path: { "id": string }; query: { "path": string; "entry"?: string; "download"?: "true" | "false" | "1" | "0" } }; answer: File };
+  "GET /api/workspaces/{id}/file": { request: { path: { "id": string }; query: { "path": string; "entry"?: string; "part"?: "all" | "beginning" | "rest"; "visit"?: string; "download"?: "true" | "false" | "1" | "0" } }; answer: File };
   /** Bring a workspace's session to the front, with the command that was set on the server's machine */
   "POST /api/workspaces/{id}/focus": { request: { path: { "id": string }; body: Record<string, unknown> }; answer: { "code": number; "output": string } };
   /** Let what a workspace pushes arrive as done */

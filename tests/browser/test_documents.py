@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from tests.browser import glances, sample_data
 from tests.browser.browser_page import BrowserPage, BrowserTabs
@@ -213,3 +213,60 @@ def test_a_workspace_s_terminal_is_one_button_away(server: RunningServer, worksp
     expect(reader.of(identity)).to_be_visible()
     reader.page.get_by_role("button", name="Open session").click()
     expect(reader.dialog("Open the session from here")).to_contain_text(f"inbox workspace set {workspace.workspace_id} --focus")
+
+
+def test_who_comes_back_sees_what_changed_since_they_last_read(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    workspace.write("plan.md", sample_data.PLAN)
+    identity = workspace.push("plan.md", comments="The plan")
+    reader = visit(server)
+    reader.open(identity)
+    document = _document(reader, "plan.md")
+    expect(document).to_contain_text("Write to both for a week")
+    workspace.write("plan.md", sample_data.PLAN.replace("for a week", "for two weeks"))
+    expect(document).to_contain_text("for two weeks")  # followed while it is open, and so read
+    expect(document.get_by_text("Changed since you last read it")).to_have_count(0)
+    reader.page.keyboard.press("Escape")
+    workspace.write("plan.md", sample_data.PLAN.replace("for a week", "for two weeks").replace("Switch reads", "Switch all reads"))
+    reader.open(identity)
+    expect(document.get_by_text("Changed since you last read it")).to_be_visible()
+    expect(document.get_by_text("Changed since it was pushed")).to_be_visible()
+    document.get_by_role("button", name="Show the difference").click()
+    expect(document.locator(".diff ins")).to_have_text(["all "])
+    document.get_by_role("button", name="Since it was pushed").click()
+    expect(document.locator(".diff ins")).to_contain_text(["two", "weeks", "all"])
+    reader.page.reload()
+    expect(document).to_contain_text("Switch all reads")
+    expect(document.get_by_text("Changed since it was pushed")).to_be_visible()
+    expect(document.get_by_text("Changed since you last read it")).to_have_count(0)
+
+
+def test_the_beginning_of_a_long_document_is_there_before_its_end(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    chapters = "".join(f"## Chapter {number}\n\n{'Some **words** of it. ' * 40}[Top](#long)\n\n" for number in range(300))
+    workspace.write("long.md", f"# Long\n\n{chapters}The end.\n")
+    identity = workspace.push("long.md", comments="It is long")
+    reader = visit(server)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    reader.page.route("**/file?**part=rest**", hold)
+    reader.open(identity)
+    document = _document(reader, "long.md")
+    expect(document.get_by_role("heading", name="Chapter 1", exact=True)).to_be_visible()
+    expect(document).to_contain_text("The rest is on its way")
+    expect(document.get_by_text("The end.")).to_have_count(0)
+    assert len(held) == 1
+    held.pop().continue_()
+    expect(document.get_by_text("The end.")).to_have_count(1)
+    expect(document.get_by_text("The rest is on its way")).to_have_count(0)
+    expect(document.locator(".markdown h2")).to_have_count(300)
+    expect(document.locator("details.contents li")).to_have_count(301)
+    workspace.write("long.md", f"# Long\n\n{chapters}The new end.\n")
+    reader.page.unroute("**/file?**part=rest**")
+    expect(document.get_by_text("The new end.")).to_have_count(1)
+    expect(document.locator(".markdown h2")).to_have_count(300)

@@ -227,3 +227,27 @@ def test_a_download_that_is_given_up_leaves_no_file_open(server: RunningServer, 
             line.sendall(head.encode())
     assert server.stranger.get("/health").status_code == 200
     eventually(lambda: opened() == 0)
+
+
+def test_the_second_visit_is_told_what_changed_since_the_first(workspace: WorkspaceClient) -> None:
+    workspace.write("plan.md", "Ship on Monday.\n")
+    pushed = workspace.push("plan.md")
+    first = workspace.shown("plan.md", entry=pushed, visit="v1")
+    assert (first["changedSinceRead"], first["readAt"], first["readDiff"]) == (None, None, None)
+    workspace.write("plan.md", "Ship on Tuesday.\n")
+    second = workspace.shown("plan.md", entry=pushed, visit="v2")
+    assert (second["changed"], second["changedSinceRead"]) == (True, True)
+    assert [line["text"] for line in second["readDiff"] if line["op"] in "+-"] == ["Ship on Monday.", "Ship on Tuesday."]
+    third = workspace.shown("plan.md", entry=pushed, visit="v3")
+    assert (third["changed"], third["changedSinceRead"], third["readDiff"]) == (True, False, None)
+    assert third["readAt"]
+    workspace.write("plan.md", "Ship on Friday.\n")
+    fourth = workspace.shown("plan.md", entry=pushed, visit="v4")
+    assert [line["text"] for line in fourth["readDiff"] if line["op"] in "+-"] == ["Ship on Tuesday.", "Ship on Friday."]
+
+
+def test_a_look_without_a_visit_counts_as_no_reading(workspace: WorkspaceClient) -> None:
+    workspace.write("plan.md", "Ship on Monday.\n")
+    pushed = workspace.push("plan.md")
+    assert "changedSinceRead" not in workspace.shown("plan.md", entry=pushed)
+    assert workspace.shown("plan.md", entry=pushed, visit="v1")["changedSinceRead"] is None

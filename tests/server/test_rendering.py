@@ -9,7 +9,9 @@ from typing import TypeVar
 
 import pytest
 
+from postroom.server.api.markdown import render_markdown
 from postroom.server.runtime import render_process
+from postroom.server.runtime.long_markdown import ALL, BEGINNING, REST, prepare_long_markdown, render_long_markdown
 from postroom.server.runtime.render_process import RenderPool
 
 T = TypeVar("T")
@@ -74,3 +76,29 @@ def test_a_document_without_end_does_not_delay_others(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(render_process, "QUEUE_TIMEOUT_SECONDS", 0.01)
     assert rendered(while_one_is_stuck) == ["<p><em>quick</em></p>\n"]
+
+
+def test_a_long_document_is_the_same_whole_and_in_parts_and_leaves_the_processes_of_others_free() -> None:
+    text = "".join(f"## Chapter {number}\n\nSome **words**, and [a link][1].\n\n" for number in range(3000)) + "[1]: https://example.org\n"
+
+    async def render_parts(pool: RenderPool) -> tuple[str, str, int]:
+        least_idle = render_process.RENDER_PROCESSES
+        whole = asyncio.ensure_future(render_long_markdown(pool, text, "", ALL))
+        while not whole.done():
+            least_idle = min(least_idle, pool._idle.qsize())
+            await asyncio.wait([whole], timeout=0.01)
+        beginning, rest = [await render_long_markdown(pool, text, "", part) for part in (BEGINNING, REST)]
+        assert beginning is not None
+        assert rest is not None
+        assert beginning["more"]
+        assert len(rest["pieces"]) > 1
+        return (whole.result() or {})["html"], beginning["html"] + "".join(rest["pieces"]), least_idle
+
+    whole, in_parts, least_idle = rendered(render_parts)
+    assert whole == in_parts == render_markdown(text)
+    assert least_idle == render_process.RENDER_PROCESSES
+
+
+@pytest.mark.parametrize("text", ["One[^1].\n\n[^1]: note\n", "One^[a note].\n"])
+def test_a_document_with_footnotes_is_not_rendered_in_pieces(text: str) -> None:
+    assert prepare_long_markdown(text) is None

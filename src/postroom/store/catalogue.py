@@ -19,7 +19,7 @@ from postroom.core.records.mail import (
     WaitingMessage,
 )
 from postroom.core.records.passes import Pass
-from postroom.core.records.people import Ask, ChangedEntry, DeletedEntry, Entry, EntryPlace, PersonReply, Workspace
+from postroom.core.records.people import Ask, ChangedEntry, DeletedEntry, DocumentReading, Entry, EntryPlace, PersonReply, Workspace
 from postroom.core.records.retention import AgedEvent, AgedRow, EndedThread, ReadKey, TopicBlock
 from postroom.core.records.room_search import FoundMail, FoundMessage
 from postroom.core.records.tasks import JobRow, TaskRow
@@ -256,6 +256,8 @@ class Catalogue(Protocol):
     entry_settle: str
     entries_after: Query[Entry]
     entries_search: Query[Entry]
+    entries_flagged: Query[Entry]
+    entries_flagged_count: Query[int]
     words_of_messages: Query[FoundMessage]
     words_of_mail: Query[FoundMail]
     entry_read: str
@@ -266,6 +268,9 @@ class Catalogue(Protocol):
     text_insert: str
     text_find: Query[str]
     texts_delete: str
+    text_seen_find: Query[DocumentReading]
+    text_seen_put: str
+    texts_seen_delete: str
     entry_delete: str
     gone_insert: str
     gone_find: Query[EntryPlace]

@@ -24,6 +24,7 @@ TABLES: tuple[Table, ...] = (
     *(mail.MAILBOXES, mail.DELIVERIES, mail.MAIL_IDS, mail.ALIASES),
     *(tasks.JOBS, tasks.TASKS, tasks.SKILLS),
     *(people.WORKSPACES, people.ENTRIES, people.DELETED_ENTRIES, people.ASKS, people.REPLIES, people.PUSHED_TEXTS),
+    people.READ_DOCUMENTS,
     *(people.HANDOVERS, people.CONVERSATIONS, people.WAKE_ROUTES),
     *(people.PASSES, people.CURSORS, WATCHED_QUEUES, retention.REMOVED_IDS, retention.SETTINGS),
     *(channels.CHANNELS, channels.ALERTS),

@@ -130,6 +130,21 @@ class Ask(Record):
         }
 
 
+class DocumentReading(Record):
+    """What a person was shown of a document: in their last visit (`shown_…`), and at the end of the visit before it (`read_…`)."""
+
+    entry_id: str
+    path: str
+    person: str
+    visit: str
+    shown_sha256: str
+    shown_text: str | None
+    shown_at: str
+    read_sha256: str | None
+    read_text: str | None
+    read_at: str | None
+
+
 class Entry(Record):
     """One item in the inbox of a person. `seq` is the id of the event that announced it.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -13,19 +13,23 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from postroom.core import checks
 from postroom.core.errors import InvalidInput, NotFound
 from postroom.core.records import Record
 from postroom.core.records.people import Entry, Workspace
-from postroom.people import documents, focusing, repository, triage
+from postroom.people import documents, focusing, read_documents, repository, triage
 from postroom.people.access import workspaces
 from postroom.people.documents import Document
-from postroom.server.api.rendering import DOWNLOAD_TYPES, MAX_SHOWN_BYTES
+from postroom.server.api.rendering import DOWNLOAD_TYPES, MARKDOWN_SUFFIXES, MAX_SHOWN_BYTES, decode_text
 from postroom.server.http.auth import Caller
 from postroom.server.http.endpoint import json_body, query_flag, refuse_unknown_parameters
 from postroom.server.http.responses import JsonResponse
 from postroom.server.http.state import AppState
 from postroom.server.rpc.calls import make_call
+from postroom.server.runtime.long_markdown import ALL, BEGINNING, MIN_LONG_BYTES, REST, prepare_long_markdown, render_long_markdown
 from postroom.store.interface import Store
+
+PARTS = (ALL, BEGINNING, REST)
 
 
 class ReadDocument(Record):
@@ -66,9 +70,14 @@ async def mute_workspace(request: Request, state: AppState, caller: Caller) -> R
 
 
 async def show_file(request: Request, state: AppState, caller: Caller) -> Response:
-    """Return a document rendered, or as a download. With the `If-None-Match` of an earlier answer: 304 if nothing changed."""
-    refuse_unknown_parameters(request, "path", "entry", "download")
+    """Return a document rendered, or as a download. With the `If-None-Match` of an earlier answer: 304 if nothing changed.
+
+    `part=beginning` returns only the beginning of a long document, and `part=rest` what comes after it. `visit` stands for the time during
+    which a person has the entry open: the answer says what changed since their visit before it.
+    """
+    refuse_unknown_parameters(request, "path", "entry", "download", "part", "visit")
     path = documents.check_path(request.query_params.get("path", ""))
+    part = checks.choice("part", request.query_params.get("part", ALL), PARTS)
     pushed = await _find_pushed(request, state, path)
     try:
         workspace = await state.store_access.read(lambda tx: workspaces.get_workspace(tx, request.path_params["id"]))
@@ -83,32 +92,83 @@ async def show_file(request: Request, state: AppState, caller: Caller) -> Respon
     tag = {"ETag": f'"{read.version}"'}
     if read.version == known_version:
         return Response(status_code=304, headers=tag)
-    answer = await _describe_document(state, workspace, path, read, pushed)
+    answer = await _describe_document(state, workspace, path, read, part)
+    if not answer["more"]:  # else what changed is told with the rest
+        answer |= await _compare_with_pushed(state, read, answer, pushed)
+        if pushed is not None and "visit" in request.query_params:
+            answer |= await _compare_with_last_read(request, state, caller, answer)
+    if part == REST or (answer["kind"] == "markdown" and read.size > documents.MAX_COMPARED_BYTES):
+        answer["text"] = None  # the page shows the HTML. It needs the text only to find the line of a comment
     # A document that could not be rendered in time gets no tag, so that the page asks for it again.
     is_final = not answer.pop("fallback", False)
     return JsonResponse(await asyncio.to_thread(orjson.dumps, answer), headers=tag if is_final else None)
 
 
-async def _describe_document(
-    state: AppState, workspace: Workspace, path: str, read: ReadDocument, pushed: PushedDocument | None
-) -> dict[str, Any]:
+async def _describe_document(state: AppState, workspace: Workspace, path: str, read: ReadDocument, part: str) -> dict[str, Any]:
     link = f"/api/workspaces/{quote(workspace.workspace_id)}/file?path={quote(path, safe='')}&download=1"
     truncated = read.size > len(read.data)
-    rendered = await state.renderer.render_document(path, read.data, whole=not truncated)
+    rendered = await _render(state, path, read.data, whole=not truncated, part=part)
     facts: dict[str, Any] = {"size": read.size, "sha256": read.sha256, "truncated": truncated, "download": link, "gone": False}
-    facts |= {"pushedSha256": pushed and pushed.sha256, "changed": _is_changed(pushed, read), "pushedText": False}
-    text = rendered.get("text")
-    answer: dict[str, Any] = {"path": path, "text": None, **rendered, **facts, "diff": None}
-    if pushed is not None and answer["changed"] and text is not None and pushed.text is not None and not truncated:
-        answer["diff"] = await state.renderer.render_diff(pushed.text, text)
-    if rendered["kind"] == "markdown" and read.size > documents.MAX_COMPARED_BYTES:
-        answer["text"] = None  # the page shows the HTML. It needs the text only to find the line of a comment
-    return answer
+    return {"path": path, "text": None, "html": None, "more": False, **rendered, **facts, "pushedText": False}
+
+
+async def _render(state: AppState, path: str, data: bytes, *, whole: bool, part: str) -> dict[str, Any]:
+    if len(data) >= MIN_LONG_BYTES and path.lower().endswith(MARKDOWN_SUFFIXES):
+        text, prepared = await asyncio.to_thread(_decode_long_markdown, data, whole=whole)
+        shown = None if prepared is None else await render_long_markdown(state.renderer, prepared, path.rpartition("/")[0], part)
+        if shown is not None:
+            return {"kind": "markdown", "text": text, **shown}
+    return await state.renderer.render_document(path, data, whole=whole)
+
+
+def _decode_long_markdown(data: bytes, *, whole: bool) -> tuple[str | None, str | None]:
+    """Return a document as text, and ready to be rendered in pieces, if it can be."""
+    text = decode_text(data, whole=whole)
+    return text, None if text is None else prepare_long_markdown(text)
+
+
+async def _compare_with_pushed(
+    state: AppState, read: ReadDocument, answer: Mapping[str, Any], pushed: PushedDocument | None
+) -> dict[str, Any]:
+    changed = _is_changed(pushed, read)
+    told = {"pushedSha256": pushed and pushed.sha256, "changed": changed}
+    return {**told, "diff": await _compare_texts(state, pushed.text, answer) if changed and pushed is not None else None}
+
+
+async def _compare_with_last_read(request: Request, state: AppState, caller: Caller, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Note that a person is shown this version, and say what changed since they last read the document."""
+    if answer["sha256"] is None:
+        return {"readAt": None, "changedSinceRead": None, "readDiff": None}
+    text = answer["text"] if answer["size"] <= documents.MAX_COMPARED_BYTES else None
+    query = request.query_params
+    version = {"path": answer["path"], "visit": checks.name("visit", query["visit"]), "sha256": answer["sha256"], "text": text}
+    last = await state.store_access.write(
+        partial(read_documents.note_shown, entry_id=query["entry"], person=caller.name, **version), caller.door
+    )
+    if last is None:
+        return {"readAt": None, "changedSinceRead": None, "readDiff": None}
+    changed = last.sha256 != answer["sha256"]
+    difference = await _compare_texts(state, last.text, answer) if changed else None
+    return {"readAt": last.read_at, "changedSinceRead": changed, "readDiff": difference}
+
+
+async def _compare_texts(state: AppState, before: str | None, answer: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    if before is None or answer["text"] is None or answer["truncated"]:
+        return None
+    return await state.renderer.render_diff(before, answer["text"])
 
 
 async def _show_pushed(state: AppState, path: str, pushed: PushedDocument, missing: NotFound) -> Response:
     """Return a document that is gone: why, and its text as it was pushed, if that was kept."""
-    gone: dict[str, Any] = {"kind": None, "html": None, "text": None, "size": pushed.size, "sha256": None, "truncated": False}
+    gone: dict[str, Any] = {
+        "kind": None,
+        "html": None,
+        "text": None,
+        "size": pushed.size,
+        "sha256": None,
+        "truncated": False,
+        "more": False,
+    }
     if pushed.text is not None:
         gone |= await state.renderer.render_document(path, pushed.text.encode(), whole=True)
         gone.pop("fallback", None)

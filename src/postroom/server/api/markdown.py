@@ -57,15 +57,25 @@ _INLINE_MATHS = re.compile(r"\$([^\s$](?:[^$\n]*[^\s$\\])?)\$(?!\d)")
 _LOOKS_LIKE_MATHS = re.compile(r"[\\^_={}]|^[A-Za-z]$")  # else two prices in a sentence would be maths
 
 
-def render_markdown(text: str, folder: str = "") -> str:
+def render_markdown(text: str, folder: str = "", references: Mapping[str, Any] | None = None) -> str:
     """Return Markdown as HTML. `folder` is where its relative addresses begin, below the workspace's root.
 
-    A text whose HTML would be far larger than itself is returned as it is: references can repeat one long definition without end.
+    `references` has the addresses to which links refer, where the text is a piece of another one that defines them. A text
+    whose HTML would be far larger than itself is returned as it is: references can repeat one long definition without end.
     """
-    html = _markdown_parser().render(text, {"folder": folder}).replace('style="text-align:', 'align="')
+    environment = {"folder": folder, "references": dict(references or {})}
+    html = _markdown_parser().render(text, environment).replace('style="text-align:', 'align="')
     if len(html) > MAX_GROWTH_FACTOR * len(text) + MAX_GROWTH_BYTES:
         return f"<pre>{escape_html(text)}</pre>"
     return clean_html(html)
+
+
+def parse_blocks(text: str, environment: dict[str, Any]) -> list[Token]:
+    """Return the blocks of a text, without parsing the text in them. The environment gets the addresses that the text defines."""
+    parser = _markdown_parser()
+    tokens: list[Token] = []
+    parser.block.parse(text, parser, environment, tokens)
+    return tokens
 
 
 def clean_html(html: str) -> str:

@@ -41,7 +41,7 @@ def render_document(path: str, data: bytes, *, whole: bool) -> dict[str, Any]:
         return {"kind": "image", "html": None}
     if suffix == ".pdf":
         return {"kind": "pdf", "html": None}
-    text = _decode_text(data, whole=whole)
+    text = decode_text(data, whole=whole)
     if text is None:
         return {"kind": "binary", "html": None}
     if suffix in MARKDOWN_SUFFIXES:
@@ -134,7 +134,7 @@ def _find_lexer(path: str) -> Lexer | None:
     return None if lexer.name == "Text only" else lexer
 
 
-def _decode_text(data: bytes, *, whole: bool) -> str | None:
+def decode_text(data: bytes, *, whole: bool) -> str | None:
     """Return the bytes as text, or None if they are not text: UTF-8, UTF-16 with its mark, or Windows-1252.
 
     Data that is not `whole` may end inside a character.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from postroom.core.records.agent_sessions import AgentConversation, WakeRoute
 from postroom.core.records.handovers import HandedItem
 from postroom.core.records.passes import Pass
-from postroom.core.records.people import Ask, ChangedEntry, DeletedEntry, Entry, EntryPlace, PersonReply, Workspace
+from postroom.core.records.people import Ask, ChangedEntry, DeletedEntry, DocumentReading, Entry, EntryPlace, PersonReply, Workspace
 from postroom.core.records.room_search import FoundMail, FoundMessage
 from postroom.store.tables import Query, Table, single_value
 
@@ -19,6 +19,7 @@ DELETED_ENTRIES = Table("entries_gone", DeletedEntry.__fields__)
 ASKS = Table("asks", Ask.__fields__)
 REPLIES = Table("replies", PersonReply.__fields__)
 PUSHED_TEXTS = Table("pushed_texts", ("entry_id", "path", "text"), key_columns=2)
+READ_DOCUMENTS = Table("read_documents", DocumentReading.__fields__, key_columns=3)
 PASSES = Table("passes", Pass.__fields__)
 HANDOVERS = Table("handovers", HandedItem.__fields__, key_columns=4)
 CONVERSATIONS = Table("conversations", AgentConversation.__fields__, key_columns=2)
@@ -134,6 +135,21 @@ SEARCH_CONDITIONS = """
       AND (:open = 0 OR e.is_open = 1) AND (:pinned = 0 OR e.pinned_at IS NOT NULL)
       AND (:until = 0 OR e.active_ts < :until) AND (:since = 0 OR e.active_ts >= :since)"""
 entries_filtered = Query(f"{SELECT_FOR_PAGE} WHERE {_IN_SECTION} AND {_IS_OLDER} {SEARCH_CONDITIONS} {_NEWEST_FIRST}", Entry)
+# The entries that are unread, open or pinned, whichever is asked for. Each of the three has an index of its own.
+_FLAGGED = """
+    SELECT u.seq FROM entries u
+    WHERE :flag = 'unread' AND u.section IN ('inbox', 'notices') AND u.read_at IS NULL AND u.triage = 'inbox'
+    UNION ALL SELECT o.seq FROM entries o WHERE :flag = 'open' AND o.is_open = 1 AND o.root_id IS NULL
+    UNION ALL SELECT p.seq FROM entries p WHERE :flag = 'pinned' AND p.section IN ('inbox', 'notices') AND p.pinned_at IS NOT NULL
+    LIMIT :limit"""
+entries_flagged_count = Query(f"SELECT count(*) FROM ({_FLAGGED}) AS flagged", single_value)
+# With their search words.
+entries_flagged = Query(
+    f"""
+    SELECT {ENTRIES.column_list_as("e")} FROM entries e WHERE e.seq IN ({_FLAGGED}) AND e.seq < :seq
+      AND (:section = '' OR e.section = :section) {SEARCH_CONDITIONS} ORDER BY e.seq DESC""",
+    Entry,
+)
 # The newest messages and mails, for a search. Both walk down a primary key: ids of messages begin with the time of their creation.
 words_of_messages = Query(
     """
@@ -151,6 +167,12 @@ words_of_mail = Query(
 text_insert = PUSHED_TEXTS.insert_statement()
 text_find = Query("SELECT text FROM pushed_texts WHERE entry_id = :entry_id AND path = :path", single_value)
 texts_delete = "DELETE FROM pushed_texts WHERE entry_id = :entry_id"
+text_seen_find = Query(
+    f"SELECT {READ_DOCUMENTS.column_list} FROM read_documents WHERE entry_id = :entry_id AND path = :path AND person = :person",
+    DocumentReading,
+)
+text_seen_put = READ_DOCUMENTS.upsert_statement()
+texts_seen_delete = "DELETE FROM read_documents WHERE entry_id = :entry_id"
 entry_delete = "DELETE FROM entries WHERE id = :id"
 gone_insert = DELETED_ENTRIES.insert_statement()
 gone_find = Query("SELECT ts, entry_seq FROM entries_gone WHERE id = :id", EntryPlace)

@@ -88,7 +88,7 @@ _REPLY = object_of(
     verified=BOOLEAN,
 )
 _FILE = object_of(
-    "path kind html size sha256 pushedSha256 changed gone truncated download",
+    "path kind html size sha256 gone truncated more download",
     path=TEXT,
     kind={"enum": ["markdown", "text", "code", "table", "binary", "image", "pdf", None]},
     html=NULLABLE_TEXT,
@@ -101,6 +101,11 @@ _FILE = object_of(
     truncated=BOOLEAN,
     download=NULLABLE_TEXT,
     diff={"type": ["array", "null"], "items": object_of("op text", op={"enum": [" ", "+", "-", "@"]}, text=TEXT, parts=array_of({}))},
+    more={"type": "boolean", "description": "This is the beginning; ask for part=rest"},
+    pieces=array_of(TEXT),
+    readAt=NULLABLE_TEXT,
+    changedSinceRead={"type": ["boolean", "null"], "description": "Since this person's visit before"},
+    readDiff={"type": ["array", "null"], "items": {"type": "object"}},
     rows={"type": ["integer", "null"], "description": "Of a table, without its head"},
     pushedText={"type": "boolean", "description": "The file is gone, and this is its text as it was pushed"},
     reason={"type": "string", "description": "Why the file is gone"},
@@ -183,6 +188,8 @@ _FILE_OPERATION = describe_operation(
         ID,
         query_parameter("path", {"type": "string", "minLength": 1, "maxLength": 1024}, "Relative to the workspace", required=True),
         query_parameter("entry", TEXT, "Compare with the version that this entry pushed"),
+        query_parameter("part", {"enum": ["all", "beginning", "rest"]}, "Of a long document; the rest comes as pieces of HTML"),
+        query_parameter("visit", TEXT, "Say what changed since this person's visit before this one"),
         query_parameter("download", FLAG, "Return the file's bytes as a download"),
     ),
 )

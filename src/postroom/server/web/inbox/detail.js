@@ -19,6 +19,7 @@ import { unverified } from "./row.js";
 
 const LOOK_FOR_SEEN = 5000; // an agent that reads a thread says nothing: so it is looked for
 const FOLLOW_FILES = 2000; // milliseconds between looks at the open documents
+const newVisit = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 const DECIDED = { approve: "Approve", edit: "Approve with changes", reject: "Reject" };
 
 export class Detail {
@@ -35,6 +36,9 @@ export class Detail {
       setInterval(() => this.waits() && this.load(), LOOK_FOR_SEEN),
       setInterval(() => document.hidden || this.lookAtDocuments(), FOLLOW_FILES),
     ];
+    this.visit = newVisit();
+    this.turned = () => document.hidden && (this.visit = newVisit()); // who comes back reads again
+    document.addEventListener("visibilitychange", this.turned);
     this.stop = onPending(() => this.detail && this.draw());
     this.load = oneAtATime(() => this.read());
     this.load();
@@ -43,6 +47,7 @@ export class Detail {
   leave() {
     this.timers.forEach(clearInterval);
     this.stop();
+    document.removeEventListener("visibilitychange", this.turned);
     this.gone = true;
   }
 
@@ -115,7 +120,7 @@ export class Detail {
   }
 
   documentsOf(entry) {
-    const fresh = (entry.docs ?? []).map((doc) => documentOf(entry, doc.path, { quote: (words) => this.quote(words) }));
+    const fresh = (entry.docs ?? []).map((doc) => documentOf(entry, doc.path, { quote: (words) => this.quote(words), visit: () => this.visit }));
     this.documents.push(...fresh);
     for (const document of fresh) document.look();
     return fresh.map(({ element }) => element);

@@ -1,13 +1,22 @@
-// What changed in a document since it was pushed: words inside the text for prose, lines for code.
+// What changed in a document, since it was pushed or since this person last read it: words inside the text for prose, lines for code.
 
 import { h } from "../lib/dom.js";
 
 const NAMES = { "+": "added", "-": "removed", "@": "place", " ": "same" };
 
-export function difference(file) {
-  const prose = file.kind === "markdown" || file.kind === "text";
-  const lines = prose ? merged(file.diff) : file.diff.map(codeLine);
-  return h(prose ? "div.diff.prose" : "pre.diff", { tabindex: "0", "aria-label": "What changed since it was pushed" }, lines);
+/** The changed lines of a document, with what they are compared with: a `name` of differencesOf(). */
+export function difference({ kind }, { name, lines }) {
+  const prose = kind === "markdown" || kind === "text";
+  const shown = prose ? merged(lines) : lines.map(codeLine);
+  return h(prose ? "div.diff.prose" : "pre.diff", { tabindex: "0", "aria-label": `What changed ${name}` }, shown);
+}
+
+/** What can be compared: first with what this person last read, then with what was pushed, if that was another text. */
+export function differencesOf({ readDiff, diff }) {
+  const read = readDiff && { name: "since you last read it", lines: readDiff };
+  const pushed = diff && { name: "since it was pushed", lines: diff };
+  if (read && pushed && JSON.stringify(readDiff) === JSON.stringify(diff)) return [read];
+  return [read, pushed].filter(Boolean);
 }
 
 function codeLine({ op, text, parts }) {

@@ -3,18 +3,22 @@
 import { getBlob, getIfChanged } from "../lib/api.js";
 import { fill, h, safe } from "../lib/dom.js";
 import { oneAtATime } from "../lib/once.js";
+import { full, when } from "../lib/time.js";
 import { dialog } from "../parts/dialog.js";
 import { icon } from "../parts/icons.js";
 import { failed } from "../parts/toast.js";
-import { difference } from "./difference.js";
-import { addCopy, fileAddress, loadPicture, markdown } from "./markdown.js";
+import { difference, differencesOf } from "./difference.js";
+import { addCopy, addMarkdown, fileAddress, loadPicture, markdown } from "./markdown.js";
 
 const FOLLOW_FILES = 2000; // milliseconds, for a document in a dialog
 const MOST_LINES = 20_000; // a longer text has no line numbers
 const CONTENTS_FROM = 4; // headings
 
-/** A section for one document of an entry; look() loads it again if the file changed, and follow() too, unless it is being loaded. */
-export function documentOf(entry, path, { quote }) {
+/**
+ * A section for one document of an entry; look() loads it again if the file changed, and follow() too, unless it is being loaded.
+ * `visit()` is the id of the time during which this person has the entry open.
+ */
+export function documentOf(entry, path, { quote, visit = null }) {
   const body = h("div.content", {}, h("div.ghost.block"));
   const state = h("span.state");
   const remark = h("button.icon-button", { type: "button", "aria-label": `Comment on ${path}`, title: "Comment" }, icon("threads"));
@@ -30,10 +34,12 @@ export function documentOf(entry, path, { quote }) {
   const load = async () => {
     let file;
     try {
-      const answer = await getIfChanged(fileAddress(entry, path, entry.id ? { entry: entry.id } : {}), tag);
+      const answer = await getIfChanged(address("beginning"), tag);
       if (!answer.body) return;
       tag = answer.tag;
       file = answer.body;
+      if (file.more && !shown) show(file); // what is shown already stays until the rest is there
+      if (file.more) file = await withRest(file);
     } catch (error) {
       tag = null;
       if (error.code === "away") return;
@@ -42,9 +48,21 @@ export function documentOf(entry, path, { quote }) {
     const now = JSON.stringify(file);
     if (now === shown) return;
     shown = now;
-    fill(body, contents(file, entry, quote));
+    const begun = body.querySelector(".begun");
+    if (begun && file.pieces) await addRest(begun, file, entry, quote);
+    else show(file);
     fill(state, about(file, body, entry, quote));
   };
+  const address = (part) => {
+    const read = entry.id ? { entry: entry.id, ...(visit && { visit: visit() }) } : {};
+    return fileAddress(entry, path, { ...read, part });
+  };
+  const withRest = async (file) => {
+    const { body: rest } = await getIfChanged(address("rest"), null);
+    if (rest.sha256 !== file.sha256 || rest.size !== file.size) tag = null; // it was written meanwhile: the next look shows it as it is
+    return rest.pieces ? { ...rest, html: file.html, text: file.text } : rest;
+  };
+  const show = (file) => fill(body, contents(file, entry, quote));
   remark.addEventListener("mousedown", (event) => event.preventDefault()); // the selection stays
   remark.addEventListener("click", () => quote(commentOn(body, path, shown)));
   body.addEventListener("mouseup", () => setTimeout(() => offerComment(body, path, shown, quote)));
@@ -74,6 +92,9 @@ function contents(file, entry, quote) {
 function shownText(file, entry, quote) {
   if (file.kind === "markdown") {
     const element = markdown("div", file.html, entry, { quote });
+    element.classList.toggle("long", file.more);
+    if (file.more) return [h("div.begun", {}, element, h("p.soft", {}, "The rest is on its way…"))];
+    for (const piece of file.pieces ?? []) addMarkdown(element, piece, entry, { quote });
     return [contentsList(element), element];
   }
   if (file.kind === "table") return safe("div.markdown.table", file.html);
@@ -85,6 +106,19 @@ function shownText(file, entry, quote) {
     addCopy(block);
   }
   return element;
+}
+
+/** Add the rest to the beginning of a document, a piece a frame, so that the page stays quick. */
+async function addRest(begun, file, entry, quote) {
+  const element = begun.querySelector(".markdown");
+  for (const piece of file.pieces) {
+    await new Promise((next) => (document.hidden ? setTimeout(next) : requestAnimationFrame(next)));
+    addMarkdown(element, piece, entry, { quote });
+  }
+  begun.classList.remove("begun"); // it stays where it is: moved, all of it would be laid out again
+  begun.lastElementChild.remove();
+  element.before(...[contentsList(element)].filter(Boolean));
+  begun.append(...cuts(file));
 }
 
 /** Line numbers. A click on one quotes its line in the reply. */
@@ -153,8 +187,13 @@ function about(file, body, entry, quote) {
     const kept = file.pushedText && h("span.badge", { "data-tone": "warn", title: file.reason }, "As it was pushed");
     return [h("span.badge", { "data-tone": "bad", title: file.reason }, "The file is gone"), kept];
   }
-  if (!file.changed) return null;
-  return [h("span.badge", { "data-tone": "warn" }, "Changed since it was pushed"), file.diff && switcher(file, body, entry, quote)];
+  if (!file.changed && !file.changedSinceRead) return null;
+  const badge = (text, title = null) => h("span.badge", { "data-tone": "warn", title }, text);
+  return [
+    file.changedSinceRead && badge("Changed since you last read it", `You read it ${full(when(file.readAt))}`),
+    file.changed && badge("Changed since it was pushed"),
+    differencesOf(file).length > 0 && switcher(file, body, entry, quote),
+  ].filter(Boolean);
 }
 
 function switcher(file, body, entry, quote) {
@@ -163,10 +202,26 @@ function switcher(file, body, entry, quote) {
     const open = button.getAttribute("aria-expanded") === "false";
     button.setAttribute("aria-expanded", String(open));
     button.textContent = open ? "Show the document" : "Show the difference";
-    fill(body, open ? difference(file) : contents(file, entry, quote));
+    fill(body, open ? compared(file) : contents(file, entry, quote));
   });
   return button;
 }
+
+/** What changed, with a choice of what it is compared with if there are two. */
+function compared(file) {
+  const all = differencesOf(file);
+  const place = h("div", {}, difference(file, all[0]));
+  if (all.length === 1) return place;
+  const choices = all.map((one) => h("button", { type: "button", "aria-pressed": String(one === all[0]) }, sentence(one.name)));
+  for (const [at, button] of choices.entries())
+    button.addEventListener("click", () => {
+      for (const each of choices) each.setAttribute("aria-pressed", String(each === button));
+      fill(place, difference(file, all[at]));
+    });
+  return [h("div.filters", { role: "group", "aria-label": "Compare" }, choices), place];
+}
+
+const sentence = (words) => words[0].toUpperCase() + words.slice(1);
 
 // --- comments on what is selected
 

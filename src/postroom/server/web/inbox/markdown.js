@@ -17,22 +17,30 @@ export const fileAddress = (entry, path, more = {}) =>
  * An element with rendered Markdown. `entry` names the workspace of its pictures and links; without a workspace, they are only named.
  * `quote(words)` puts a quotation into the reply bar.
  */
-export function markdown(tag, html, entry, { quote } = {}) {
-  const element = safe(`${tag}.markdown`, html);
-  const prefix = `t${++texts}-`;
+export function markdown(tag, html, entry, options = {}) {
+  const element = h(`${tag}.markdown`);
+  element.dataset.prefix = `t${++texts}-`;
+  addMarkdown(element, html, entry, options);
+  return element;
+}
+
+/** Add a piece to an element with rendered Markdown. */
+export function addMarkdown(text, html, entry, { quote } = {}) {
+  const element = safe("div", html);
+  const { prefix } = text.dataset;
   // A list or a quotation has one direction, that of its first words: an element takes no notice of children with a direction of their own.
   for (const block of element.querySelectorAll("p, ul, ol, h1, h2, h3, h4, h5, h6, td, th, blockquote"))
     if (!block.parentElement.closest("ul, ol, blockquote")) block.dir = "auto";
-  element.classList.toggle("long", element.childElementCount > LONG);
   for (const marked of element.querySelectorAll("[id]")) marked.id = prefix + marked.id;
   if (!entry.workspaceId) nameFiles(element);
-  for (const link of element.querySelectorAll("a")) bindLink(link, element, prefix, entry, quote);
+  for (const link of element.querySelectorAll("a")) bindLink(link, text, prefix, entry, quote);
   for (const image of element.querySelectorAll("img[data-path]"))
     loadPicture(image, fileAddress(entry, image.dataset.path, { download: 1 }), image.dataset.path);
   for (const block of element.querySelectorAll("pre.mermaid")) drawDiagram(block);
   for (const formula of element.querySelectorAll("code.maths")) drawMaths(formula);
   for (const block of element.querySelectorAll("pre:not(.mermaid)")) addCopy(block);
-  return element;
+  text.append(...element.childNodes);
+  if (text.childElementCount > LONG) text.classList.add("long");
 }
 
 function nameFiles(element) {
