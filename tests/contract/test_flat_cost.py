@@ -67,7 +67,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SqliteSto
         store.close()
 
 
-def _count_steps(store: SqliteStore, call: Callable[[SqliteStore], object]) -> tuple[int, set[str]]:
+def count_steps(store: SqliteStore, call: Callable[[SqliteStore], object]) -> tuple[int, set[str]]:
     """Return the steps of a call, and its statements."""
     steps = 0
     ran: set[str] = set()
@@ -116,7 +116,7 @@ def test_every_combination_of_filters_costs_the_same_in_a_large_store(stores: tu
     small, large = stores
     grown = {}
     for name, call in _calls().items():
-        before, after = (_count_steps(store, call)[0] for store in (small, large))
+        before, after = (count_steps(store, call)[0] for store in (small, large))
         if after > before * 1.5 + 500:
             grown[name] = (before, after)
     assert grown == {}
@@ -124,7 +124,7 @@ def test_every_combination_of_filters_costs_the_same_in_a_large_store(stores: tu
 
 def test_no_combination_of_filters_reads_a_whole_table(stores: tuple[SqliteStore, SqliteStore]) -> None:
     store = stores[0]
-    ran = set().union(*(_count_steps(store, call)[1] for call in _calls().values()))
+    ran = set().union(*(count_steps(store, call)[1] for call in _calls().values()))
     scans = {
         statement: plan
         for statement in ran

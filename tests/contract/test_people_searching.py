@@ -9,6 +9,7 @@ import pytest
 
 from postroom import people
 from postroom.core.errors import InvalidInput, Refusal
+from postroom.people import searching
 from postroom.store.interface import Store
 from tests.conftest import Clock
 from tests.contract.people_data import USER, asked, field, found, id_of, ids, new_workspace, pushed, seeded, surfaced
@@ -193,3 +194,27 @@ def test_the_store_is_unharmed_by_what_is_searched_for(store: Store, desk: str) 
     for q in ("'; DROP TABLE entries; --", '" OR 1=1 --', "x'); DELETE FROM entries;"):
         people.search(store, q)
     assert ids(store) == before
+
+
+@pytest.mark.parametrize("most", [500, 0], ids=["few", "many"])
+def test_words_are_found_among_the_unread_open_and_pinned_however_many_there_are(
+    store: Store, desk: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "MAX_COMPARED_ENTRIES", most)
+    read, unread, other = (pushed(store, desk, text) for text in ("Café rates", "The café rates", "The cafeteria"))
+    people.mark_read(store, read, person=USER)
+    question = asked(store, "Which café?")
+    people.pin_entry(store, read, person=USER, pinned=True)
+    pages = {q: found(store, q) for q in ("cafe is:unread", "cafe rat is:unread", "cafe is:open", "cafe is:pinned", "afe is:unread")}
+    assert pages == {
+        "cafe is:unread": [question, other, unread],
+        "cafe rat is:unread": [unread],
+        "cafe is:open": [question],
+        "cafe is:pinned": [read],
+        "afe is:unread": [],
+    }
+    first = people.search(store, "cafe is:unread", limit=2)
+    assert ([id_of(entry) for entry in first.entries], first.has_more) == ([question, other], True)
+    rest = people.search(store, "cafe is:unread", limit=2, before=other)
+    assert ([id_of(entry) for entry in rest.entries], rest.has_more) == ([unread], False)
+    assert found(store, "cafe is:unread from:nobody") == []

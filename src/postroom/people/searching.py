@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from postroom.core.records.people import Entry
     from postroom.store.interface import Store, Transaction
 
+MAX_COMPARED_ENTRIES = 500
 _STATES: dict[str, dict[str, Any]] = {
     "unread": {"unread": 1},
     "read": {"is_read": 1},
@@ -79,11 +81,25 @@ def search_page(tx: Transaction, *, q: str, limit: int = 50, before: str | None 
     parsed = parse_query(checks.text("q", q))
     binds = {**_FILTERS, **{name: value for name, value in given.items() if value}, **parsed.filters, "limit": limit + 1}
     ts, seq = (entries.PAST_NEWEST, entries.PAST_NEWEST) if before is None else entries.find_position(tx, before)
+    if parsed.terms and (few := _find_few(tx, parsed.terms, binds, seq)) is not None:
+        return entries.make_page(tx, few[: limit + 1], limit)
     if parsed.terms:
         query = " ".join(f'"{word}"*' for word in parsed.terms)
         return entries.make_page(tx, tx.fetch_all(tx.sql.entries_search, query=query, seq=seq, **binds), limit)
     binds["section"] = binds["section"] or INBOX
     return entries.make_page(tx, tx.fetch_all(tx.sql.entries_filtered, ts=ts, seq=seq, **binds), limit)
+
+
+def _find_few(tx: Transaction, terms: tuple[str, ...], binds: dict[str, Any], seq: int) -> list[Entry] | None:
+    """Return the entries that match, if only unread, open or pinned ones are wanted and there are few of those; else None.
+
+    They are compared with the words one by one: the index of words would go through every entry with a common word.
+    """
+    flag = next((name for name in ("unread", "open", "pinned") if binds[name]), None)
+    if flag is None or (tx.fetch_one(tx.sql.entries_flagged_count, flag=flag, limit=MAX_COMPARED_ENTRIES + 1) or 0) > MAX_COMPARED_ENTRIES:
+        return None
+    rows = tx.fetch_all(tx.sql.entries_flagged, **{**binds, "flag": flag, "seq": seq, "limit": MAX_COMPARED_ENTRIES})
+    return [entry.replace(words="") for entry in rows if all(f" {term}" in f" {entry.words}" for term in terms)]
 
 
 def parse_query(q: str) -> ParsedQuery:
