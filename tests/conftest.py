@@ -42,7 +42,7 @@ MARKS = (
 
 MEMORY = Path("/dev/shm")
 MIN_FREE_BYTES = 6 << 30
-# The tests make tens of thousands of commits. In memory, none waits for a disk: what they check is what the files hold, and a process that is
+# The tests make tens of thousands of commits. In memory, none waits for a disk. They check what the files hold, and a process that is
 # killed leaves them as they are on any file system. Power cuts have a file system of their own (tests/torture/test_power_cut.py).
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MIN_FREE_BYTES:
     tempfile.tempdir = str(MEMORY)
