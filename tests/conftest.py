@@ -1,4 +1,4 @@
-"""What every test may use: a store on each engine, and a clock that only moves when it is told to."""
+"""Fixtures for every test: a store on each engine, and a clock that only moves when it is told to."""
 
 from __future__ import annotations
 

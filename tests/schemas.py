@@ -83,7 +83,7 @@ class Schema:
 
 
 def others(connection: Connection) -> Others:
-    """Who else is connected to the server."""
+    """Return the other connections to the server."""
     return set(connection.execute(OTHERS, (OURS,)))
 
 

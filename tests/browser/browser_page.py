@@ -220,7 +220,7 @@ class BrowserTabs:
         return self.readers[-1]
 
     def photograph(self) -> None:
-        """What was to be seen when a test failed."""
+        """Save a screenshot when a test failed."""
         for number, reader in enumerate(self.readers):
             try:
                 reader.page.screenshot(path=self._pictures / f"page-{number}.png", timeout=5000)

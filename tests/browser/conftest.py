@@ -23,7 +23,7 @@ FAILED = pytest.StashKey[bool]()
 
 
 def needed(look: Callable[[], Path]) -> Path:
-    """What `make test` fetches. Without it a test is skipped, or fails where CI is set."""
+    """The browser that `make test` fetches. Without it a test is skipped, or fails where CI is set."""
     try:
         return look()
     except chromium.BrowserMissing as missing:

@@ -1,4 +1,4 @@
-"""What tests look at from inside the page, where a locator cannot: colours, sizes, movement."""
+"""Values that only a script inside the page can read: colours, sizes, movement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AXE = """() => axe.run(document, {
 # The same, of colours alone: in the dark nothing else is different.
 AXE_COLOURS = AXE.replace("runOnly: [", "runOnly: ['color-contrast', 'link-in-text-block'] ?? [")
 
-# What sticks out to the right of the page, or makes one of its panes scroll that way; tables and code may scroll by themselves.
+# Elements that stick out to the right of the page, or makes one of its panes scroll that way; tables and code may scroll by themselves.
 WIDER = """() => {
   const wide = document.documentElement.clientWidth;
   const clips = (element) => ['auto', 'scroll', 'hidden', 'clip'].includes(getComputedStyle(element).overflowX);

@@ -102,7 +102,7 @@ Want a take on the **rates section** before I extend it.
 
 
 class SampleData:
-    """What was made, by name."""
+    """The ids of the sample data, by name."""
 
     def __init__(self, folder: Path, now: int) -> None:
         self.folder = folder

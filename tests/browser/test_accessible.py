@@ -57,7 +57,7 @@ def _shown(reader: BrowserPage, view: str) -> None:
 
 
 def _judged(reader: BrowserPage) -> dict[str, list[str]]:
-    """What axe has against a view, in light and in dark."""
+    """Return the violations that axe finds in a view, in light and in dark."""
     reader.page.emulate_media(color_scheme="light")
     light = reader.value(glances.AXE)
     reader.page.emulate_media(color_scheme="dark")

@@ -1,4 +1,4 @@
-"""What is being typed is never lost, and what was sent is sent once."""
+"""Drafts: a text that is being typed is never lost, and a text that was sent is sent once."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_an_old_entry_opened_by_its_address_is_the_place_from_which_keys_move(em
     reader = visit(emptied, "/threads")
 
     def note_load(request: Request) -> None:
-        """What follows the file asks only whether it changed."""
+        """The page asks only whether the file changed."""
         if "/file?" in request.url and "if-none-match" not in request.headers:
             requests.append(request.url)
 

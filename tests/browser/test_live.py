@@ -1,4 +1,4 @@
-"""What happens elsewhere is seen here, at once, and what is said here is heard there."""
+"""Live updates: the page shows changes of other programs at once, and other programs see what a person does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the command line share."""
+"""Fixtures for tests of the command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAR = ("test_work", "test_mailbox_deliver")  # what the transcripts, which are a
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """What works with a file works with a server, unless it is said why not."""
+    """A test that works with a file also runs with a server, unless its marker gives the reason why not."""
     if "settled" in metafunc.fixturenames:
         here = metafunc.definition.get_closest_marker("needs_the_store")
         far = metafunc.module.__name__.rpartition(".")[2] in FAR and here is None

@@ -62,7 +62,7 @@ class ForkServer:
         input: bytes,
         timeout: float,
     ) -> subprocess.CompletedProcess[bytes]:
-        """What `subprocess.run` does. A program is its name, its path as it sees it, and where it looks for modules first."""
+        """Do what `subprocess.run` does. A program is its name, its path as it sees it, and where it looks for modules first."""
         talk = Talk(input)
         self._ask(program, argv, cwd, env, talk.theirs, talk.answer)
         code, stdout, stderr = talk.finish([program[0], *argv], timeout)
@@ -79,7 +79,7 @@ class ForkServer:
         stdout: int,
         stderr: int,
     ) -> Forked:
-        """What `subprocess.Popen` does. The files that it is given stay the caller's."""
+        """Do what `subprocess.Popen` does. The files that it is given stay the caller's."""
         heard, answer = os.pipe()
         self._ask(program, argv, cwd, env, [os.dup(stdin), os.dup(stdout), os.dup(stderr)], answer)
         return Forked([program[0], *argv], heard)
@@ -144,7 +144,7 @@ class Forked:
 
 
 class Talk:
-    """What is said to a command, and what it says, until it has ended and nobody can say more."""
+    """The input of a command and its output, until it has ended and all its pipes are closed."""
 
     def __init__(self, said: bytes) -> None:
         listens, self._tells = os.pipe()
@@ -216,7 +216,7 @@ def server(argv: Sequence[str | bytes]) -> ForkServer:
 
 
 def python(program: str, *argv: str, cwd: Path, stdin: int, stdout: int) -> Forked:
-    """What `python -c` runs, with this environment, and all of ours but the server imported already."""
+    """Run a program as `python -c` does, with this environment, and with all modules of ours but the server imported already."""
     named = "-c", program, ""
     return _started(SERVER).start(named, argv, cwd=cwd, env=os.environ, stdin=stdin, stdout=stdout, stderr=2)
 

@@ -70,7 +70,7 @@ class Mailbox(Inbox):
         return waiter
 
     def answers(self, *argv: str, code: int = 0, stdin: bytes = b"", **environment: str) -> dict[str, Any]:
-        """What a command answers as JSON, without the envelope, which is checked here."""
+        """Return the JSON of a command without the envelope, which is checked here."""
         finished = self.execute([*argv, "--json"], environment, stdin=stdin)
         assert (finished.code, finished.stderr) == (code, ""), finished
         return unwrap(finished, argv[0])
@@ -169,6 +169,6 @@ class Gate:
 
 
 def written(file: Path) -> str:
-    """What a command wrote into a file, once it has."""
+    """Return the content of a file, once a command has written it."""
     eventually(lambda: file.exists() and file.read_text().strip() != "")
     return file.read_text().strip()

@@ -1,4 +1,4 @@
-"""What tests of the notifier ask of it: `queue_process.py` starts the commands."""
+"""Questions that tests ask the notifier; `queue_process.py` starts the commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of the people's commands start from: a store, a workspace in it, and all that the two hold."""
+"""Data for tests of the commands about people: a store, a workspace in it, and all that the two hold."""
 
 from __future__ import annotations
 

@@ -244,14 +244,14 @@ class Inbox:
         return Finished(done.returncode, done.stdout, done.stderr)
 
     def ok(self, *argv: str, stdin: bytes = b"", **environment: str) -> Any:
-        """What a command answers that must succeed, as JSON."""
+        """Run a command that must succeed, and return its JSON."""
         finished = self.execute([*argv, "--json"], environment, stdin=stdin)
         assert finished.code == 0, finished
         assert finished.stderr == "", finished
         return finished.json
 
     def says(self, *argv: str, **environment: str) -> str:
-        """What a command prints for people."""
+        """Run a command that must succeed, and return its text."""
         finished = self.execute(argv, environment)
         assert (finished.code, finished.stderr) == (0, ""), finished
         return finished.stdout

@@ -145,7 +145,7 @@ class QueueCommands:
         return lines((self.queue / "events.jsonl").read_text())
 
     def told(self, program: str, *argv: str, **environment: str) -> Any:
-        """What a command that must succeed answers as JSON."""
+        """Run a command that must succeed, and return its JSON."""
         finished = self.run(program, [*argv, "--json"], environment)
         assert (finished.code, finished.stderr) == (0, ""), finished
         return finished.json
@@ -205,7 +205,7 @@ class QuietQueueCommands(QueueCommands):
             return [list(db.execute(f"SELECT * FROM {table}")) for table in ("events", "subscriptions", "consumer_progress")]
 
     def change(self, statement: str, *values: object) -> None:
-        """What somebody else does to the queue's database."""
+        """Change the queue's database as another program would."""
         with closing(sqlite3.connect(self.queue / "events.db")) as db, db:
             db.execute(statement, values)
 
@@ -229,7 +229,7 @@ def acks(last: int) -> str:
 
 
 def events(finished: Finished) -> list[dict[str, Any]]:
-    """What a command printed that must succeed: one event a line, and nothing else."""
+    """Return the output of a command that must succeed: one event a line, and nothing else."""
     assert (finished.code, finished.stderr) == (0, ""), finished
     assert finished.stdout == "" or finished.stdout.endswith("\n")
     found: list[dict[str, Any]] = [json.loads(line) for line in finished.stdout.split("\n")[:-1]]

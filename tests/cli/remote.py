@@ -25,7 +25,7 @@ _DOOR = re.compile(rb'(?m)("door": "|^  \S+Z  \w+ +\S+  )(?:unix|relay|http)("|$
 
 @contextmanager
 def served(relay: ServerInThread, wire: str, db: Path) -> Iterator[dict[str, str]]:
-    """What a command must have in its environment, while the server has this store. Over TCP it needs a person's token."""
+    """Return the variables that a command needs while the server has this store. Over TCP it needs a person's token."""
     with relay.serving(str(db), clock.now):
         variables = {"INBOX_DB": relay.url(wire)}
         if wire == "http":

@@ -1,4 +1,4 @@
-"""What `inbox doctor` says about the rooms of a store holds for all of their rows, and the commands that it prints can be run."""
+"""`inbox doctor` reads all rows of each room, and the commands that it prints can be run."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_the_token_of_the_environment_is_only_for_its_own_thread_and_agent(inbox
 
 
 def _on_a_terminal(inbox: Inbox, *argv: str, **environment: str) -> str:
-    """What a command prints on a terminal, as it reaches the screen."""
+    """Return the output of a command on a terminal, as it reaches the screen."""
     ours, theirs = pty.openpty()
     try:
         process = subprocess.Popen(

@@ -14,7 +14,7 @@ from tests.cli import fork_client, forkserver
 from tests.cli.process import LIMIT, Finished, Inbox, eventually, installed, module
 from tests.cli.transcript import PROGRAMS
 
-# What a command line learns that a command of ours runs, of itself and of the command: that is $PPID, once a thread of it waits for us.
+# A command line that a command of ours runs reports on itself and on that command, which is $PPID, once a thread of it waits for us.
 LOOK = """
 until grep -q '^Threads:.2$' /proc/$PPID/status; do sleep 0.01; done
 look() {

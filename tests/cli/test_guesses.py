@@ -1,4 +1,4 @@
-"""What people try first: the bare program, guessed names, ids as plain words, and the beginning of an id."""
+"""Guesses of new users: the bare program, guessed names, ids as plain words, and the beginning of an id."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ sys.exit(code)
 
 
 def _imported(inbox: Inbox, *argv: str) -> set[str]:
-    """What a command imports beyond a bare interpreter, which must succeed."""
+    """Return the modules that a command, which must succeed, imports beyond those of a bare interpreter."""
     done = subprocess.run(
         [sys.executable, "-c", RUN, *argv], capture_output=True, text=True, cwd=inbox.folder, env=inbox.environment(), check=False
     )

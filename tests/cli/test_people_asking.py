@@ -311,7 +311,7 @@ def test_an_escalated_question_is_unread_and_has_no_further_deadline(desk: Peopl
 
 
 def test_whoever_next_looks_fires_the_deadline(desk: PeopleWorkspace) -> None:
-    """Nobody waits: the list itself says that the time is over."""
+    """No process waits: the list itself shows that the time is over."""
     identity = desk.ask(deadline_seconds=0.001, on_silence="refuse")
     assert desk.ids("--questions") == []
     [entry] = desk.inbox.ok("entries")["entries"]

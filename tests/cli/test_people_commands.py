@@ -28,7 +28,7 @@ def desk(inbox: Inbox) -> PeopleWorkspace:
 
 
 def _answer(inbox: Inbox, *argv: str) -> dict[str, Any]:
-    """What a command answers, without its head, which is checked."""
+    """Return the JSON of a command without its head, which is checked."""
     answer: dict[str, Any] = inbox.ok(*argv)
     words = " ".join(argv[:2]) if argv[0] in ("workspace", "entry") else argv[0]
     assert [answer.pop(name) for name in ("ok", "schema_version", "command")] == [True, 1, words]

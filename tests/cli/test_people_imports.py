@@ -1,4 +1,4 @@
-"""What automation calls every minute carries nothing of the server."""
+"""Commands that automation calls every minute import nothing of the server."""
 
 from __future__ import annotations
 

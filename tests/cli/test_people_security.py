@@ -1,4 +1,4 @@
-"""What strangers wrote cannot steer a terminal or forge a line; tokens and files are for their owner alone; a workspace has an edge."""
+"""Texts of strangers cannot steer a terminal or forge a line; tokens and files are for their owner alone; a workspace has an edge."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def _mode(path: Path) -> str:
 
 
 def _loose(folder: Path) -> list[str]:
-    """What others may read or write."""
+    """Return the files that others may read or write."""
     return [f"{path.name} {_mode(path)}" for path in (folder, *sorted(folder.rglob("*"))) if stat.S_IMODE(path.lstat().st_mode) & 0o077]
 
 

@@ -69,7 +69,7 @@ def _mine(agent: str, identity: str) -> tuple[str, ...]:
 
 
 def _results(inbox: Inbox, agent: str = FROM) -> list[dict[str, Any]]:
-    """What came home to an agent, newest first."""
+    """Return the results that came home to an agent, newest first."""
     with closing(open_store(str(inbox.db))) as store:
         listed = [task for task in Conductor(store).tasks(agent) if task.kind == "result"]
     return [{**task.model_dump(mode="json"), "verified": task.verified} for task in listed]

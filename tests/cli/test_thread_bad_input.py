@@ -52,7 +52,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuietQueueCom
 
 
 def _refused(commands: QuietQueueCommands, code: int, command: str, *flags: str | bytes, stdin: bytes = b"") -> str:
-    """What a refusal says that changed nothing and told no notifier."""
+    """Return the message of a refusal that changed nothing and started no notifier."""
     _, told = commands.teller()
     with commands.unchanged():
         error = commands.refuses(code, "thread", command, "--thread", "queue", *flags, stdin=stdin, **told)

@@ -457,7 +457,7 @@ def test_a_filter_that_would_run_for_ever_stops_its_own_consumer_only(commands: 
 
 
 def _others_go_on(commands: BusyQueueCommands, consumer: str) -> str:
-    """What the dispatch said of the one, while the others are run."""
+    """Return the result of a dispatch for one consumer, while the others run."""
     said = dispatch(commands, **LARGE).splitlines()
     assert sorted(line for line in said if not line.startswith(f"{consumer}:")) == ["a: started", "z: started"]
     eventually(lambda: (commands.work("a") / "ran.a").exists() and (commands.work("z") / "ran.z").exists())

@@ -32,7 +32,7 @@ def commands(tmp_path: Path) -> QuietQueueCommands:
 
 
 def _says(commands: QuietQueueCommands, *argv: str) -> str:
-    """What is printed for people, on standard output and nowhere else; nothing is made."""
+    """Check that help goes to standard output and nowhere else, and return it. No file is made."""
     finished = commands.thread(*argv)
     assert (finished.code, finished.stderr) == (0, ""), finished
     assert finished.stdout.endswith("\n")

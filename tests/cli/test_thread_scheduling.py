@@ -195,7 +195,7 @@ def test_a_notifier_that_hangs_is_reported_and_ended(commands: BusyQueueCommands
 
 
 def test_a_notifier_that_starts_its_daemon_and_ends_is_believed(commands: BusyQueueCommands) -> None:
-    """What it leaves behind has its output, and may keep that open for ever."""
+    """A process that it leaves behind inherits its output, and may keep that open for ever."""
     for ending, said in (("exit 0", "queued"), ("echo already queued; exit 1", "already queued")):
         other = NotifierRecorder(commands.folder, f"sleep 60 &\n{ending}")
         finished = push(commands, "--json", **other.environment, THREAD_NOTIFIER_SECONDS="2")

@@ -1,4 +1,4 @@
-"""Who reads a queue: subscribe, unsubscribe, dispatch and info, as people and programs see them."""
+"""The readers of a queue: subscribe, unsubscribe, dispatch and info, as people and programs see them."""
 
 from __future__ import annotations
 

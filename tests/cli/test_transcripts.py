@@ -32,7 +32,7 @@ TRANSCRIBED = [
     (program, name) for program in (INBOX, THREAD, NOTIFIER) for name in sorted(set(program.commands) - ELSEWHERE.get(program.name, set()))
 ]
 COLD = {"send", "thread"}  # in every gate, so that some transcripts begin as a person's command does
-# What they print is compared in tests of their own, or is nothing; or they know no wrong.
+# Their output is compared in tests of their own, or is empty; or they refuse nothing.
 LONG = {"completion", "help"}
 AGREEABLE = {("thread", "version"), ("notifier", "version"), ("notifier", "start"), ("notifier", "status")}
 AGREEABLE |= {("notifier", "task list"), ("notifier", "timer list")}

@@ -252,7 +252,7 @@ def test_a_cursor_goes_back_unchanged_into_the_next_wait_reply(blocked: Inbox) -
 
 
 def test_a_cursor_of_any_answer_fits_any_wait(blocked: Inbox) -> None:
-    """What `update` and `show` answered is a cursor too."""
+    """The event ids of `update` and `show` are cursors, too."""
     asked = blocked.ok("update", "--agent", "builder", "--thread", "one", "--status", "blocked", "--summary", "And now?")
     assert blocked.ok("show", "--thread", "one")["next_event_id"] == asked["next_event_id"]
     question_id = asked["message"]["message_id"]

@@ -25,7 +25,7 @@ class BlockingStore:
         self._threads: list[threading.Thread] = []
 
     def call(self, verb: str, args: tuple[object, ...], named: dict[str, object]) -> Any:
-        """Of a store behind a server: who sleeps is there."""
+        """Call a verb of a store behind a server, where the threads sleep."""
         assert isinstance(self.store, StoreOverWire)
         with self.store.overhearing(self.asleep):
             return self.store.call(verb, args, named)

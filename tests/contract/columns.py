@@ -11,7 +11,7 @@ _POSTGRES = """
     SELECT table_name, column_name, data_type FROM information_schema.columns
     WHERE table_schema = current_schema() ORDER BY table_name, ordinal_position"""
 
-# What the database keeps for itself. A copy makes it anew.
+# Tables that the database keeps for itself. A copy makes them anew.
 OWN_TABLES = {"meta", "idempotency_keys", "sqlite_sequence", "entry_words"}
 OWN_COLUMNS = {("artifacts", "position")}
 

@@ -1,4 +1,4 @@
-"""What tests of the mailbox start from: a message that was posted, one in flight, one in any state that there is."""
+"""Data for tests of the mailbox: a message that was posted, one in flight, one in any state that there is."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def dead(store: Store, session: str = BOX) -> list[str]:
 
 
 def counts(store: Store) -> dict[str, dict[str, int]]:
-    """What `sessions` says of each mailbox, without those that hold and held nothing."""
+    """Return the counts of `sessions` for each mailbox, without mailboxes that hold and held nothing."""
     told = {}
     for one in mail.sessions(store, limit=10_000).sessions:
         numbers = {state: getattr(one, state) for state in STATES}

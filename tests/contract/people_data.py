@@ -1,4 +1,4 @@
-"""What tests of the people room start from: a workspace, an entry in it, a question that waits, and all that can be seen."""
+"""Data for tests of the people room: a workspace, an entry in it, a question that waits, and all that can be seen."""
 
 from __future__ import annotations
 
@@ -145,12 +145,12 @@ def facts(event: Event) -> Plain:
 
 
 def received(store: Store, agent: str = AGENT, **wanted: Any) -> list[tuple[str, str, str]]:
-    """What an agent reads: kind, from whom, and what."""
+    """Return what an agent reads: kind, sender and text of each message."""
     return [(one.kind, one.from_, one.body) for one in people.read_messages(store, agent=agent, **wanted)]
 
 
 def letters(store: Store, session: str = AGENT) -> list[Plain]:
-    """What waits in a mailbox, whole."""
+    """Return the whole messages that wait in a mailbox."""
     waiting = [mail.show(store, one.msg_id).message for one in mail.peek(store, session).messages]
     return [message.to_json() for message in waiting if message is not None]
 
@@ -182,7 +182,7 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-# Whoever looks: every verb of the room folds first, and fires what is due. Each needs no entry of its own.
+# The verbs that read: each folds first, and fires what is due. None needs an entry of its own.
 LOOKS: dict[str, Callable[[Store, str], object]] = {
     "surface": lambda s, w: people.sync_questions(s),
     "history": lambda s, w: people.history(s),

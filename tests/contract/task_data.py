@@ -1,4 +1,4 @@
-"""What tests of the conductor start from: agents that know each other, a task that was asked, one in any state that there is."""
+"""Data for tests of the conductor: agents that know each other, a task that was asked, one in any state that there is."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def facts(event: Event) -> dict[str, Any]:
 
 
 def steps(store: Store, task_id: str) -> list[str]:
-    """What happened to a task: Submitted, Routed, …"""
+    """Return the events of a task: Submitted, Routed, …"""
     return [event.event_type.removeprefix("task.A2ATask") for event in happened(store, task_id)]
 
 

@@ -90,7 +90,7 @@ def test_a_dead_letter_that_is_retried_wakes_a_waiter(live: Store, sleeper: Make
     assert (delivery.message.msg_id, delivery.message.attempt) == (scene.msg_id, 0)
 
 
-# What falls due, though nobody rings
+# Due messages, without a notification
 
 
 def test_a_waiter_wakes_when_a_retry_falls_due(live: Store, sleeper: Make) -> None:

@@ -1,4 +1,4 @@
-"""What a claim carries, and payloads as dicts: a worker reads its work without a second call, and without parsing text."""
+"""The messages of a claim, and payloads as dicts: a worker reads its work without a second call, and without parsing text."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def queued(store: Store, channel_id: str) -> list[str]:
 
 
 def prepared(store: Store, channel_id: str, alert_id: str) -> AlertContent | None:
-    """What would be sent for an alert."""
+    """Return the content that would be sent for an alert."""
     return content.prepare_alert(store, alert_id, f"channel:{channel_id}", URL)
 
 

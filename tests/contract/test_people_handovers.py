@@ -1,4 +1,4 @@
-"""What is handed to an agent stays in flight until the agent confirms it, comes again if it was lost, and counts as seen only then."""
+"""A message that is handed to an agent stays in flight until the agent confirms it, comes again if it was lost, and is seen only then."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Item:
         return set(" ".join([self.text, self.label, *self.replies, *self.choices]).lower().split())
 
     def fire(self, now: int) -> None:
-        """What silence does, as of the deadline."""
+        """Apply what silence means, as of the deadline."""
         if not self.open or not self.deadline or self.deadline > now:
             return
         at, self.deadline = time.format_stamp(self.deadline), 0
@@ -80,7 +80,7 @@ class Item:
 
 
 def compared(entry: dict[str, Any]) -> dict[str, Any]:
-    """Of an entry, what the model knows."""
+    """Return the part of an entry that the model knows."""
     told = {name: entry[name] for name in ("id", "ts", "kind", "workspaceLabel", "comments", "readAt", "replies")}
     told["readBy"] = entry["readBy"] or None
     if "question" in entry:

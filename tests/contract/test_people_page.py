@@ -1,4 +1,4 @@
-"""What the page needs of the room: how a workspace is opened, what documents were when they were pushed, and how much waits."""
+"""The verbs that only the page uses: how a workspace is opened, what documents were when they were pushed, and how much waits."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ DAY = 86_400
 
 
 def refused(store: Store, token: str) -> bool:
-    """Nobody comes in with it, by either way."""
+    """Check that neither way of signing in accepts it."""
     for way in (people.person_of, people.redeem):
         with pytest.raises(NotFound):
             way(store, token)

@@ -1,4 +1,4 @@
-"""What waits for an agent is shown and waited for without being taken, and other agents' traffic wakes nobody."""
+"""Messages for an agent are listed and waited for without being taken, and traffic of other agents does not wake it."""
 
 from __future__ import annotations
 

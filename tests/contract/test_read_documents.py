@@ -1,4 +1,4 @@
-"""What a person was shown of a document, so that the next time they see what changed since they last read it."""
+"""The versions of a document that a person was shown, so that the next time they see what changed since they last read it."""
 
 from __future__ import annotations
 

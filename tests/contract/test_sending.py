@@ -224,7 +224,7 @@ def test_the_keys_of_two_senders_do_not_meet(store: Store) -> None:
     assert work.send(store, sender="boss", to="builder", subject="Blue", key="once").thread != first.thread
 
 
-# What the sender may not have meant
+# Likely mistakes of a sender
 
 
 def test_a_receiver_that_was_never_seen_is_pointed_out(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""Who there is, who gets a task and when: cards and skills, jobs that start and end, order, depth, and what is refused."""
+"""Routing of tasks: cards and skills, jobs that start and end, order, depth, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What contract tests start from: a thread that was sent, one that is held, one that asks."""
+"""Data for contract tests: a thread that was sent, one that is held, one that asks."""
 
 from __future__ import annotations
 

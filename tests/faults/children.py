@@ -12,7 +12,7 @@ from tests.cli import fork_client
 ROOT = Path(__file__).parents[2]
 LONG = 60.0
 
-# What every child begins with. `say` writes one whole line at once, so that a kill never leaves half of one.
+# The first lines of every child. `say` writes one whole line at once, so that a kill never leaves half of one.
 PREAMBLE = """
 import os, sys, postroom
 from postroom import work

@@ -1,4 +1,4 @@
-"""What fault tests on a server start from."""
+"""Fixtures for fault tests on a server."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def dump(place: str) -> dict[str, list[tuple[object, ...]]]:
 
 
 def assert_no_lock(place: str) -> None:
-    """Nobody holds SQLite's write lock or a ticket of the turnstile; on a server, no row and no lock of ours."""
+    """Check that no process holds SQLite's write lock or a ticket of the writer queue, or on a server a row or a lock of ours."""
     if "://" in place:
         assert eventually(lambda: _server_is_free(place))  # it takes the server a moment to notice that a client died
         return

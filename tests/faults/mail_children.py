@@ -181,7 +181,7 @@ def everything(place: str) -> dict[str, list[tuple[object, ...]]]:
         return {name: sorted(server.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for (name,) in names}
 
 
-# What the children do. Their arguments are words.
+# The functions that the children run. Their arguments are words.
 
 
 def producer(place: str, say: Say, name: str, senders: str, rounds: str) -> None:

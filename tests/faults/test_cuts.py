@@ -30,7 +30,7 @@ class How:
         self.error, self.expected, self.after = error, expected, after
 
     def runs(self, statement: str) -> bool:
-        """What was committed has happened, whatever comes after; and a BEGIN that SQLite refused has not begun."""
+        """A committed transaction has happened, whatever comes after. A BEGIN that SQLite refused has not begun."""
         return self.after and statement != "COMMIT" and not (statement.startswith("BEGIN") and self.error is sqlite3.OperationalError)
 
 

@@ -55,7 +55,7 @@ def desk(store: Store, tmp_path: Path) -> str:
 
 
 def append(store: Store, *added: bytes, end: bytes = b"\n") -> None:
-    """What another program writes into the mirror."""
+    """Write into the mirror as another program does."""
     mirror_of(store).parent.mkdir(parents=True, exist_ok=True)
     with mirror_of(store).open("ab") as file:
         file.write(b"\n".join(added) + end)

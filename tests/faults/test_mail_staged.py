@@ -81,7 +81,7 @@ class Stage:
         return outcome
 
     def raced(self, first: Act, second: Act, *, lose: bool = False) -> tuple[Any, Any]:
-        """What came of both: the second ran while the first stood before its COMMIT."""
+        """Return both results: the second ran while the first stood before its COMMIT."""
         with self.before_commit(first, lose=lose) as came:
             outcome = self.meanwhile(second)
         return came[0], outcome()

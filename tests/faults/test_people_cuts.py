@@ -155,7 +155,7 @@ def cut_everywhere(room: Room, prepare: Prepare, act: Act, how: How) -> list[str
         happened = everything(room.store.location) != before
         fresh = happened or raised is None
         assert raised is None or isinstance(raised, how.expected), f"{raised!r} came of a failing {cutting.cut}"
-        # Whoever was told of a failure can try again; only a signal may come between the COMMIT and the return.
+        # A caller that received a failure can try again; only a signal may come between the COMMIT and the return.
         assert raised is None or not happened or how.expected is KeyboardInterrupt, cutting.cut
         if fresh:
             settle(room)
@@ -164,7 +164,7 @@ def cut_everywhere(room: Room, prepare: Prepare, act: Act, how: How) -> list[str
 
 
 def assert_usable(room: Room) -> None:
-    """What can be seen does not contradict itself, and the room goes on."""
+    """Check that the rows do not contradict each other, and that the room goes on."""
     settle(room)
     assert_exact(room.store)
     assert_sound(room.store.location)

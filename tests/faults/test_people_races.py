@@ -245,7 +245,7 @@ def test_whichever_thread_reads_each_message_comes_to_one(store: Store, tmp_path
 
 
 def waiting(store: Store, desk: str) -> list[str]:
-    """What is now there to be read: replies, answers and a letter."""
+    """Return the messages that can be read now: replies, answers and a letter."""
     for number in range(6):
         people.reply(store, asked(store) if number % 2 else pushed(store, desk), person=USER, body=str(number))
     mail.enqueue(store, {"from": "leader", "to": AGENT, "payload": "letter"})

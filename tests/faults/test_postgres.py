@@ -1,4 +1,4 @@
-"""What only a server can do to us: overlapping transactions, lost connections, restarts, refused rights."""
+"""Faults that only a server has: overlapping transactions, lost connections, restarts, refused rights."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def in_background(act: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
 
 
 def answered(tx: Transaction) -> None:
-    """What was sent has been done: statements travel together, and the stage must be set before the other side enters."""
+    """Wait until the statements that were sent have run: they travel together, and the other side must find their result."""
     assert tx.fetch_one("SELECT 1") == (1,)
 
 

@@ -96,7 +96,7 @@ def test_every_reader_sees_every_event_once_and_in_order(place: str) -> None:
 
 
 def test_a_gap_that_a_killed_writer_left_is_settled(place: str, postgres: Postgres) -> None:
-    """Nobody reports the ids of a transaction whose process died. A waiter sees the events after them all the same."""
+    """The ids of a transaction whose process died are never reported. A waiter sees the events after them all the same."""
     with PostgresStore(place) as store, PostgresStore(place) as other, other.watch() as watch:
         dead = store.write()
         dead.__enter__()

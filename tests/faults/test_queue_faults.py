@@ -153,7 +153,7 @@ while True:
 
 
 def test_the_process_of_the_runner_is_never_told_as_0(commands: BusyQueueCommands) -> None:
-    """Whoever signals 0 signals everybody around."""
+    """A signal to process 0 goes to the whole group."""
     told: set[int | None] = set()
 
     def up() -> bool:

@@ -1,4 +1,4 @@
-"""What is tried with each harness. Every scenario returns a list of (what, whether it held, what was seen)."""
+"""The scenarios that run with each harness. Every scenario returns a list of (what, whether it held, what was seen)."""
 
 from __future__ import annotations
 

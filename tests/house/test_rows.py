@@ -31,7 +31,7 @@ def fetched_names(tree: ast.AST) -> set[str]:
 
 
 def bindings(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """What is bound to what: by an assignment, by a walrus, or by a loop."""
+    """Yield each target with its source: of an assignment, a walrus or a loop."""
     if isinstance(node, ast.Assign):
         yield from ((target, node.value) for target in node.targets)
     elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:

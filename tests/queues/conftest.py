@@ -1,4 +1,4 @@
-"""What every test of queues may use: a fresh queue, and a look at both of its tracks from outside, with a connection that is not ours."""
+"""Fixtures for tests of queues: a fresh queue, and a look at both of its tracks from outside, with a connection that is not ours."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def journal(path: str) -> bytes:
 
 
 def journal_of(stored: Iterable[tuple[object, ...]]) -> bytes:
-    """What the journal must be, if these are the rows."""
+    """Return the journal that belongs to these rows."""
     return "".join(json.dumps(dict(zip(COLUMNS, row)), ensure_ascii=False) + "\n" for row in stored).encode()
 
 

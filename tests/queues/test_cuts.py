@@ -118,7 +118,7 @@ VERBS = {
 
 
 def untroubled(queue: Queue) -> object:
-    """What `info` tells, which tells a filter that fails as its consumer's trouble."""
+    """Return the answer of `info`, which names a filter that fails as the trouble of its consumer."""
     told = queues.info(queue)
     for consumer in told.subscriptions:
         if consumer.trouble is not None:

@@ -138,7 +138,7 @@ def lively(queue: Queue) -> Queue:
 
 
 def plainly(path: str, fragment: str, after: int) -> list[int]:
-    """What SQLite itself finds."""
+    """Return the ids that SQLite itself finds."""
     with closing(sqlite3.connect(Path(path) / "events.db")) as connection:
         found = connection.execute(f"SELECT id FROM events WHERE id > ? AND ({fragment}) ORDER BY id", (after,)).fetchall()
     return [number for (number,) in found]

@@ -207,7 +207,7 @@ DAMAGES: dict[str, Callable[[str], object]] = {
 
 @pytest.fixture(params=["by one who has it open", "by one who opens it then"])
 def pusher(request: pytest.FixtureRequest, queue: Queue, clock: Clock) -> Iterator[Callable[[], Queue]]:
-    """Who pushes next."""
+    """Return a function that gives the queue to the next pusher."""
     if request.param == "by one who has it open":
         yield lambda: queue
         return

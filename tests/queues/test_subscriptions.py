@@ -1,4 +1,4 @@
-"""Who reads a queue: subscriptions, what is known of them, and sleeping until something comes."""
+"""The readers of a queue: subscriptions, their state, and sleeping until an event comes."""
 
 from __future__ import annotations
 

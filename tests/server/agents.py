@@ -62,7 +62,7 @@ class McpAgent:
         return result
 
     def ok(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """What a tool answers that must not refuse."""
+        """Call a tool, which must not refuse, and return its answer."""
         return answered(self.call(tool, **arguments))
 
     def refused(self, tool: str, **arguments: Any) -> dict[str, Any]:

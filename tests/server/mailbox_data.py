@@ -1,4 +1,4 @@
-"""What tests of the rooms beside the inbox start from. Made by the library: it is faster than a process, and the server hears of it."""
+"""The rooms beside the inbox, as their tests begin. Made by the library: it is faster than a process, and the server hears of it."""
 
 from __future__ import annotations
 

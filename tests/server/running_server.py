@@ -45,7 +45,7 @@ class WorkspaceClient:
 
     @property
     def http(self) -> httpx.Client:
-        """What the agent may say over HTTP."""
+        """An HTTP client with the agent's token."""
         return self.server.client(self.token)
 
     @property
@@ -72,7 +72,7 @@ class WorkspaceClient:
         return identity
 
     def entries(self, **more: str) -> list[dict[str, Any]]:
-        """What the person sees of it, newest first."""
+        """Return its entries as the person sees them, newest first."""
         found: list[dict[str, Any]] = self.server.get("/api/inbox/history", workspaceId=self.workspace_id, **more)["entries"]
         return found
 
@@ -165,7 +165,7 @@ class RunningServer:
         return code
 
     def failures(self) -> list[str]:
-        """What it logged as failures. A client that leaves is none."""
+        """Return the failures that it logged. A client that leaves is none."""
         return self.log.read_text().split("Traceback (most recent call last):\n")[1:]
 
     def ended(self) -> int:
@@ -251,7 +251,7 @@ class RunningServer:
         return WorkspaceClient(self, added)
 
     def get(self, path: str, **parameters: str) -> dict[str, Any]:
-        """What the person gets, which must be there."""
+        """Return what the person gets from a path that must exist."""
         answer = self.person.get(path, params=parameters)
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()

@@ -15,7 +15,7 @@ from tests.server.running_server import RunningServer, WorkspaceClient
 
 
 def knock(server: RunningServer, path: bytes, method: bytes = b"GET") -> tuple[int, bytes]:
-    """What the server answers to an address that no client would write."""
+    """Return the server's answer to an address that no client would write."""
     place = urlsplit(server.url)
     head = b"%b %b HTTP/1.1\r\nHost: %b\r\nAuthorization: Bearer %b\r\nConnection: close\r\n\r\n"
     with socket.create_connection((place.hostname, place.port), timeout=30) as connection:

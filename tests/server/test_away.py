@@ -122,7 +122,7 @@ def test_a_watch_misses_nothing_while_the_server_is_away(afar: RemoteCommands) -
 
 
 def test_a_wait_ends_with_trouble_when_the_server_stays_away(afar: RemoteCommands) -> None:
-    """Who could not look does not say that nothing came."""
+    """A client that could not look does not report that nothing came."""
     waiter = afar.waits("wait", "--session", BOX, "--timeout-seconds", "1", "--json")
     afar.server.kill()
     assert waiter.finish().error[:2] == (50, "store_away")

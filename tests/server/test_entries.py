@@ -1,4 +1,4 @@
-"""What an agent pushes, and what a person does with it."""
+"""Entries: an agent pushes them, a person reads, answers and deletes them."""
 
 from __future__ import annotations
 

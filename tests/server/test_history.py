@@ -1,4 +1,4 @@
-"""What the person sees, page by page, newest first."""
+"""The history of a person: page by page, newest first."""
 
 from __future__ import annotations
 

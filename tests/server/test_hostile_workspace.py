@@ -65,7 +65,7 @@ MARKDOWN = [
 
 
 class _Reader(HTMLParser):
-    """What a browser would make of a fragment."""
+    """Reads a fragment as a browser would, and collects its active parts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class _Reader(HTMLParser):
 
 
 def active(html: str) -> list[str]:
-    """What in a fragment would run, load, or leave its place."""
+    """Return the parts of a fragment that would run, load something, or leave their place."""
     reader = _Reader()
     reader.feed(html)
     reader.close()

@@ -1,4 +1,4 @@
-"""Nobody can ask for more than there is: bodies, rates, listeners and waiting calls are bounded."""
+"""Limits of a server: bodies, rates, listeners and waiting calls are bounded."""
 
 from __future__ import annotations
 

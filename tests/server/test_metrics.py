@@ -1,4 +1,4 @@
-"""What a monitor sees of a server: metrics for Prometheus, and whether the server is ready."""
+"""A server seen by a monitor: metrics for Prometheus, and whether the server is ready."""
 
 from __future__ import annotations
 

@@ -353,7 +353,7 @@ def test_a_frame_after_its_token_was_revoked_is_not_carried_out(found: Found) ->
 
 
 def test_what_was_said_before_a_farewell_is_carried_out(server: RunningServer, session: str) -> None:
-    """Nobody reads the confirmations."""
+    """The confirmations are not read."""
     (identity,) = _send(server, session, "Hello")
     with wired(server, session) as wire:
         wire.ok("credit", n=1)

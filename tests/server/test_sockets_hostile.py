@@ -307,7 +307,7 @@ def test_who_never_reads_its_answers_is_let_go(server: RunningServer, session: s
 
 
 def test_who_never_reads_its_deliveries_keeps_them_from_nobody(server: RunningServer, session: str, guest: SocketClient) -> None:
-    """What it took comes again, and it takes no more."""
+    """The messages that it took come again, and it takes no more."""
     before, many = _memory(server), 150
     with opened(server) as store:
         mail.set_policy(store, session, inflight_timeout_secs=1, base_backoff_secs=0.05, max_retries=1000)

@@ -1,4 +1,4 @@
-"""What our protocols assume of uvicorn beyond its documentation. If one of these fails after an upgrade, see uvicorn_contract.py."""
+"""Our protocols assume more of uvicorn than its documentation promises. If one of these fails after an upgrade, see uvicorn_contract.py."""
 
 from __future__ import annotations
 

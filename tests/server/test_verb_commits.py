@@ -34,7 +34,7 @@ def _call(verb: str, **named: Any) -> dispatch.ClientCall:
 
 
 def _together(place: str, calls: list[dispatch.ClientCall]) -> tuple[list[Any], int]:
-    """What each of some calls came to that arrived while the writer was busy; and in how many batches they ran."""
+    """Return the results of calls that arrived while the writer was busy, and in how many batches they ran."""
 
     async def run() -> tuple[list[Any], int]:
         server = AppState(StoreAccess(place), person="user", dev=False, rate=1e6, secure=False, behind_proxy=False)

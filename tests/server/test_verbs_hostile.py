@@ -120,7 +120,7 @@ def test_other_sites_say_nothing(server: RunningServer) -> None:
 
 
 def test_who_says_too_much_pauses_and_goes_on(found: Callable[..., RunningServer]) -> None:
-    """What can be gone through once is said again, too."""
+    """An iterator can be sent again, too."""
     server = found("--rate", "20").open()
     with closing(postroom.connect(server.url, token=server.ready["token"])) as store:
         sent = [
@@ -145,7 +145,7 @@ def _first_answer(wires: list[VerbSocketClient]) -> dict[str, Any]:
 
 
 def test_one_agent_that_waits_often_leaves_room_for_others(own_server: RunningServer) -> None:
-    """What is there already can be had by itself, too: to look, there is always a seat."""
+    """A message that is there already can be taken without a wait, for which there is always a place."""
     session, other = TokenAgent(own_server), TokenAgent(own_server)
     with ExitStack() as stack:
         wires = [stack.enter_context(speaking(own_server, session.token)) for _ in range(MAX_WAITS_PER_AGENT // MAX_WAITS + 1)]

@@ -28,7 +28,7 @@ NAMES = count(1)
 
 @pytest.fixture
 def name() -> str:
-    """Of an agent that nobody else knows."""
+    """Return the name of an agent that nobody else knows."""
     return f"sleeper-{next(NAMES)}"
 
 

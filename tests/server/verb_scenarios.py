@@ -362,7 +362,7 @@ SCENARIOS: dict[str, Scenario] = {
     for name, scenario in scenarios.items()
 }
 
-# What a verb that returns nothing, or little, has changed.
+# The rows that show the change of a verb that returns nothing, or little.
 CHANGES: dict[str, Callable[[Store], object]] = {
     "work.mark_read": lambda s: work.fetch(s, agent="builder", unread=True),
     "people.delete_entry": people.history,

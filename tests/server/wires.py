@@ -73,7 +73,7 @@ class SocketClient:
         return self._number
 
     def ask(self, op: str, **fields: Any) -> Frame:
-        """What a frame comes to, which is confirmed next."""
+        """Return the answer to a frame; the next call confirms it."""
         number = self.say(op, **fields)
         answer = self.answer()
         assert answer["id"] == number, answer
@@ -113,7 +113,7 @@ class SocketClient:
         return wanted.popleft()
 
     def last(self) -> tuple[list[Frame], int]:
-        """What came until the server closed it, and with which code."""
+        """Return the frames until the server closed the socket, and the code of the close."""
         came = [*self._answers, *self._deliveries]
         try:
             while True:

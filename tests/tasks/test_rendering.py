@@ -54,7 +54,7 @@ FORGED += [
     "<!--",
 ]
 
-# What somebody would write who wants to be read as us.
+# Texts that imitate our own lines.
 hostile = st.lists(st.sampled_from(BREAKS + FORGED) | st.text(max_size=4), min_size=1, max_size=12).map("".join)
 unnullified = hostile.map(lambda text: text.replace("\0", "␀")).filter(str.strip)  # a NUL or nothing but blanks may be refused
 values = st.recursive(

@@ -204,7 +204,7 @@ def test_a_result_is_never_answered(move: str) -> None:
     assert inbox.to_dict() == before
 
 
-# What each changing method of a dict or a list is called with.
+# Arguments for each method of a dict or a list that changes it.
 DICT_CHANGES = "__setitem__ __delitem__ update pop popitem clear setdefault __ior__"
 LIST_CHANGES = "append extend insert pop remove clear sort reverse __setitem__ __delitem__ __iadd__ __imul__"
 CHANGES: list[tuple[type, str, Any]] = [

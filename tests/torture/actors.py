@@ -30,7 +30,7 @@ MAX_TRIES = 5
 
 @dataclass
 class Setting:
-    """What an actor is given: the store and how to reach it, a queue, a workspace, its history, and where it learns to stop."""
+    """The parameters of an actor: the store and how to reach it, a queue, a workspace, its history, and where it learns to stop."""
 
     name: str
     location: str

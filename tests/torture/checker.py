@@ -246,7 +246,7 @@ def texts_of(operation: Operation) -> list[str]:
 
 
 def check_words(history: list[Operation], snapshot: StoreSnapshot) -> Iterator[Violation]:
-    """What the store says was done, somebody did: read, answered, acked, done, completed, collected."""
+    """Each change in the store was made by an actor: read, answered, acked, done, completed, collected."""
     read = _called(history, "entry", "people.mark_read", "people.reply")
     answers = defaultdict(set)
     for operation in select(history, "people.reply"):

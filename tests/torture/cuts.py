@@ -112,7 +112,7 @@ def check_restored(history: list[Operation], snapshot: StoreSnapshot) -> list[Vi
 
 
 def _find_remains(history: list[Operation], snapshot: StoreSnapshot, cut: RestoreCut) -> Iterator[Violation]:
-    """What was accepted between the backup and the restore, and was not sent again, is gone."""
+    """Messages that were accepted between the backup and the restore, and were not sent again, are gone."""
     stored = checker.read_stored_texts(snapshot)
     others = {text for operation in history if not cut.removes(operation) for text in checker.texts_of(operation)}
     for operation in history:

@@ -1,4 +1,4 @@
-"""What pruning may have removed: only what some call may have ended, long enough before a prune, and whose id the store still knows."""
+"""Check what pruning removed: only what some call may have ended, long enough before a prune, and whose id the store still knows."""
 
 from __future__ import annotations
 

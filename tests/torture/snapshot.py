@@ -32,7 +32,7 @@ TABLES = (
 
 @dataclass
 class StoreSnapshot:
-    """What is in the store: rows by table, the events of the queue, and the lines of the two mirrors (None if there is no file)."""
+    """The content of a store: rows by table, the events of the queue, and the lines of the two mirrors (None if there is no file)."""
 
     tables: dict[str, list[Row]] = field(default_factory=dict)
     queue_events: list[Row] = field(default_factory=list)

@@ -62,7 +62,7 @@ def travelled(value: object) -> Any:
 
 
 def kinds(value: object) -> object:
-    """Of what types it is made: 1, 1.0 and True are equal, and so are no list and tuple."""
+    """Return the types of a value and its parts, since 1, 1.0 and True are equal."""
     if isinstance(value, Record):
         return type(value), [kinds(item) for _, item in value.items()]
     if isinstance(value, dict):
@@ -207,7 +207,7 @@ def test_a_number_that_is_none_comes_back_as_none() -> None:
 
 
 def test_json_is_written_as_json() -> None:
-    """Whoever speaks no Python can speak it, too."""
+    """Clients in other languages can write it, too."""
     message = {"from": "ann", "to": "box", "payload": "é", "created_at": 7, "nothing": None, "deep": {"yes": True}}
     assert wire.encode(message) == message
     assert wire.decode(message) == message

@@ -1,4 +1,4 @@
-"""What the suite looks for on a server: tools, resources and prompts of its names, with the answers it wants."""
+"""The tools, resources and prompts of its names, with the answers it wants."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ TEMPLATE = "test://template/{id}/data"
 
 
 def templated(uri: str) -> Json | None:
-    """What the template makes of a URI, if it is one of its own."""
+    """Return the resource that the template makes of a URI, or None if the URI does not fit."""
     before, after = TEMPLATE.split("{id}")
     if not (uri.startswith(before) and uri.endswith(after)):
         return None

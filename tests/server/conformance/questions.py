@@ -51,7 +51,7 @@ NEEDS = {"elicitation/create": "elicitation", "sampling/createMessage": "samplin
 
 
 def question(name: str, asked: types.InputResponseRequestParams, able: types.ClientCapabilities | None) -> types.InputRequiredResult | None:
-    """What is still to be asked, or None when all is answered."""
+    """Return a result with the questions that are still to be asked, or None when all are answered."""
     rounds = ROUNDS[name]
     given = asked.input_responses or {}
     answered = [at for at, (questions, state) in enumerate(rounds, 1) if asked.request_state == state and questions.keys() <= given.keys()]
@@ -65,6 +65,6 @@ def question(name: str, asked: types.InputResponseRequestParams, able: types.Cli
 
 
 def answer(asked: types.InputResponseRequestParams) -> str:
-    """What the client said, in words."""
+    """Return the client's answer in words."""
     given = {key: said.model_dump(by_alias=True, mode="json", exclude_none=True) for key, said in (asked.input_responses or {}).items()}
     return f"state-ok: {json.dumps(given)}"

@@ -30,7 +30,7 @@ class Suite:
             raise SuiteMissing(f"the conformance suite {pinned} is not installed ({found} is); `make test` fetches it")
 
     def scenarios(self, version: str) -> set[str]:
-        """What the suite has for a server of this version of the protocol; extensions, which we offer none of, are not among it."""
+        """Return the suite's scenarios for a server of this version of the protocol, without extensions, of which we offer none."""
         listed = self._run("list", "--server", "--spec-version", version)
         return set(re.findall(r"^ +- (\S+)", listed.stdout, re.MULTILINE))
 
