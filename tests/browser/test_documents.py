@@ -232,6 +232,9 @@ def test_who_comes_back_sees_what_changed_since_they_last_read(
     reader.open(identity)
     expect(document.get_by_text("Changed since you last read it")).to_be_visible()
     expect(document.get_by_text("Changed since it was pushed")).to_be_visible()
+    for width in (1280, 390):  # the path stays on one line beside both badges, or above them
+        reader.page.set_viewport_size({"width": width, "height": 844})
+        assert document.locator("header h2").evaluate("path => path.getBoundingClientRect().height") < 30
     document.get_by_role("button", name="Show the difference").click()
     expect(document.locator(".diff ins")).to_have_text(["all "])
     document.get_by_role("button", name="Since it was pushed").click()
