@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import tomllib
 import venv
+import zipfile
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 from packaging.requirements import Requirement
@@ -126,6 +129,10 @@ def test_the_server_the_terminal_screen_and_postgres_come_with_all_extras(all_pr
         token = Path(ready["token_file"]).read_text().strip()
         listed = run("inbox", "list", "--db", address, cwd=tmp_path, env={**home, "INBOX_TOKEN": token})
         assert (listed.returncode, listed.stderr) == (0, "")
+        page = _fetch(ready["url"] + "/", token)
+        files = re.findall(r'(?:src|href)="(/[^"]+)"', page)
+        assert all(_fetch(ready["url"] + path, token) for path in files), files
+        assert any(path.endswith("app.js") for path in files)
     finally:
         server.terminate()
         server.communicate(timeout=LIMIT)
@@ -134,6 +141,11 @@ def test_the_server_the_terminal_screen_and_postgres_come_with_all_extras(all_pr
     assert "postgres" not in away.stderr.partition("hint:")[2]  # the library is there, the database is not
     imported = run(all_programs / "python", "-c", "import postroom.cli.inbox.status.live_screen", cwd=tmp_path, env=home)
     assert (imported.returncode, imported.stderr) == (0, "")
+
+
+def _fetch(url: str, token: str) -> str:
+    with urlopen(Request(url, headers={"Authorization": f"Bearer {token}"}), timeout=LIMIT) as answer:
+        return str(answer.read().decode())
 
 
 def test_each_room_works_without_an_extra(programs: Path, tmp_path: Path) -> None:
@@ -177,3 +189,68 @@ def test_a_missing_extra_is_named_with_the_wheel_that_this_copy_came_from(
     ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=LIMIT, check=False, **settings)
     assert ended.returncode == 50, ended
     assert ended.stderr.splitlines()[-1] == f"hint: Install its extra: pip install '{wheel}[{extra}]'"
+
+
+@pytest.fixture(scope="module")
+def wheelhouse(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a wheel for each library that Postroom needs with the extra for PostgreSQL, made from those installed here."""
+    folder = tmp_path_factory.mktemp("wheelhouse")
+    for name in _dependencies(wheel, "postgres"):
+        _pack_distribution(name, folder)
+    return folder
+
+
+def _pack_distribution(name: str, folder: Path) -> None:
+    installed = distribution(name)
+    tag = next(line.removeprefix("Tag: ") for line in (installed.read_text("WHEEL") or "").splitlines() if line.startswith("Tag: "))
+    path = folder / f"{name.replace('-', '_')}-{installed.version}-{tag}.whl"
+    with zipfile.ZipFile(path, "w") as packed:
+        for file in installed.files or ():
+            if file.parts[0] != ".." and "__pycache__" not in file.parts and file.name not in {"INSTALLER", "REQUESTED"}:
+                packed.write(str(installed.locate_file(file)), str(file))
+
+
+def _tool_environment(home: Path, wheelhouse: Path) -> dict[str, str]:
+    """Return the variables under which pipx and uv write into one folder, and take libraries from another one instead of an index."""
+    tools = Path(sys.executable).parent
+    return {
+        **environment(home / "bin", home),
+        "PATH": f"{home / 'bin'}:{home / 'installers'}:{os.defpath}",
+        "PIPX_HOME": str(home / "pipx"),
+        "PIPX_BIN_DIR": str(home / "bin"),
+        "PIPX_DEFAULT_PYTHON": str(tools / "python"),
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(wheelhouse),
+        "UV_PYTHON": str(tools / "python"),
+        "UV_TOOL_DIR": str(home / "uv"),
+        "UV_TOOL_BIN_DIR": str(home / "bin"),
+        "UV_CACHE_DIR": str(home / "cache"),
+        "UV_OFFLINE": "1",
+        "UV_NO_INDEX": "1",
+        "UV_FIND_LINKS": str(wheelhouse),
+    }
+
+
+@pytest.mark.parametrize("install", ["pipx install", "uv tool install"])
+def test_a_tool_installer_installs_the_wheel_and_later_the_extra_that_a_hint_names(
+    install: str, wheel: Path, wheelhouse: Path, tmp_path: Path
+) -> None:
+    variables = _tool_environment(tmp_path, wheelhouse)
+    (tmp_path / "installers").mkdir()
+    for name in ("pipx", "uv"):
+        (tmp_path / "installers" / name).symlink_to(Path(sys.executable).with_name(name))
+    installed = run(*install.split(), wheel, cwd=tmp_path, env=variables)
+    assert installed.returncode == 0, installed.stderr
+    for name in SCRIPTS:
+        started = run(name, "version", cwd=tmp_path, env=variables)
+        assert (started.returncode, started.stderr) == (0, "")
+    away = ["inbox", "list", "--db", "postgresql://127.0.0.1:1/none"]
+    hint = run(*away, cwd=tmp_path, env=variables).stderr.splitlines()[-1]
+    assert hint == f"hint: Install its extra: {install} --force '{wheel}[postgres]'"
+    again = run("sh", "-c", hint.removeprefix("hint: Install its extra: "), cwd=tmp_path, env=variables)
+    assert again.returncode == 0, again.stderr
+    refused = run(*away, cwd=tmp_path, env=variables)
+    assert refused.returncode == 50
+    assert "extra" not in refused.stderr  # the library is there, the database is not
+    hint = run("inbox", "list", "--db", "ws://127.0.0.1:1", cwd=tmp_path, env=variables).stderr.splitlines()[-1]
+    assert hint.endswith(f"{install} --force '{wheel}[postgres,server]'")  # otherwise the installer would remove the first extra

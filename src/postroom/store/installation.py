@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from postroom.core.errors import StorageFailure
 from postroom.core.text import shell_quote
 
@@ -20,12 +22,33 @@ def missing_extra(problem: str, extra: str) -> StorageFailure:
     if record is None:
         hint = f"Install Postroom again with its extra [{extra}], from the source that this copy came from."
     else:
-        hint = f"Install its extra: pip install {shell_quote(requirement(record, extra))}"
+        installer, extras = find_installer(sys.prefix)
+        hint = f"Install its extra: {installer} {shell_quote(requirement(record, ','.join((*extras, extra))))}"
     return StorageFailure(problem, hint=hint)
 
 
+def find_installer(prefix: str) -> tuple[str, tuple[str, ...]]:
+    """Return the command that adds an extra to an environment, and the extras that must be named again.
+
+    pipx and uv keep a note of what they installed, and they install it anew: with the named extras only.
+    """
+    from json import loads
+    from pathlib import Path
+    from tomllib import loads as loads_toml
+
+    pipx_note, uv_note = Path(prefix, "pipx_metadata.json"), Path(prefix, "uv-receipt.toml")
+    if uv_note.exists():
+        own = next(each for each in loads_toml(uv_note.read_text())["tool"]["requirements"] if each["name"] == "postroom")
+        return "uv tool install --force", tuple(own.get("extras", ()))
+    if pipx_note.exists():
+        source: str = loads(pipx_note.read_text())["main_package"]["package_or_url"]
+        extras = source.removesuffix("]").rpartition("[")[2] if source.endswith("]") else ""
+        return "pipx install --force", tuple(filter(None, extras.split(",")))
+    return "pip install", ()
+
+
 def requirement(direct_url: str, extra: str) -> str:
-    """Return what pip installs for an extra of a copy whose direct_url.json is given: a folder, a wheel, or an address."""
+    """Return what an installer needs for an extra of a copy whose direct_url.json is given: a folder, a wheel, or an address."""
     from json import loads
     from urllib.parse import unquote
 
