@@ -37,6 +37,17 @@ def question(inbox: Inbox, identity: str) -> dict[str, Any]:
     return found
 
 
+def test_status_beside_a_queue_without_a_store_names_the_command_for_queues(bare: Inbox) -> None:
+    missing = "error: there is no store here or in any folder above\n"
+    assert bare.run("status").stderr == f"{missing}hint: Create one with `inbox init`, or name one with --db or INBOX_DB.\n"
+    assert QueueCommands(bare.folder).thread("init", "disk events").code == 0
+    for command in (("status",), ("status", "--json")):
+        refused = bare.run(*command)
+        assert refused.code == 40
+        hint = "A queue has no store: `thread info 'disk events'` shows it. `inbox init` makes a store for work, mail and people."
+        assert hint in (refused.json["error"]["hint"] if "--json" in command else refused.stderr)
+
+
 def test_one_screen_says_what_waits_for_whom(team: Inbox) -> None:
     identity = ask(team, *CHOICES)
     status = team.ok("status")

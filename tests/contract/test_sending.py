@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from postroom import work
@@ -236,6 +238,20 @@ def test_a_receiver_that_was_never_seen_is_pointed_out(store: Store) -> None:
     known = work.send(store, sender="leader", to="ada", subject="S")
     assert known.note == ""
     assert "note" not in known.to_json()
+
+
+def test_a_new_name_is_pointed_out_once_while_its_work_waits(store: Store) -> None:
+    def send_to(name: str, **more: Any) -> str:
+        return work.send(store, sender="leader", to=name, subject="S", **more).note
+
+    assert send_to("zoe", thread_id="first") == "nobody called zoe has been seen; the thread waits for that name"
+    assert [send_to("zoe"), send_to("zoe", thread_id="first")] == ["", ""]
+    batch = work.send_all(store, [{"to": "max", "subject": "S"}, {"to": "zoe", "subject": "S"}], sender="leader")
+    assert [posted.note for posted in batch] == ["nobody called max has been seen; the thread waits for that name", ""]
+    work.add_agent(store, "ada")
+    assert {send_to("adda") for _ in range(3)} == {"nobody called adda has been seen; did you mean ada?"}  # likely a mistake each time
+    with pytest.raises(NotFound):
+        send_to("zoe", strict=True)
 
 
 def test_a_strict_sender_refuses_a_receiver_that_was_never_seen(store: Store) -> None:

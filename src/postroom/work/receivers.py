@@ -5,6 +5,7 @@ from __future__ import annotations
 from postroom.core.errors import NotFound
 from postroom.core.states import PENDING
 from postroom.core.text import shell_quote
+from postroom.work.listing import NEWEST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,20 +21,30 @@ class ReceiverCheck:
         self._strict = strict
         self._notes: dict[str, str] = {}
 
-    def note_for(self, name: str) -> str:
-        """Return a note if the name was never seen, else an empty text. Refuses with `NotFound` if the check is strict."""
+    def note_for(self, name: str, *, opened_threads: int = 0) -> str:
+        """Return a note if the name was never seen, else an empty text. Refuses with `NotFound` if the check is strict.
+
+        A name that resembles no other is pointed out only with its first pending thread. `opened_threads` is the number of pending threads
+        that the caller has just opened for the name.
+        """
         if name not in self._notes:
-            self._notes[name] = self._look_up(name)
+            self._notes[name] = self._look_up(name, opened_threads)
         return self._notes[name]
 
-    def _look_up(self, name: str) -> str:
+    def _look_up(self, name: str, opened_threads: int) -> str:
         if self._tx.fetch_one(self._tx.sql.agent_find, name=name) is not None:
             return ""
         note, similar = f"nobody called {name} has been seen", self._find_similar(name)
         if self._strict:
             hint = f"Did you mean {similar}?" if similar else "See `inbox agent list`; `inbox agent add` makes a name known."
             raise NotFound(note, hint=hint, name=name)
-        return f"{note}; did you mean {similar}?" if similar else f"{note}; the thread waits for that name"
+        if similar:
+            return f"{note}; did you mean {similar}?"
+        is_known_to_wait = self._count_pending(name, limit=opened_threads + 1) > opened_threads
+        return "" if is_known_to_wait else f"{note}; the thread waits for that name"
+
+    def _count_pending(self, name: str, *, limit: int) -> int:
+        return len(self._tx.fetch_all(self._tx.sql.threads_assigned, status=PENDING, assigned_to=name, limit=limit, **NEWEST))
 
     def _find_similar(self, name: str) -> str | None:
         from postroom.core.similar_names import MAX_COMPARED_NAMES, find_similar

@@ -324,7 +324,7 @@ def _post_first(
     check: receivers.ReceiverCheck | None = None,
 ) -> PostedMessage:
     sides = {"sender": thread.created_by, "to": thread.assigned_to}
-    note = "" if check is None or thread.assigned_to == thread.created_by else check.note_for(thread.assigned_to)
+    note = "" if check is None or thread.assigned_to == thread.created_by else check.note_for(thread.assigned_to, opened_threads=1)
     return messages.post(tx, thread, content, kind=kind, event_type="thread.created", message_id=message_id, **sides).replace(note=note)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from postroom.cli.framework.output import Outcome
 from postroom.cli.inbox import inputs
 from postroom.core import clock
-from postroom.core.errors import Forbidden
+from postroom.core.errors import Forbidden, NoStore
 from postroom.core.states import BLOCKED, HELD_STATUSES
 from postroom.core.text import shell_quote
 
@@ -27,7 +27,24 @@ MAX_SHOWN_ROWS = 20
 def handle_status(args: Arguments) -> Outcome:
     if args.watch:
         return handle_top(args)
-    return Outcome(read_status(inputs.open_store_for(args)), view="status")
+    try:
+        store = inputs.open_store_for(args)
+    except NoStore as refusal:
+        queue = _find_queue_here()
+        if queue is None:
+            raise
+        shown = f"`thread info {shell_quote(queue)}` shows it"
+        hint = f"A queue has no store: {shown}. `inbox init` makes a store for work, mail and people."
+        raise NoStore(str(refusal), hint=hint) from None
+    return Outcome(read_status(store), view="status")
+
+
+def _find_queue_here() -> str | None:
+    """Return the path of a queue: a folder of this one, the first by name, or this folder itself."""
+    import os
+
+    folders = sorted(name for name in os.listdir()[:MAX_COUNTED_ROWS] if os.path.isfile(os.path.join(name, "events.db")))
+    return next(iter(folders), "." if os.path.isfile("events.db") else None)
 
 
 def handle_top(args: Arguments) -> Outcome:
