@@ -77,6 +77,20 @@ def test_the_beginning_of_an_id_is_enough(inbox: Inbox) -> None:
     assert identity[:8] in inbox.says("entries")
 
 
+def test_the_ids_of_runs_jobs_and_channels_may_be_shortened_too(inbox: Inbox) -> None:
+    inbox.ok("send", "--from", "leader", "--to", "ada", "--run", "nightly-7", "--subject", "x")
+    assert inbox.ok("run", "show", "night")["run"]["run_id"] == "nightly-7"
+    for agent in ("canyon", "forge"):
+        inbox.ok("agent", "register", agent, "--skill", "review")
+    job = inbox.ok("job", "start", "--agent", "canyon")["job"]["job_id"]
+    assert inbox.ok("job", "show", job[:8])["job"]["job_id"] == job
+    task = inbox.ok("task", "submit", "--from", "forge", "--to", "canyon", "--description", "Whole")["task"]["task_id"]
+    part = inbox.ok("task", "submit", "--from", "canyon", "--to", "forge", "--description", "Part", "--parent", task[:8], "--job", job[:8])
+    assert part["task"]["parent"] == task
+    channel = inbox.ok("channel", "add", "command", "cat")["channel"]["channel_id"]
+    assert inbox.ok("channel", "show", channel[:-2])["channel"]["channel_id"] == channel
+
+
 def test_the_beginning_of_several_ids_is_refused_with_them_and_changes_nothing(inbox: Inbox) -> None:
     for thread in ("login-page", "logout-page"):
         inbox.ok("send", "--from", "leader", "--to", "ada", "--thread", thread, "--subject", thread)

@@ -132,9 +132,38 @@ def _list_workspaces(store: Store) -> Iterator[str]:
     return (workspace.workspace_id for workspace in list_workspaces(store))
 
 
+def _list_runs(store: Store) -> Iterator[str]:
+    from postroom.work import list_runs
+
+    return (run.run_id for run in list_runs(store, limit=PAGE_ROWS) if run.run_id)
+
+
+def _list_jobs(store: Store) -> Iterator[str]:
+    from postroom.tasks import Conductor
+
+    after = None
+    while True:
+        page = Conductor(store).jobs(limit=PAGE_ROWS, after=after)
+        yield from (job.job_id for job in page.jobs)
+        after = page.after
+        if not page.more:
+            return
+
+
+def _list_channels(store: Store) -> Iterator[str]:
+    from postroom.people.channels.verbs import list_channels
+
+    return (channel.channel_id for channel in list_channels(store).channels)
+
+
 _LISTERS: dict[str, Callable[[Store], Iterator[str]]] = {
     "THREAD_ID": _list_threads,
     "TASK_ID": _list_tasks,
+    "--parent TASK": _list_tasks,
+    "JOB_ID": _list_jobs,
+    "--job ID": _list_jobs,
+    "run RUN_ID": _list_runs,
+    "channel ID": _list_channels,
     "entry ID": _list_entries,
     "--entry ID": _list_entries,
     "--add-to ID": _list_entries,
