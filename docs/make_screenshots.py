@@ -140,7 +140,7 @@ def _palette(page: Page) -> None:
 def _served(folder: Path) -> Iterator[str]:
     """A server over the store in a folder, at the time of the pictures; its address."""
     argv = [sys.executable, "-c", SERVE, str(NOW), "serve", "--json", "--port", str(_port())]
-    argv += ["--db", str(folder / ".agents" / "coord.db"), "--rate", "100000"]
+    argv += ["--db", str(folder / ".agents" / "coord.db"), "--max-requests-per-second", "100000"]
     environment = {**os.environ, "HOME": str(folder), "NOTIFIER_HOME": str(folder / NOTIFIER)}
     log = (folder / "serve.log").open("wb")
     with subprocess.Popen(argv, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=log, text=True) as server:  # noqa: S603

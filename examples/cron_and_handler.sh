@@ -14,11 +14,11 @@ thread init "$folder/disk" > /dev/null
 # The handler runs in a folder of its own: it pops the events, works, and acks them. If it fails, it is started again with the same events.
 thread subscribe --thread "$folder/disk" --consumer reporter --env INBOX_DB --handler '
     thread pop > batch &&
-    inbox notify --from reporter --text "The disk was checked" &&
+    inbox notify --from reporter --body "The disk was checked" &&
     thread ack --events batch' > /dev/null
 
 # Six fields: the first one is seconds. "*/5 * * * *" would be every five minutes.
-notifier timer add --author ops --timer-id check --cron '* * * * * *' \
+notifier timer add --agent ops --timer-id check --cron '* * * * * *' \
     --command "thread push --thread '$folder/disk' --source self --type message --content 'disk is full'" > /dev/null
 
 until inbox entries --notices | grep -q "was checked"; do sleep 0.1; done

@@ -11,14 +11,14 @@ import pytest
 
 from tests.cli.mailbox_process import Mailbox
 
-# Every command with its flags, as its document lists them.
+# Every command with its main flags.
 COMMANDS: dict[str, tuple[str, ...]] = {
     "enqueue": ("--from", "--to", "--payload", "--payload-file", "--msg-id", "--created-at", "--message-file"),
-    "dequeue": ("--session", "--receiver"),
-    "wait": ("--session", "--receiver", "--timeout-seconds"),
+    "dequeue": ("--session", "--agent"),
+    "wait": ("--session", "--agent", "--timeout-seconds"),
     "ack": ("--session", "--msg-id", "--delivery-token"),
     "nack": ("--session", "--msg-id", "--delivery-token", "--reason"),
-    "extend": ("--session", "--msg-id", "--delivery-token", "--seconds"),
+    "extend": ("--session", "--msg-id", "--delivery-token", "--for-seconds"),
     "peek": ("--session", "--limit"),
     "purge": ("--session",),
     "peek-dead-letter": ("--session", "--limit"),
@@ -26,10 +26,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "retry-dead-letter": ("--session", "--msg-id"),
     "show": ("--msg-id",),
     "sessions": ("--limit",),
-    "policy": ("--session", "--base-backoff-seconds", "--max-retries", "--inflight-timeout-seconds", "--ttl-seconds"),
+    "policy": ("--session", "--base-backoff-seconds", "--retries", "--inflight-timeout-seconds", "--ttl-seconds"),
     "alias": ("--remove",),
     "sweep": ("--keep-days",),
-    "deliver": ("--session", "--command", "--once", "--until-empty", "--receiver"),
+    "deliver": ("--session", "--command", "--once", "--until-empty", "--agent"),
     "init": (),
     "completion": (),
     "version": (),

@@ -76,7 +76,13 @@ def test_a_command_that_cannot_be_run_gives_its_thread_back_and_ends_the_worker(
 def test_a_command_that_fails_is_run_again_as_often_as_allowed(inbox: Inbox) -> None:
     thread = inbox.send()
     command = "echo x >> attempts; [ $(wc -l < attempts) -eq 3 ] && echo well || { echo not yet >&2; exit 3; }"
-    assert work(inbox, command, "--retries", "2", "--backoff", "0.01") == {"done": 1, "failed": 0, "released": 0, "parked": 0, "retried": 2}
+    assert work(inbox, command, "--retries", "2", "--backoff-seconds", "0.01") == {
+        "done": 1,
+        "failed": 0,
+        "released": 0,
+        "parked": 0,
+        "retried": 2,
+    }
     shown = inbox.ok("show", "--thread", thread)["messages"]
     assert [message["kind"] for message in shown] == ["task", "progress", "progress", "result"]
     assert "Attempt 1 failed (exit status 3: not yet)" in shown[1]["summary"]
@@ -97,7 +103,7 @@ def test_a_command_that_takes_too_long_is_stopped_with_all_its_processes(inbox: 
 
 def test_a_worker_told_to_stop_gives_back_what_it_would_have_tried_again(inbox: Inbox) -> None:
     thread = inbox.send()
-    worker = inbox.start("work", "--agent", "builder", "--retries", "1", "--backoff", "60", "--command", "exit 3", "--json")
+    worker = inbox.start("work", "--agent", "builder", "--retries", "1", "--backoff-seconds", "60", "--command", "exit 3", "--json")
     inbox.ok("watch", "--status", "in_progress", "--after-event", "0", "--timeout-seconds", "30")
     worker.process.terminate()
     finished = worker.finish()
@@ -329,7 +335,7 @@ def test_what_a_command_leaves_running_on_purpose_is_left_alone(inbox: Inbox) ->
         (("--command", "true"), "agent"),
         (("--agent", "b", "--command", "true", "--jobs", "0"), "jobs"),
         (("--agent", "b", "--command", "true", "--retries", "-1"), "retries"),
-        (("--agent", "b", "--command", "true", "--backoff", "-1"), "backoff"),
+        (("--agent", "b", "--command", "true", "--backoff-seconds", "-1"), "backoff-seconds"),
         (("--agent", "b", "--command", "true", "--timeout-seconds", "-1"), "timeout-seconds"),
         (("--agent", "b", "--command", "true", "--lease-seconds", "-1"), "lease-seconds"),
     ],

@@ -310,7 +310,7 @@ def _check_command_fields(
     author: str, command: str, retries: int, timeout_seconds: float | None, environment: Mapping[str, str] | None
 ) -> dict[str, object]:
     """Check the fields that tasks and timers share, and return them as bind parameters."""
-    checks.name("author", author, hint="Name it with --author.", max_chars=_MAX_AUTHOR_CHARS)
+    checks.name("author", author, hint="Name yourself with --agent.", max_chars=_MAX_AUTHOR_CHARS)
     if not checks.text("command", command).strip():
         raise InvalidInput("command is empty", field="command", hint="Pass a shell line with --command.")
     if not 0 <= retries <= MAX_RETRIES:

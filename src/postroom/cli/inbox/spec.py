@@ -255,13 +255,7 @@ _WORK_COMMANDS = (
             _LEASE,
             Flag("--until-empty", "", "exit when nothing is left, instead of waiting for more"),
             Flag("--retries", "N", "run a failed command again, up to N times; default 0", INTEGER),
-            Flag(
-                "--backoff-seconds",
-                "N",
-                "the pause before the first retry, doubled for each further one; default 5",
-                NUMBER,
-                alias="--backoff",
-            ),
+            Flag("--backoff-seconds", "N", "the pause before the first retry, doubled for each further one; default 5", NUMBER),
             Flag("--timeout-seconds", "N", "stop a command after N seconds; that counts as a failure; default: no limit", NUMBER),
             LOG_FORMAT,
         ),
@@ -306,7 +300,7 @@ _OTHER_COMMANDS = (
         "inbox.store:handle_skill",
         (
             Flag("--install", "DIR", "write DIR/inbox/SKILL.md, for example into .claude/skills or .agents/skills"),
-            Flag("--force", "", "replace a SKILL.md that differs"),
+            Flag("--replace", "", "replace a SKILL.md that differs", alias="--force"),
         ),
         example="inbox skill --install .claude/skills",
     ),

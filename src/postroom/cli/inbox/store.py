@@ -119,7 +119,7 @@ def handle_skill(args: Arguments) -> Outcome:
     if args.install is None:
         return Outcome({"text": text}, view="text")
     path = _skill_path(args.install)
-    _write_skill(path, text, force=args.force)
+    _write_skill(path, text, replace=args.force)
     return Outcome({"text": f"Wrote {path}\n", "path": path}, view="text", only_reads=False)
 
 
@@ -129,17 +129,17 @@ def _skill_path(folder: str) -> str:
     return os.path.join(folder, "SKILL.md") if is_skill_folder else os.path.join(folder, "inbox", "SKILL.md")
 
 
-def _write_skill(path: str, text: str, *, force: bool) -> None:
-    """Write the skill by renaming a finished file. Refuses to replace a different one without `force`."""
+def _write_skill(path: str, text: str, *, replace: bool) -> None:
+    """Write the skill by renaming a finished file. Refuses to replace a different one without `replace`."""
     from postroom.store.files.private_files import write_private_file
 
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        if os.path.exists(path) and not force:
+        if os.path.exists(path) and not replace:
             with open(path, encoding="utf-8", errors="replace") as file:
                 installed_text = file.read()
             if installed_text != text:
-                raise InvalidInput(f"{path} differs from this version's skill", field="install", hint="Pass --force to replace it.")
+                raise InvalidInput(f"{path} differs from this version's skill", field="install", hint="Pass --replace.")
         write_private_file(path, text, mode=0o644)
     except OSError as error:
         raise InvalidInput(

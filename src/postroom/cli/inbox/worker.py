@@ -24,9 +24,7 @@ def handle_work(args: Arguments) -> Outcome:
 
     if args.values["command"] is None:
         raise InvalidInput("'command' is missing", field="command", hint="For example: --command './build.sh'")
-    options = inputs.given_options(args, "jobs", "lease_seconds", "retries", "timeout_seconds")
-    if args.backoff is not None:
-        options["backoff_seconds"] = args.backoff
+    options = inputs.given_options(args, "jobs", "lease_seconds", "retries", "backoff_seconds", "timeout_seconds")
     tell = choose_reporter(args, "work", print_progress, name_thread)
     store, agent = inputs.open_store_for(args), inputs.require_agent(args)
     worker = Worker(store, agent=agent, command=args.values["command"], report_step=tell, source=taking, **options)

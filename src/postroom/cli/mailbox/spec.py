@@ -24,8 +24,11 @@ _MSG = Flag("--msg-id", "ID", "the message; default: $MAILBOX_MSG_ID")
 _TOKEN = Flag(
     "--delivery-token", "TOKEN", "refuse unless this is still the current delivery; default: $MAILBOX_DELIVERY_TOKEN for $MAILBOX_MSG_ID"
 )
-_RECEIVER = Flag("--receiver", "NAME", "the receiver named in the receipt; default: this host and process, or, on a server, the caller")
+_AGENT = Flag(
+    "--agent", "NAME", "your name, for the receipt; default: this host and process, or, on a server, the caller", alias="--receiver"
+)
 _FROM = Flag("--from", "SESSION", "the sender of the message; needed only if several senders used its id")
+_EXTENSION = Flag("--for-seconds", "N", "from now; default: the in-flight timeout of the policy", NUMBER, alias="--seconds")
 _LIMIT = Flag("--limit", "N", "at most this many", INTEGER)
 _LETTERS = Flag("--msg-id", "ID", "only this one; may be repeated", repeat=True)
 
@@ -55,7 +58,7 @@ _COMMANDS = (
         "dequeue",
         "Take the next message. It is in flight until it is acked or nacked, or until its time is over.",
         "mailbox.commands:handle_dequeue",
-        (_SESSION, _RECEIVER),
+        (_SESSION, _AGENT),
         details="Only the first message of each sender is offered, and of these the oldest goes first. Exit 10 when there is none.",
         example="mailbox dequeue --session analyst --json",
     ),
@@ -66,7 +69,7 @@ _COMMANDS = (
         (
             _SESSION,
             Flag("--timeout-seconds", "N", "give up after N seconds, with exit 10; 0 (the default) waits forever", NUMBER),
-            _RECEIVER,
+            _AGENT,
         ),
         details="Wakes when a message comes and when a retry is due.",
         example="mailbox wait --session analyst --timeout-seconds 600 --json",
@@ -75,7 +78,7 @@ _COMMANDS = (
         "ack",
         "Confirm that a message was delivered.",
         "mailbox.commands:handle_ack",
-        (_SESSION, _MSG, _TOKEN, _FROM, Flag("--take-next", "", "also take the next message, in the same transaction"), _RECEIVER),
+        (_SESSION, _MSG, _TOKEN, _FROM, Flag("--take-next", "", "also take the next message, in the same transaction"), _AGENT),
         example="mailbox ack --session analyst --msg-id lead:1743999600123456789",
     ),
     Command(
@@ -89,8 +92,8 @@ _COMMANDS = (
         "extend",
         "Keep a message in flight. Its time starts again.",
         "mailbox.commands:handle_extend",
-        (_SESSION, _MSG, Flag("--seconds", "N", "seconds from now; default: the in-flight timeout of the policy", NUMBER), _TOKEN, _FROM),
-        example="mailbox extend --session analyst --msg-id lead:1743999600123456789 --seconds 300",
+        (_SESSION, _MSG, _EXTENSION, _TOKEN, _FROM),
+        example="mailbox extend --session analyst --msg-id lead:1743999600123456789 --for-seconds 300",
     ),
     Command(
         "peek",
@@ -155,7 +158,7 @@ _COMMANDS = (
                 NUMBER,
                 alias="--base-backoff-secs",
             ),
-            Flag("--max-retries", "N", "how many retries before it is a dead letter; default 3", INTEGER),
+            Flag("--retries", "N", "how many retries before it is a dead letter; default 3", INTEGER, alias="--max-retries"),
             Flag(
                 "--inflight-timeout-seconds",
                 "N",
@@ -165,7 +168,7 @@ _COMMANDS = (
             ),
             Flag("--ttl-seconds", "N", "from storing until it expires; 0 (the default): never", NUMBER, alias="--ttl-secs"),
         ),
-        example="mailbox policy --session analyst --max-retries 5 --inflight-timeout-seconds 600",
+        example="mailbox policy --session analyst --retries 5 --inflight-timeout-seconds 600",
     ),
     Command(
         "alias",
@@ -195,7 +198,7 @@ _COMMANDS = (
             Flag("--until-empty", "", "exit when nothing is pending, instead of waiting for more"),
             Flag("--timeout-seconds", "N", "end a command, and all that it started, after N seconds, and nack; default: no limit", NUMBER),
             LOG_FORMAT,
-            _RECEIVER,
+            _AGENT,
         ),
         details=(
             "The command's environment has INBOX_DB, MAILBOX_SESSION, MAILBOX_MSG_ID, MAILBOX_FROM, MAILBOX_TO, MAILBOX_CREATED_AT,"

@@ -6,8 +6,8 @@ from postroom.cli.framework.spec import ENV, HELP, INTEGER, JSON, NUMBER, VERBOS
 
 GLOBAL = (JSON, HELP, VERBOSE)
 
-_AUTHOR = Flag("--author", "NAME", "the name of the caller")
-_TASK = Flag("--task-id", "ID", "the task")
+_AGENT = Flag("--agent", "NAME", "your name, which `list` shows", alias="--author")
+_TASK = Flag("--task-id", "ID", "the id of the command")
 _TIMER = Flag("--timer-id", "ID", "the timer")
 _COMMAND = Flag("--command", "CMD", "the shell command")
 _RETRIES = Flag("--retries", "N", "how often to try again when it fails, after 1, 2, 4 … 60 seconds; default 0", INTEGER)
@@ -18,9 +18,9 @@ _COMMANDS = (
         "task add",
         "Queue a command that is run soon. Exit 1 if it is waiting already.",
         "notifier.commands:handle_task_add",
-        (_AUTHOR, _TASK, _COMMAND, ENV, _RETRIES, _TIMEOUT),
+        (_AGENT, _TASK, _COMMAND, ENV, _RETRIES, _TIMEOUT),
         details="The id and the command identify a task. A task that is running is not waiting, so it can be queued again.",
-        example="notifier task add --author warden --task-id nightly --command './clean.sh' --retries 3",
+        example="notifier task add --agent warden --task-id nightly --command './clean.sh' --retries 3",
     ),
     Command(
         "task list", "List the waiting and running tasks.", "notifier.commands:handle_task_list", (), example="notifier task list --json"
@@ -44,7 +44,7 @@ _COMMANDS = (
         "Queue a command at the times of a cron expression.",
         "notifier.commands:handle_timer_add",
         (
-            _AUTHOR,
+            _AGENT,
             _TIMER,
             Flag(
                 "--cron",
@@ -53,12 +53,12 @@ _COMMANDS = (
             ),
             _COMMAND,
             ENV,
-            Flag("--timezone", "NAME", "for example Europe/Berlin; default: the time zone of this machine"),
+            Flag("--time-zone", "ZONE", "for example Europe/Berlin; default: the time zone of this machine", alias="--timezone"),
             _RETRIES,
             _TIMEOUT,
         ),
         details="The command is queued as the task timer-ID. If times were missed while nothing ran, it is queued once.",
-        example="notifier timer add --author warden --timer-id hourly --cron '0 * * * *' --command './report.sh'",
+        example="notifier timer add --agent warden --timer-id hourly --cron '0 * * * *' --command './report.sh'",
     ),
     Command("timer list", "List the timers.", "notifier.commands:handle_timer_list", (), example="notifier timer list"),
     Command(

@@ -92,7 +92,7 @@ class Worker:
         if not 0 <= retries <= MAX_RETRIES:
             raise InvalidInput(f"retries must be from 0 to {MAX_RETRIES}, not {retries}", field="retries")
         self._retries = retries
-        self._backoff_seconds = checks.seconds("backoff", backoff_seconds, allow_zero=True)
+        self._backoff_seconds = checks.seconds("backoff-seconds", backoff_seconds, allow_zero=True)
         self._timeout_seconds = checks.seconds("timeout-seconds", timeout_seconds, allow_zero=True)
         self._report_step = report_step or (lambda step, thread, detail: None)
         self._running: list[ThreadCommand] = []

@@ -28,7 +28,9 @@ def handle_connect(args: Arguments) -> Outcome:
     if program not in programs.PROGRAMS:
         raise InvalidInput(f"{program} is not a known program", field="harness", hint=f"One of: {', '.join(programs.PROGRAMS)}.")
     if sum(map(bool, (args.plan, args.check, args.undo))) > 1 or (args.user and args.project):
-        raise InvalidInput("these flags exclude each other", field="plan", hint="Give one of --plan, --check, --undo; --user or --project.")
+        raise InvalidInput(
+            "these flags exclude each other", field="plan", hint="Give one of --dry-run, --check, --undo; --user or --project."
+        )
     folder = os.getcwd()
     record = ConnectionRecord(folder, program)
     if args.undo:
@@ -142,6 +144,7 @@ def _explain(target: programs.Target) -> Outcome:
         "If it runs hooks with JSON on standard input, as Claude Code does, run at the start of a session, before a prompt, after a tool"
         " and at the end of a turn, with EVENT start, prompt, tool and stop:\n"
         f"  {hook}\n"
-        f"To wake it yourself, wait with `inbox wait --agent {target.agent} --after CURSOR --json` and start a turn when that returns.\n"
+        f"To wake it yourself, wait with `inbox wait --agent {target.agent} --after-event CURSOR --json` and start a turn when that"
+        " returns.\n"
     )
     return Outcome({"program": "generic", "mcp": lines, "text": text}, view="text")

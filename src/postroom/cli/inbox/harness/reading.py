@@ -7,6 +7,8 @@ from postroom.cli.inbox import inputs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from postroom.cli.framework.parser import Arguments
     from postroom.core.records.handovers import WaitingList
 
@@ -15,7 +17,7 @@ def handle_read(args: Arguments) -> Outcome:
     from postroom.people.agents.waiting import list_waiting
 
     agent = inputs.require_agent(args)
-    return _outcome_of(list_waiting(inputs.open_store_for(args), agent=agent, **inputs.given_options(args, "after", "limit")))
+    return _outcome_of(list_waiting(inputs.open_store_for(args), agent=agent, **_given_options(args)))
 
 
 def handle_wait(args: Arguments) -> Outcome:
@@ -25,7 +27,12 @@ def handle_wait(args: Arguments) -> Outcome:
     agent = inputs.require_agent(args)
     store = inputs.open_store_for(args, owns_process=True)
     with interruptible():
-        return _outcome_of(wait_messages(store, agent=agent, **inputs.given_options(args, "after", "limit", "timeout_seconds")))
+        return _outcome_of(wait_messages(store, agent=agent, **_given_options(args, "timeout_seconds")))
+
+
+def _given_options(args: Arguments, *more: str) -> dict[str, Any]:
+    place = {} if args.after_event is None else {"after": args.after_event}
+    return place | inputs.given_options(args, "limit", *more)
 
 
 def _outcome_of(waiting: WaitingList) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from postroom.cli.framework.spec import INTEGER, NUMBER, Command, Flag
 
-_AFTER = Flag("--after", "EVENT_ID", "only what came after this event; next_event_id of an earlier answer", INTEGER)
+_AFTER = Flag("--after-event", "EVENT_ID", "only what came after this event; next_event_id of an earlier answer", INTEGER)
 _LIMIT = Flag("--limit", "N", "at most this many; default 100", INTEGER)
 
 HARNESS = (
@@ -65,7 +65,7 @@ HARNESS = (
         "Connect a program in which an agent runs: tools, hooks, permissions, skill and instructions.",
         "inbox.harness.connect:handle_connect",
         (
-            Flag("--plan", "", "show what would be written, and write nothing"),
+            Flag("--dry-run", "", "show what would be written, and write nothing", alias="--plan"),
             Flag("--check", "", "prove each part by running it"),
             Flag("--undo", "", "restore every file as it was"),
             Flag("--user", "", "write the settings of the user; default for codex and qwen"),
@@ -77,6 +77,6 @@ HARNESS = (
         " it wrote is recorded and replaced, and --undo restores it. It writes no token, and refuses a URL with a password. Files that are"
         " broken, read-only, links or of another user are reported and left alone. The folder becomes a workspace with --agent as its"
         " agent, if it is none; --undo removes that workspace, unless it has entries.",
-        example="inbox harness connect claude --plan",
+        example="inbox harness connect claude --dry-run",
     ),
 )

@@ -139,7 +139,7 @@ def handle_push(args: Arguments) -> Outcome:
         workspace = _workspace_of(store, inputs.require_agent(args))
     if args.workspace not in (None, workspace):
         raise InvalidInput("that is another agent's workspace", field="workspace", hint="Leave --agent or --workspace out.")
-    entry = push(store, workspace, docs=args.doc, comments=comments, title=args.title, entry_id=args.entry)
+    entry = push(store, workspace, docs=args.doc, comments=comments, title=args.title, entry_id=args.add_to)
     return Outcome({"entry": entry.to_json()}, view="people pushed")
 
 
@@ -153,7 +153,7 @@ def handle_notify(args: Arguments) -> Outcome:
     from postroom.people.entries import notify
 
     store, sender = inputs.open_store_for(args), inputs.require_sender(args)
-    entry = notify(store, sender=sender, text=_require_text(args, "text"))
+    entry = notify(store, sender=sender, text=_require_text(args, "text", flag="body"))
     data: dict[str, Any] = {"entry": entry.to_json()}
     if _has_workspace(store, sender):
         data["warnings"] = [f"{sender} is a workspace's agent: `inbox push` shows documents, and one row for each matter. Use it instead."]
@@ -391,16 +391,17 @@ def _acting_person(args: Arguments) -> str:
     return str(args.agent or "user")
 
 
-def _require_text(args: Arguments, field: str) -> str:
-    """Return the text in `--FIELD`, or in the file that `--FIELD-file` names. Refuses both, and neither."""
+def _require_text(args: Arguments, field: str, *, flag: str = "") -> str:
+    """Return the text in `--FLAG`, or in the file that `--FLAG-file` names. Refuses both, and neither. The flag is FIELD by default."""
+    flag = flag or field
     text = args.values[field]
     path = args.values[f"{field}_file"]
     if text is not None and path is not None:
-        raise InvalidInput(f"{field} and {field}-file exclude each other", field=field, hint="Leave one of them out.")
+        raise InvalidInput(f"{flag} and {flag}-file exclude each other", field=field, hint="Leave one of them out.")
     if path is not None:
         return inputs.read_file_text(path, field=f"{field}-file", hint="It must be text.")
     if text is None:
-        raise InvalidInput(f"'{field}' is missing", field=field, hint=f"Pass it with --{field}, or --{field}-file.")
+        raise InvalidInput(f"'{flag}' is missing", field=field, hint=f"Pass it with --{flag}, or --{flag}-file.")
     return str(text)
 
 

@@ -24,7 +24,9 @@ PEOPLE = (
             Flag("--tls-key", "FILE", "its key"),
             Flag("--behind-proxy", "", "a proxy in front of the server terminates TLS"),
             Flag("--allow-host", "NAME", "another host name of the server; may be repeated", repeat=True),
-            Flag("--rate", "N", "how many requests each caller may make in a second; default 500", NUMBER),
+            Flag(
+                "--max-requests-per-second", "N", "how many requests each caller may make in a second; default 500", NUMBER, alias="--rate"
+            ),
             Flag("--max-mib-per-minute", "N", "how many MiB each caller may send in a minute; default 256", INTEGER),
             Flag("--max-listeners", "N", "how many event streams may be open; default 2000", INTEGER),
             Flag("--max-waits", "N", "how many calls may wait; default 500", INTEGER),
@@ -141,7 +143,7 @@ PEOPLE = (
             Flag("--comments", "TEXT", "the comment, in Markdown"),
             Flag("--comments-file", "PATH", "the same from a file; - for standard input"),
             Flag("--title", "TEXT", "what it is about; default: the first heading of the document, or the first line"),
-            Flag("--entry", "ID", "add it to this entry of the same agent, which comes back to the top, unread"),
+            Flag("--add-to", "ID", "add it to this entry of the same agent, which comes back to the top, unread"),
         ),
         example='inbox push --agent thesis --doc report.md --comments "Drafted. A take on the rates?"',
     ),
@@ -151,10 +153,10 @@ PEOPLE = (
         "inbox.people.commands:handle_notify",
         (
             Flag("--from", "NAME", "the name of the program; replies go to its mailbox"),
-            Flag("--text", "TEXT", "the notice"),
-            Flag("--text-file", "PATH", "the same from a file; - for standard input"),
+            Flag("--body", "TEXT", "the notice", alias="--text"),
+            Flag("--body-file", "PATH", "the same from a file; - for standard input", alias="--text-file"),
         ),
-        example='inbox notify --from backup --text "Nightly backup done: 12 GB"',
+        example='inbox notify --from backup --body "Nightly backup done: 12 GB"',
     ),
     Command(
         "ask",

@@ -72,10 +72,8 @@ def _make_resident(args: Arguments, store: Store, agent: str, name: str) -> Work
 
 
 def _worker_options(args: Arguments) -> dict[str, Any]:
-    options = inputs.given_options(args, "jobs", "lease_seconds", "retries", "timeout_seconds")
+    options = inputs.given_options(args, "jobs", "lease_seconds", "retries", "backoff_seconds", "timeout_seconds")
     options.setdefault("timeout_seconds", DEFAULT_TIMEOUT_SECONDS)
-    if args.backoff is not None:
-        options["backoff_seconds"] = args.backoff
     return options
 
 

@@ -16,7 +16,7 @@ RESIDENTS = (
             Flag("--timeout-seconds", "N", "stop a turn after N seconds; that counts as a failure; default 3600, 0: no limit", NUMBER),
             Flag("--lease-seconds", "N", "how long a killed agent holds its work; default 900", NUMBER),
             Flag("--retries", "N", "try a failed turn again, up to N times; default 0", INTEGER),
-            Flag("--backoff", "SECONDS", "the pause before the first retry, doubled for each further one; default 5", NUMBER),
+            Flag("--backoff-seconds", "N", "the pause before the first retry, doubled for each further one; default 5", NUMBER),
             Flag("--approve", "", "allow whatever the program asks permission for; default: only the tools of Postroom"),
             Flag("--until-empty", "", "exit when nothing is left to do, instead of waiting for more"),
         ),
