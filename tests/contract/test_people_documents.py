@@ -99,6 +99,14 @@ def test_a_file_may_have_any_name_of_one_line(desk: DocumentFolders) -> None:
     assert desk.push(*NAMES) == [{"path": name, "sha256": sha256(name.encode()), "size": len(name.encode())} for name in NAMES]
 
 
+def test_a_path_is_kept_in_its_shortest_form_and_names_a_file(desk: DocumentFolders) -> None:
+    desk.write("sub/a.py", b"x")
+    for path in ("./sub/a.py", "sub//a.py", "sub/./a.py"):
+        assert [doc["path"] for doc in desk.push(path)] == ["sub/a.py"]
+    for path in ("sub/a.py/", "sub/", "sub/."):
+        assert field(desk.refusal(path)) == "docs"
+
+
 def test_a_hash_is_of_the_file_as_it_was_pushed(desk: DocumentFolders) -> None:
     file = desk.write("a.md", b"before")
     desk.push("a.md")

@@ -201,3 +201,15 @@ def test_under_development_on_this_machine_who_calls_is_the_person(dev_server: R
     identity = dev_server.stranger.post("/api/inbox/seed", json={"comments": "Read me"}).json()["entry"]["id"]
     read = dev_server.stranger.put(f"/api/inbox/{identity}/read")
     assert (read.status_code, read.json()["entry"]["readBy"]) == (200, "user")
+
+
+def test_a_parameter_that_a_list_does_not_know_is_refused(server: RunningServer) -> None:
+    for path in ("/api/inbox/history", "/api/inbox/search?q=x", "/api/inbox/questions", "/api/workspaces"):
+        answer = server.person.get(path + ("&" if "?" in path else "?") + "bogus=1")
+        assert (answer.status_code, answer.json()["error"]["message"]) == (400, "there is no parameter 'bogus'")
+
+
+def test_a_seeded_entry_has_the_time_that_it_was_given(dev_server: RunningServer) -> None:
+    body = {"workspaceId": "ws-old", "workspaceLabel": "Old", "comments": "Last year", "ts": 1_735_700_000_000}
+    entry = dev_server.person.post("/api/inbox/seed", json=body).json()["entry"]
+    assert entry["ts"] == 1_735_700_000_000
