@@ -104,7 +104,9 @@ def test_a_path_is_kept_in_its_shortest_form_and_names_a_file(desk: DocumentFold
     for path in ("./sub/a.py", "sub//a.py", "sub/./a.py"):
         assert [doc["path"] for doc in desk.push(path)] == ["sub/a.py"]
     for path in ("sub/a.py/", "sub/", "sub/."):
-        assert field(desk.refusal(path)) == "docs"
+        refused = desk.refusal(path)
+        assert isinstance(refused, InvalidInput)
+        assert field(refused) == "docs"
 
 
 def test_a_hash_is_of_the_file_as_it_was_pushed(desk: DocumentFolders) -> None:
