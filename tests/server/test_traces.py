@@ -14,6 +14,7 @@ import pytest
 import postroom
 from postroom import work
 from postroom.core.tracing import is_traceparent
+from tests.cli.mailbox_process import LINE, Mailbox
 from tests.cli.process import Inbox, eventually
 from tests.server.running_server import RunningServer
 
@@ -52,6 +53,15 @@ def test_a_command_passes_the_trace_of_its_environment_on(inbox: Inbox) -> None:
     thread = sent["thread"]["thread_id"]
     assert traces(inbox, thread)[:2] == [PARENT, PARENT]  # the update that the command made
     assert inbox.ok("show", "--thread", thread)["messages"][1]["summary"] == PARENT
+
+
+def test_the_command_of_a_message_belongs_to_the_trace_of_its_mail(inbox: Inbox) -> None:
+    mailbox = Mailbox(inbox.folder)
+    mailbox.ok("enqueue", "--from", "lead", "--to", "builder", "--payload", "Build it", TRACEPARENT=PARENT)
+    passing_on = f'{LINE} enqueue --from builder --to lead --payload "$TRACEPARENT" > /dev/null'
+    assert mailbox.run("deliver", "--session", "builder", "--until-empty", "--command", passing_on).code == 0
+    got = mailbox.ok("dequeue", "--session", "lead")["message"]
+    assert (got["payload"], got["traceparent"]) == (PARENT, PARENT)
 
 
 @pytest.mark.parametrize("given", ["", "nonsense", f"00-{'0' * 32}-00f067aa0ba902b7-01", f"ff-{TRACE}-00f067aa0ba902b7-01", "ü" * 55])

@@ -50,6 +50,21 @@ def current_traceparent() -> str | None:
     return given if given and is_traceparent(given) else None
 
 
+def continue_trace(traceparent: str | None) -> str | None:
+    """Return the context of the current call if it belongs to the same trace, else the given one.
+
+    For what a call sends on behalf of another one, such as the result of a task that is settled by whoever looks next.
+    """
+    current = current_traceparent()
+    if current is None or traceparent is None:
+        return traceparent
+    return current if _trace_id(current) == _trace_id(traceparent) else traceparent
+
+
+def _trace_id(traceparent: str) -> str:
+    return traceparent.split("-")[1]
+
+
 class use_traceparent:  # noqa: N801 - used like a function, in a `with` statement
     """A block whose calls belong to a trace, for example that of a message: `with use_traceparent(message.traceparent)`.
 
@@ -99,7 +114,7 @@ def call_in_span(name: str, run: Callable[[], T]) -> T:
     if parent is not None and is_traceparent(parent):
         with start_span("postroom receive", "CONSUMER", parent) as span:
             span.set_attribute("messaging.system", "postroom")
-            span.set_attribute("messaging.message.id", getattr(arrived, "message_id", ""))
+            span.set_attribute("messaging.message.id", getattr(arrived, "message_id", None) or getattr(arrived, "msg_id", ""))
     return result
 
 

@@ -11,7 +11,7 @@ import os
 from signal import SIGKILL, SIGTERM
 from time import monotonic
 
-from postroom.core import checks
+from postroom.core import checks, tracing
 from postroom.core.errors import Conflict, InvalidInput, InvalidState, NotFound, StoreBusy, StoreUnreachable, TooMany
 from postroom.core.records import Record
 from postroom.core.records.mail import ACKED, DEAD_LETTER, EXPIRED, IN_FLIGHT, NACKED
@@ -154,6 +154,8 @@ class Deliverer:
             "MAILBOX_ATTEMPT": str(message.attempt),
             "MAILBOX_DELIVERY_TOKEN": delivery.delivery_token,
         }
+        if message.traceparent:
+            environment[tracing.VARIABLE] = message.traceparent  # the command, and what it sends, belong to the trace of the message
         self._report_step("took", message, f"from {message.sender}, attempt {message.attempt}")
         child = ChildProcess(self._command, environment, message.payload, self._wake)
         self._running[session] = _MessageCommand(delivery, child, seconds, self._timeout_seconds)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, limits
 from postroom.core.errors import InvalidInput
 from postroom.core.records import Record
+from postroom.core.records.mail import TRACE_FIELD
 from postroom.core.text import short_repr
 
 TYPE_CHECKING = False
@@ -70,6 +72,13 @@ def parse_message(message: Mapping[str, Any]) -> Draft:
         None if fields.get("created_at") is None else _check_whole_number("created_at", fields["created_at"], MAX_CREATED_AT_SECONDS),
         _extra_to_json(extra),
     )
+
+
+def add_trace(extra_json: str, traceparent: str | None) -> str:
+    """Return the extra fields of a message with the trace in which it is sent, unless its sender has named one."""
+    if traceparent is None or TRACE_FIELD in (fields := jsontext.loads(extra_json)):
+        return extra_json
+    return jsontext.dumps({**fields, TRACE_FIELD: traceparent})
 
 
 def _split_fields(message: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from postroom.core import checks, clock, limits
+from postroom.core import checks, clock, limits, tracing
 from postroom.core.errors import InvalidInput
 from postroom.core.records.mail import (
     ACKED,
@@ -144,7 +144,7 @@ def store_draft(tx: Transaction, locked: LockedMailbox, draft: drafts.Draft, msg
         now=tx.now(),
         expires_at=expires_at,
         door=tx.door,
-        extra_json=draft.extra_json,
+        extra_json=drafts.add_trace(draft.extra_json, tracing.current_traceparent()),
         payload=mail_values.encode_payload(draft.payload),
     )
     locked.count_move(None, "pending")

@@ -31,7 +31,7 @@ else:
             return query
 
 
-SCHEMA_VERSION = 17  # of a store, on both engines: the number of the newest script
+SCHEMA_VERSION = 18  # of a store, on both engines: the number of the newest script
 
 
 class Table:

@@ -91,7 +91,9 @@ class AnswerOutcome:
         names: dict[str, Any] = {"source_job_id": job.job_id, "source_agent": job.agent, "target_agent": answer.name}
         task = A2ATask(task_id=str(uuid4()), description=check_description(answer.text), created_at=now, **names)
         parent = lookups.find_parent(tx, task, None)
-        family = {} if parent is None else {"depth": lookups.check_depth(parent.depth + 1), "parent": parent.task_id}
+        family: dict[str, Any] = {}
+        if parent is not None:
+            family = {"depth": lookups.check_depth(parent.depth + 1), "parent": parent.task_id, "traceparent": parent.traceparent}
         return repository.store_new_task(tx, repository.row_from_task(task.model_copy(update=family)))
 
 

@@ -136,6 +136,7 @@ class Conductor(JobVerbs):
                 "deadline": deadline,
                 "depth": depth,
                 "parent": parent_row.task_id if parent_row else None,
+                "traceparent": parent_row.traceparent if parent_row else None,
             }
             return task_from_row(repository.store_new_task(tx, repository.row_from_task(task.model_copy(update=changes))))
 

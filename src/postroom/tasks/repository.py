@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom._fastpath import json_text as jsontext
-from postroom.core import clock
+from postroom.core import clock, tracing
 from postroom.core.errors import Conflict, Contended, NotFound
 from postroom.core.ids import is_generated
 from postroom.core.records.tasks import TaskRow
@@ -72,6 +72,7 @@ def row_from_task(task: A2ATask) -> TaskRow:
         due_at=task.deadline,
         event_id=0,
         door="",
+        traceparent=task.traceparent,
     )
 
 
@@ -79,7 +80,9 @@ def store_new_task(tx: Transaction, row: TaskRow) -> TaskRow:
     """Store a new task or result in the inbox of its agent, and return it. The event is written first: its id orders the tasks."""
     if not is_generated(row.task_id):
         removed.check_new(tx, removed.TASK, row.task_id)
-    stored = row.replace(event_id=append_task_event(tx, row, "A2ATaskSubmitted"), door=tx.door)
+    trace = tracing.current_traceparent() if row.kind == TASK else tracing.continue_trace(row.traceparent)
+    event_id = append_task_event(tx, row, "A2ATaskSubmitted")
+    stored = row.replace(event_id=event_id, door=tx.door, traceparent=trace or row.traceparent)
     tx.execute(tx.sql.task_insert, **dict(stored.items()))
     append_task_event(tx, stored, "A2ATaskRouted")
     return stored

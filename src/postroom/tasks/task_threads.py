@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.core import checks
+from postroom.core import checks, tracing
 from postroom.core.errors import InvalidInput
 from postroom.core.limits import MAX_LINE_BYTES
 from postroom.core.states import PRIORITIES, TERMINAL_STATUSES
@@ -28,7 +28,8 @@ def open_task_thread(tx: Transaction, row: TaskRow) -> Thread:
     content = messages.check_content(subject, row.description, _payload_of(row), ())
     priority = row.priority if row.priority in PRIORITIES else PRIORITIES[0]  # a thread cannot be urgent
     names = {"sender": row.source_agent, "to": row.target_agent}
-    opened = open_thread(tx, content, task_id=row.task_id, priority=priority, door=row.door, **names)
+    with tracing.use_traceparent(row.traceparent):  # of the agent that gave the task, not of the one that takes it
+        opened = open_thread(tx, content, task_id=row.task_id, priority=priority, door=row.door, **names)
     event = None if row.status == repository.ACCEPTED else "A2ATaskAccepted"
     now, thread_id = opened.message.created_at, opened.thread.thread_id
     repository.update_task(tx, row, event, status=repository.ACCEPTED, accepted_at=now, lease_expires_at=None, thread_id=thread_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from postroom._fastpath import json_text as jsontext
 from postroom.core import clock
 from postroom.core.records import Record
+from postroom.core.tracing import is_traceparent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ ALLOWED_TRANSITIONS: dict[str, frozenset[str]] = {
     EXPIRED: frozenset(),
 }
 
+TRACE_FIELD = "traceparent"
 MAX_BACKOFF_DOUBLINGS = 32  # more are no longer than the longest backoff
 
 
@@ -39,6 +41,12 @@ class MailMessage(Record):
     created_at: int
     attempt: int
     extra_json: str
+
+    @property
+    def traceparent(self) -> str | None:
+        """The trace in which the message was sent (W3C Trace Context), if there was one. It is an extra field of the message."""
+        trace = jsontext.loads(self.extra_json).get(TRACE_FIELD) if TRACE_FIELD in self.extra_json else None
+        return trace if isinstance(trace, str) and is_traceparent(trace) else None
 
     def to_json(self) -> dict[str, Any]:
         fields = {

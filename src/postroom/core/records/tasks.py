@@ -48,6 +48,7 @@ class TaskRow(Record):
     due_at: str | None
     event_id: int
     door: str
+    traceparent: str | None = None
 
 
 class JobRow(Record):
@@ -68,7 +69,10 @@ class JobRow(Record):
 
 
 class ListedTask(Record):
-    """A task or a result as every door shows it: without the lease, which concerns only its holder."""
+    """A task or a result as every door shows it: without the lease, which concerns only its holder.
+
+    `traceparent` is the trace in which the task was given, or the result sent (W3C Trace Context), if there was one.
+    """
 
     task_id: str
     kind: str
@@ -94,6 +98,7 @@ class ListedTask(Record):
     accepted_at: str | None
     ended_at: str | None
     door: str
+    traceparent: str | None = None
 
     @property
     def verified(self) -> bool:
@@ -101,7 +106,10 @@ class ListedTask(Record):
         return self.door not in UNVERIFIED_DOORS
 
     def to_json(self) -> dict[str, Any]:
-        return {**dict(map(_parse_json_field, self.items())), "verified": self.verified}
+        fields = {**dict(map(_parse_json_field, self.items())), "verified": self.verified}
+        if self.traceparent is None:
+            del fields["traceparent"]
+        return fields
 
 
 def _parse_json_field(field: tuple[str, Any]) -> tuple[str, Any]:

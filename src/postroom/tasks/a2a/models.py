@@ -78,6 +78,7 @@ class A2ATask(Snapshot):
     accepted_at: str | None = None
     ended_at: str | None = None
     door: str = ""  # how the task entered, as the store recorded it
+    traceparent: str | None = None  # the trace in which it was given, as W3C Trace Context writes it
 
     @property
     def verified(self) -> bool:

@@ -24,6 +24,7 @@ _NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 200}
 _TASK = public_schema(
     ListedTask,
     hidden=("context_json", "artifacts_json"),
+    optional=("traceparent",),
     kind={"enum": ["task", "result"]},
     status={"enum": list(STATUSES)},
     context={"type": "object"},
