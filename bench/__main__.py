@@ -17,6 +17,8 @@ SECTIONS = (
     "waking",
     "waiters",
     "writers",
+    "retention",
+    "backup",
     "library",
     "mail",
     "queues",
@@ -28,7 +30,18 @@ SECTIONS = (
     "page",
     "postgres",
 )
-QUICK_SECTIONS = ("commands", "waking", "library", "mail", "queues", "tasks", "sockets", "postgres")  # those that QUICK=1 makes short
+QUICK_SECTIONS = (
+    "commands",
+    "waking",
+    "library",
+    "mail",
+    "queues",
+    "tasks",
+    "retention",
+    "backup",
+    "sockets",
+    "postgres",
+)  # those that QUICK=1 makes short
 
 
 def main(argv: list[str]) -> int:

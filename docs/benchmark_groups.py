@@ -107,6 +107,13 @@ GROUPS = (
         clients_label="waiters",
     ),
     Group(
+        "retention",
+        "Pruning and a backup, beside four writers",
+        "A write without them, in turns with a write beside them: writers that write as fast as they can, and writers of 50 messages a"
+        " second each. Pruning removes threads of four events and three messages.",
+        clients_label="writers",
+    ),
+    Group(
         "size",
         "The same operation on larger stores",
         "Time of one call, and in brackets the ratio to the smallest store with its spread: 1 means that the cost does not grow.",

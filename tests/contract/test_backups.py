@@ -91,6 +91,28 @@ def test_a_backup_has_everything_and_is_restored_at_another_place(store: Store, 
     assert not [file.name for file in tmp_path.iterdir() if file.name.endswith(".new")]
 
 
+def test_a_backup_is_of_one_moment_although_others_write_between_its_pieces(
+    sqlite_place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_backups, "PIECE_PAGES", 1)
+    sync, file = os.fsync, str(tmp_path / "backup.db")
+    with SqliteStore(sqlite_place) as store, SqliteStore(sqlite_place) as other:
+        asked = fill(store)
+        before = rows(store)
+
+        def write_and_sync(descriptor: int) -> None:
+            if len(work.list_threads(other).threads) < 10:
+                sent(other)
+            sync(descriptor)
+
+        monkeypatch.setattr(os, "fsync", write_and_sync)
+        back_up(store, file)
+        assert len(work.list_threads(store).threads) == 10
+    with SqliteStore(file) as copy:
+        assert rows(copy) == before
+        assert work.show(copy, asked).thread.thread_id == asked
+
+
 def test_a_store_on_postgresql_gets_the_rows_of_a_backup(sqlite_place: str, tmp_path: Path, postgres: Postgres) -> None:
     with SqliteStore(sqlite_place) as store:
         fill(store)
@@ -103,6 +125,17 @@ def test_a_store_on_postgresql_gets_the_rows_of_a_backup(sqlite_place: str, tmp_
         restored.close()
         with pytest.raises(InvalidState, match="not overwritten"):
             restore(str(tmp_path / "monday.db"), url, replace=True)
+
+
+def test_a_backup_is_restored_into_a_folder_that_is_made_for_it(sqlite_place: str, tmp_path: Path) -> None:
+    place = tmp_path / "new" / "folder" / "coord.db"
+    with SqliteStore(sqlite_place) as store:
+        asked = fill(store)
+        back_up(store, str(tmp_path / "backup.db"))
+    restore(str(tmp_path / "backup.db"), str(place))
+    assert place.parent.stat().st_mode & 0o777 == 0o700
+    with SqliteStore(str(place)) as store:
+        assert work.show(store, asked).thread.thread_id == asked
 
 
 def test_nothing_is_overwritten_without_being_asked(sqlite_place: str, tmp_path: Path) -> None:

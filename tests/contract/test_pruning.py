@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
 from postroom import mail, people, work
 from postroom.core.errors import CursorExpired, InvalidState, NotFound
 from postroom.core.records.retention import PruneResult
+from postroom.maintenance import paced_batches
+from postroom.maintenance.paced_batches import PacedBatches
 from postroom.maintenance.pruning import prune
 from postroom.store.event_log import BLOCK_EVENTS
-from postroom.store.interface import Store
+from postroom.store.interface import Store, Transaction
+from postroom.store.maintenance.space import SharedFile
 from postroom.store.sqlite.engine import SqliteStore
+from postroom.store.sqlite.open_database import MAX_IDLE_WAL_BYTES
 from postroom.tasks import Conductor
 from tests.conftest import Clock
 from tests.contract import people_data, task_data
+from tests.contract.blocking_store import eventually
 from tests.contract.columns import columns_of
 from tests.contract.thread_data import asking, ended, held, sent, status_of
 
@@ -210,3 +216,56 @@ def test_a_file_gives_its_free_pages_back(sqlite_place: str, clock: Clock) -> No
         after = Path(sqlite_place).stat().st_size
     assert result.returned_bytes > 40 * 20_000 / 2
     assert before - after >= result.returned_bytes
+
+
+def test_pruning_notices_when_others_write_and_not_its_own_commits(sqlite_place: str) -> None:
+    with SqliteStore(sqlite_place) as store, SqliteStore(sqlite_place) as other:
+        shared = SharedFile(store)
+        shared.have_others_written()
+        sent(store)
+        assert not shared.have_others_written()
+        sent(other)
+        assert shared.have_others_written()
+        assert not shared.have_others_written()
+
+
+def test_the_time_that_a_batch_holds_the_store_includes_its_commit(sqlite_place: str) -> None:
+    with SqliteStore(sqlite_place) as store:
+        shared = SharedFile(store)
+        with store.write() as tx:
+            tx.execute(tx.sql.setting_put, name="a", value="b")
+            before_commit = monotonic()
+        assert before_commit < shared.left_at() < monotonic()
+
+
+def test_a_log_that_a_reader_held_up_shrinks_again(sqlite_place: str) -> None:
+    log = Path(sqlite_place + "-wal")
+    with SqliteStore(sqlite_place) as store, SqliteStore(sqlite_place) as reader:
+        with reader.read() as tx:
+            tx.fetch_one(tx.sql.event_latest)
+            while log.stat().st_size < MAX_IDLE_WAL_BYTES * 1.2:
+                work.send(store, sender="leader", to="builder", subject="Build", body="text " * 12_000)
+        for _ in range(3):  # one copies the log, the next one begins it anew
+            sent(store)
+        assert log.stat().st_size <= MAX_IDLE_WAL_BYTES
+
+
+def test_pruning_pauses_while_others_write_and_goes_on_at_once_when_nobody_does(sqlite_place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(paced_batches, "sleep", pauses.append)
+    with SqliteStore(sqlite_place) as store, SqliteStore(sqlite_place) as other:
+        batches = PacedBatches(store)
+
+        def change(tx: Transaction) -> int:
+            tx.execute(tx.sql.setting_put, name="a", value="b")
+            return 1
+
+        def has_paused() -> bool:
+            pauses.clear()
+            batches.run_once(change)
+            return bool(pauses)
+
+        assert eventually(lambda: not has_paused())
+        sent(other)
+        assert has_paused()
+        assert eventually(lambda: not has_paused())

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import quantiles
 from time import monotonic, monotonic_ns, sleep
 
-from postroom.store.sqlite.open_database import MAX_WAL_PAGES
+from postroom.store.sqlite.open_database import MAX_IDLE_WAL_BYTES
 from tests.torture import checker
 from tests.torture.history import Operation, read_history
 from tests.torture.plot import draw_panels
@@ -30,9 +30,8 @@ from tests.torture.trend import fit_trend
 PACE_SECONDS = 0.15
 WARM_UP_SHARE = 0.25  # caches fill and pools grow in the first part of a run
 MAX_GROWTH = {"memory": 0.10, "files": 0.10, "processes": 0.25, "size": 0.15, "latency": 0.5}  # by these shares, over the rest of the run
-# SQLite never shrinks the file of its log while it is in use. The file grows in steps, whenever a reader holds a checkpoint up, and has no
-# trend below a few times the size at which a checkpoint begins.
-SETTLED_BYTES = {"size of the log, bytes": 4 * MAX_WAL_PAGES * 4096}
+# The log grows in steps, whenever a reader holds a checkpoint up. Above this size, it shrinks again when it starts anew.
+SETTLED_BYTES = {"size of the log, bytes": MAX_IDLE_WAL_BYTES}
 WAITING = ("work.take", "work.watch", "mail.dequeue", "tasks.accept", "people.wait_answer")  # they wait on purpose
 Values = dict[str, list[float]]
 

@@ -11,7 +11,7 @@ from postroom.maintenance import queue_backups
 from postroom.people import entries_mirror
 from postroom.store import init_store, open_store, stored_version
 from postroom.store.copying import copy_store
-from postroom.store.files.private_files import create_draft
+from postroom.store.files.private_files import create_draft, make_private_folder
 from postroom.store.sqlite import backups
 from postroom.store.sqlite.engine import SqliteStore
 
@@ -91,6 +91,7 @@ def _restore_store(path: str, location: str, *, replace: bool) -> RestoreResult:
         raise InvalidState(f"there is a store at {location} already", hint=hint)
     if "://" in location:
         return _restore_by_copying(source, location, exists=exists)
+    make_private_folder(os.path.dirname(os.path.abspath(location)))
     draft = _new_draft(os.path.abspath(location))
     try:
         backups.copy_backup(source, draft)

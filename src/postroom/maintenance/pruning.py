@@ -49,7 +49,7 @@ def prune(
     if not dry_run:
         question_sync.sync(store)  # fold in what the rows say, before they go
         settle_tasks(store)
-    batches = PacedBatches(store, after_batch=space.make_log_keeper(store), is_stopping=is_stopping)
+    batches = PacedBatches(store, is_stopping=is_stopping)
     return _Pruner(store, batches, older_than_seconds, frozenset(keep_runs), dry_run=dry_run).run()
 
 

@@ -33,7 +33,7 @@ def _prune_queue(path: str, before: int, *, dry_run: bool) -> int:
         oldest, upto = pruning.find_removable(queue, before)
         if dry_run:
             return max(upto - oldest + 1, 0)
-        batches = PacedBatches(queue.file, after_batch=space.make_log_keeper(queue.file))
+        batches = PacedBatches(queue.file)
         removed = pruning.remove_events(queue, oldest, upto, batches.run_all)
         space.return_free_pages(queue.file, batches.run_all)
         return removed

@@ -5,6 +5,8 @@ Differs by engine: a SQLite file keeps the pages of deleted rows until they are 
 
 from __future__ import annotations
 
+from time import monotonic
+
 from postroom.store.sqlite.engine import SqliteStore
 
 TYPE_CHECKING = False
@@ -15,22 +17,32 @@ if TYPE_CHECKING:
 
     BatchRunner = Callable[[Sequence[int], Callable[[Transaction, int], int]], int]  # runs a change for each item, in short transactions
 
-BATCHES_PER_CHECKPOINT = 16
 
+class SharedFile:
+    """A store in which one process makes many small transactions beside other writers: what they do, and how to be out of their way.
 
-def make_log_keeper(store: Store) -> Callable[[], None] | None:
-    """Return a function to call after each of many transactions. It copies SQLite's log to the file, so that no other writer has to."""
-    if not isinstance(store, SqliteStore):
-        return None
-    batches = 0
+    PostgreSQL's writers do not wait for one another, so on a store there it observes nothing.
+    """
 
-    def copy_log() -> None:
-        nonlocal batches
-        batches += 1
-        if batches % BATCHES_PER_CHECKPOINT == 0:
-            store.checkpoint("PASSIVE")
+    def __init__(self, store: Store) -> None:
+        self._store = store if isinstance(store, SqliteStore) else None
+        self._version: object = None
 
-    return copy_log
+    def have_others_written(self) -> bool:
+        """Return whether another connection has committed since the last call."""
+        if self._store is None:
+            return True
+        before, self._version = self._version, self._store.data_version()
+        return before != self._version
+
+    def left_at(self) -> float:
+        """Return when the last transaction let other writers go on, in monotonic seconds: on SQLite, before it waits for the disk."""
+        return monotonic() if self._store is None else self._store.file.writer_queue.left_at
+
+    def copy_log(self) -> None:
+        """Copy the log to the file beside other writers. At 1,000 pages, one of them has to do it in its turn, and all others wait."""
+        if self._store is not None:
+            self._store.checkpoint("PASSIVE")
 
 
 def return_free_pages(store: Store, run_batches: BatchRunner) -> tuple[int, str]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Other writers may commit until the write lock is taken. No id that they used may be assigned again, because ids are cursors.
 EVENT_ID_GAP = 100_000
+PIECE_PAGES = 512  # copied and synced at once: 2 MiB
 
 
 def write_backup(store: SqliteStore, path: str, *, verify: Callable[[str], int] | None = None) -> int:
@@ -36,7 +37,6 @@ def write_backup(store: SqliteStore, path: str, *, verify: Callable[[str], int] 
     try:
         _copy(source, draft)
         (verify or verify_backup)(draft)
-        _sync_file(draft)
         os.link(draft, path)
         return os.path.getsize(path)
     except FileExistsError:
@@ -164,21 +164,28 @@ def _continue_ids(live: Connection, draft: str) -> None:
 
 
 def _copy(source: Connection, target: str) -> None:
-    """Copy a database into a file that is complete by itself, without a log."""
+    """Copy a database into a file that is complete by itself, without a log. It is on the disk afterwards.
+
+    Each piece is synced before the next one is read. Otherwise the disk would have the whole copy to write at once, and every writer of
+    the store that waits for its own sync would wait for that. One read transaction spans all pieces, so that no commit starts them again.
+    """
     copy = connect(target, isolation_level=None)
+    file = os.open(target, os.O_RDWR)
     try:
-        source.backup(copy)
+        copy.execute("PRAGMA synchronous=OFF")
+        source.execute("BEGIN")
+        try:
+            source.execute("SELECT 1 FROM sqlite_master").fetchone()  # the moment that is copied
+            source.backup(copy, pages=PIECE_PAGES, progress=lambda *_: os.fsync(file))
+        finally:
+            source.execute("ROLLBACK")
+        # What was written meanwhile could not leave the log. The next commit would do that in its turn to write, and all others would wait.
+        source.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         copy.execute("PRAGMA journal_mode=DELETE").fetchone()
-    finally:
-        copy.close()
-
-
-def _sync_file(path: str) -> None:
-    file = os.open(path, os.O_RDONLY)
-    try:
         os.fsync(file)
     finally:
-        os.close(file)
+        copy.close()
+        os.close(file)  # after the connection: closing a file drops SQLite's locks on it
 
 
 def _remove_draft(draft: str) -> None:

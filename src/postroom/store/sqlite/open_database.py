@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BUSY_TIMEOUT_SECONDS = 10.0
 MAX_WAL_PAGES = 1000  # in the log, before a commit copies them to the database. It does so rarely, and recovery of so many takes 2 ms
+MAX_IDLE_WAL_BYTES = 2 * MAX_WAL_PAGES * 4120  # a log that grew while a reader held it up shrinks to this size once it starts again
 FORK_WAIT_SECONDS = 2.0  # for a transaction of another thread, before a fork
 
 _inherited_files: set[tuple[int, int]] = set()  # files with a transaction of the parent, which this process must not open
@@ -43,6 +44,7 @@ def open_connection(path: str) -> Connection:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute(f"PRAGMA wal_autocheckpoint={MAX_WAL_PAGES}")
+        connection.execute(f"PRAGMA journal_size_limit={MAX_IDLE_WAL_BYTES}")
     except Error as error:
         raise map_error(error, path) from None
     return connection

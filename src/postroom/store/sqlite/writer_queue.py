@@ -42,6 +42,7 @@ class WriterQueue:
         self._database = database
         self._file: int | None = None
         self._has_turn = False
+        self.left_at = 0.0  # when the last turn ended, in monotonic seconds
 
     def enter(self) -> None:
         """Wait for the turn to write, at most `MAX_WAIT_SECONDS`."""
@@ -69,6 +70,7 @@ class WriterQueue:
                 _fcntl(self._file, _SETLK, _UNLOCK_TURN)
             else:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
+            self.left_at = monotonic()
 
     def close(self) -> None:
         if self._file is not None:
