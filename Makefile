@@ -30,9 +30,11 @@ test: $(VENV)/dev $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried $(PGBOUNCER)/t
 	@$(MAKE) --no-print-directory -j2 check compiled-tests
 	$(PYTEST)
 
+# The second run has all servers and pages on PostgreSQL.
 test-all: $(VENV)/dev $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried $(PGBOUNCER)/tried
 	@$(MAKE) --no-print-directory -j2 check compiled-tests
 	$(PYTEST) -m "" --hypothesis-profile thorough
+	POSTROOM_TEST_SERVER_ENGINE=postgres $(PYTEST) tests/server tests/browser
 
 # pytest rewrites and compiles each module of tests once here, instead of in every worker at the same time.
 compiled-tests: $(VENV)/dev

@@ -67,8 +67,9 @@ def emptied(_alone: RunningServer) -> RunningServer:
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
     """A server over a house in full use."""
     folder = tmp_path_factory.mktemp("house")
-    scene = furnish(folder, clock.now())
-    server = RunningServer(folder, "--rate", MANY).open()
+    server = RunningServer(folder, "--rate", MANY)
+    scene = furnish(folder, clock.now(), server.place)
+    server.open()
     yield SampleServer(server, scene)
     assert server.close() == 0
 

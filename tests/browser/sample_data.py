@@ -18,6 +18,8 @@ from postroom.core import clock
 from postroom.core.records.people import Entry, Workspace
 from postroom.people.watched_queues import add_queue
 from postroom.queues import notifier
+from postroom.store.interface import Store
+from postroom.store.postgres.engine import PostgresStore
 from postroom.store.sqlite.engine import SqliteStore
 from postroom.store.sqlite.queues.notifier_statements import RUN_INSERT
 from postroom.tasks.conductor import Conductor
@@ -104,7 +106,7 @@ Want a take on the **rates section** before I extend it.
 class SampleData:
     """The ids of the sample data, by name."""
 
-    def __init__(self, folder: Path, now: int) -> None:
+    def __init__(self, folder: Path, now: int, place: str = "") -> None:
         self.folder = folder
         self.now = now
         self.instant = now
@@ -112,10 +114,12 @@ class SampleData:
         self.workspaces: dict[str, Workspace] = {}
         self.entries: dict[str, str] = {}
         self.threads: dict[str, str] = {}
-        if not self.db.exists():
+        if not place and not self.db.exists():
             self.db.parent.mkdir(parents=True)
             postroom.init(str(self.db))
-        self._stores = {door: SqliteStore(str(self.db), door=door, now=lambda: self.instant) for door in ("mcp", "web", "cli")}
+        engine = PostgresStore if place.startswith("postgresql:") else SqliteStore
+        location = place or str(self.db)
+        self._stores: dict[str, Store] = {door: engine(location, door=door, now=lambda: self.instant) for door in ("mcp", "web", "cli")}
         self.agents, self.person, self.cli = self._stores.values()
 
     def close(self) -> None:
@@ -170,9 +174,9 @@ class SampleData:
         work.done(self.cli, self.threads[known], agent=agent, summary=summary, body=body)
 
 
-def furnish(folder: Path, now: int) -> SampleData:
-    """The whole house, as it stands at `now`."""
-    scene = SampleData(folder, now)
+def furnish(folder: Path, now: int, place: str = "") -> SampleData:
+    """The whole house, as it stands at `now`. Its store is at `place`, or in the folder."""
+    scene = SampleData(folder, now, place)
     try:
         _workspaces(scene)
         _last_week(scene)

@@ -72,7 +72,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
         choices,
     )
     server.notify(f"job {SHORT}", MARKDOWN)
-    store = postroom.open(str(run.db))
+    store = postroom.open(server.place)
     session = f"box/../ {SHORT}"
     mail.set_policy(store, session, max_retries=0)
     mail.enqueue(store, {"msg_id": f"id {SHORT}", "from": f"sender {SHORT}", "to": session, "payload": EVIL})

@@ -12,7 +12,9 @@ from bench.serving import fill
 from tests.browser import glances
 from tests.browser.browser_page import BrowserPage, BrowserTabs
 from tests.server.conftest import MANY
-from tests.server.running_server import RunningServer, WorkspaceClient
+from tests.server.running_server import RunningServer, WorkspaceClient, about_files
+
+pytestmark = about_files  # `fill` writes 10,000 entries into one
 
 SIZE, ROWS = 10_000, 200
 OLDEST = "9e3779b1-0000-4000-8000-000000000001"  # as `fill` names it

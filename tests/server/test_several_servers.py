@@ -11,7 +11,10 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from tests.cli.process import LIMIT
+import postroom
+from postroom import mail, work
+from postroom.core.errors import StoreUnreachable
+from tests.cli.process import LIMIT, Inbox
 from tests.contract.blocking_store import eventually
 from tests.server import agents
 from tests.server.running_server import RunningServer, WorkspaceClient
@@ -95,6 +98,56 @@ def test_a_call_that_is_sent_again_after_a_kill_is_done_once(pair: Pair) -> None
     assert (first.status_code, again.status_code) == (200, 200)
     assert again.json() == first.json()
     assert say(pair.second.person, "mail.peek", "box").json()["result"]["total"] == 1
+
+
+def both(pair: Pair) -> str:
+    """The location that names both servers."""
+    return f"{pair.first.url},{pair.second.url}"
+
+
+def test_a_command_that_names_both_servers_goes_on_with_the_one_that_is_left(pair: Pair) -> None:
+    agent = TokenAgent(pair.first)
+    commands = Inbox(pair.first.folder)
+    commands.served = {"INBOX_DB": both(pair), "INBOX_TOKEN": agent.token}
+    commands.ok("send", "--from", agent.name, "--to", agent.name, "--subject", "before")
+    pair.first.kill()
+    commands.ok("send", "--from", agent.name, "--to", agent.name, "--subject", "after")
+    assert [found["subject"] for found in commands.ok("fetch", "--agent", agent.name)["threads"]] == ["before", "after"]
+
+
+@pytest.mark.parametrize("scheme", ["http", "ws"])
+def test_an_open_store_goes_on_with_the_server_that_is_left_and_loses_nothing(pair: Pair, scheme: str) -> None:
+    agent = TokenAgent(pair.first)
+    with postroom.connect(both(pair).replace("http:", f"{scheme}:"), token=agent.token) as store:
+        sent = [mail.enqueue(store, {"from": agent.name, "to": agent.name, "payload": str(number)}).msg_id for number in range(5)]
+        pair.first.kill()
+        sent += [mail.enqueue(store, {"from": agent.name, "to": agent.name, "payload": str(number)}).msg_id for number in range(5)]
+        assert [message.msg_id for message in mail.peek(store, agent.name).messages] == sent
+    with pytest.raises(StoreUnreachable), postroom.connect(pair.first.url, token=agent.token) as store:
+        mail.peek(store, agent.name)
+
+
+def test_a_wait_goes_on_at_the_server_that_is_left(pair: Pair) -> None:
+    agent = TokenAgent(pair.first)
+    with ThreadPoolExecutor(1) as pool, postroom.connect(both(pair), token=agent.token) as store:
+        waiting = pool.submit(work.wait_take, store, agent=agent.name, timeout_seconds=60)
+        assert eventually(lambda: "postroom_waiting_calls 1.0" in pair.first.person.get("/metrics").text)
+        pair.first.kill()
+        assert say(pair.second.person, "work.send", sender="user", to=agent.name, subject="Build it").status_code == 200
+        claim = waiting.result(LIMIT)
+    assert claim is not None
+    assert claim.thread.subject == "Build it"
+
+
+def test_a_watch_goes_on_at_the_server_that_is_left(pair: Pair) -> None:
+    agent = TokenAgent(pair.first)
+    with postroom.connect(both(pair), token=agent.token) as store, store.watch(f"agent:{agent.name}") as watch:
+        pair.first.kill()
+        watch.wait(LIMIT)  # the stream has ended
+        watch.wait(LIMIT)  # and another one is open
+        assert say(pair.second.person, "work.send", sender="user", to=agent.name, subject="Build it").status_code == 200
+        watch.wait(LIMIT)
+        assert work.fetch(store, agent=agent.name).candidates[0].thread.subject == "Build it"
 
 
 @pytest.mark.full

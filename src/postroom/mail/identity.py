@@ -75,7 +75,9 @@ def lock_message(
     Refuses with `NotFound`, and with `InvalidInput` if the id is of two senders and neither `sent_by` nor the token decides.
     """
     check_message_name(msg_id, sent_by)
-    locked = transitions.lock_named_mailbox(tx, checks.name("session", session))
+    tx.prefetch(tx.sql.mailbox_lock_named, name=checks.name("session", session))
+    tx.prefetch(tx.sql.deliveries_named, msg_id=msg_id, session=session)
+    locked = transitions.lock_named_mailbox(tx, session)
     if locked is None:
         raise _not_found(session, msg_id)
     transitions.apply_overdue_moves(tx, locked)

@@ -83,9 +83,12 @@ def store_drafts(tx: Transaction, parsed: list[drafts.Draft], *, strict: bool = 
     sessions: dict[str, str] = {}  # by the names that the senders wrote
     acks = []
     steps = []
-    nanosecond = tx.now() * 1000
+    nanosecond = 0
     for sender in {draft.sender for draft in parsed}:
         check_acting_name(tx, "from", sender)
+    if len(parsed) == 1 and parsed[0].msg_id is not None:
+        tx.prefetch(tx.sql.mailbox_lock_named, name=parsed[0].to)
+        tx.prefetch(tx.sql.delivery_known, msg_id=parsed[0].msg_id, sender=parsed[0].sender)
     for draft in parsed:
         if draft.to not in sessions:
             sessions[draft.to] = _open_for_sender(tx, draft.to, opened)
@@ -102,7 +105,7 @@ def store_drafts(tx: Transaction, parsed: list[drafts.Draft], *, strict: bool = 
             locked = opened[session] = transitions.open_mailbox(tx, session)
         msg_id = draft.msg_id
         if msg_id is None:
-            nanosecond = _free_nanosecond(tx, draft.sender, nanosecond)
+            nanosecond = _free_nanosecond(tx, draft.sender, nanosecond or tx.now() * 1000)
             msg_id = f"{draft.sender}:{nanosecond}"
         store_draft(tx, locked, draft, msg_id)
         acks.append(EnqueueAck(msg_id, True, locked.counts["pending"], note))
@@ -180,6 +183,8 @@ def _take_next(store: Store, session: str, receiver: str) -> tuple[Delivery | No
     One transaction makes a limited number of overdue moves. The remaining ones may leave a message to take.
     """
     with store.write() as tx:
+        tx.prefetch(tx.sql.mailbox_lock_named, name=session)
+        tx.prefetch(tx.sql.delivery_offer, session=session)
         locked = transitions.lock_named_mailbox(tx, session)
         if locked is None:
             return None, False

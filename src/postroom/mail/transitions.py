@@ -5,7 +5,7 @@ from __future__ import annotations
 from postroom.core import checks, clock
 from postroom.core.errors import StoreBusy
 from postroom.core.records.mail import DEAD_LETTER, EXPIRED, IN_FLIGHT, NACKED, PENDING, STATES, TERMINAL_STATES
-from postroom.store.event_log import append_event, inbox_topic
+from postroom.store.event_log import announce, inbox_topic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def append_mail_event(tx: Transaction, session: str, step: str, *, source: str, 
     topics: tuple[str, ...] = (taken_topic(session) if step in ("offered", "extended") else mailbox_topic(session),)
     if step in ARRIVAL_STEPS:
         topics = (*topics, inbox_topic(session))
-    append_event(tx, topics, event_type=f"mail.{step}", source=source, message_id=msg_id, payload=payload)
+    announce(tx, topics, event_type=f"mail.{step}", source=source, message_id=msg_id, payload=payload)
 
 
 # The topics that waiters subscribe to: events that may leave a message to take, and events of taken messages.

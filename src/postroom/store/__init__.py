@@ -71,8 +71,9 @@ def examine_store(location: str) -> list[Finding]:
     """Check a store without changing it."""
     if is_server_url(location):
         from postroom.store.remote.health import examine_store_server
+        from postroom.store.remote.transport import parse_addresses
 
-        return [examine_store_server(location)]
+        return [examine_store_server(address.url) for address in parse_addresses(location)]
     if _is_postgres_url(location):
         _require_psycopg()
         from postroom.store.postgres.health import examine_server

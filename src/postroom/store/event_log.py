@@ -9,6 +9,7 @@ from postroom.core.errors import CursorExpired, StoreBusy
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from postroom.store.interface import Transaction
 
@@ -23,9 +24,26 @@ def inbox_topic(agent: str) -> str:
     return f"{INBOX_TOPIC_PREFIX}{agent}"
 
 
-def append_event(
+def append_event(tx: Transaction, topics: Iterable[str], **event: Any) -> int:
+    """Append an event in the transaction of the change that it announces, and return its id.
+
+    Waiters that watch one of its topics wake after the COMMIT. `event` has the arguments of `_make_binds`.
+    """
+    event_id = tx.insert_event(tx.sql.event_append, topics, **_make_binds(tx, **event))
+    if not event_id % BLOCK_EVENTS:
+        summarise_blocks(tx)
+    return event_id
+
+
+def announce(tx: Transaction, topics: Iterable[str], **event: Any) -> None:
+    """Append an event whose id the caller does not need. PostgreSQL is not asked for it before the COMMIT: see `send_event`."""
+    event_id = tx.send_event(tx.sql.event_append, topics, **_make_binds(tx, **event))
+    if event_id is not None and not event_id % BLOCK_EVENTS:
+        summarise_blocks(tx)
+
+
+def _make_binds(
     tx: Transaction,
-    topics: Iterable[str],
     *,
     event_type: str,
     source: str,
@@ -36,28 +54,23 @@ def append_event(
     task_id: str = "",
     thread_id: str = "",
     created_at: str | None = None,
-) -> int:
-    """Append an event in the transaction of the change that it announces, and return its id.
+) -> dict[str, object]:
+    """Return the binds of an event.
 
-    Waiters that watch one of its topics wake after the COMMIT. `run_id`, `task_id` and `thread_id` are those of the event's thread, if it
-    has one. `created_at` is the transaction's time, for callers that have already formatted it.
+    `run_id`, `task_id` and `thread_id` are those of the event's thread, if it has one. `created_at` is the transaction's time, for callers
+    that have already formatted it.
     """
-    event_id = tx.insert_event(
-        tx.sql.event_append,
-        topics,
-        run_id=run_id,
-        task_id=task_id,
-        thread_id=thread_id,
-        source=source,
-        event_type=event_type,
-        message_id=message_id,
-        summary=summary,
-        payload_json=jsontext.dumps(payload),
-        created_at=created_at or clock.format_stamp(tx.now()),
-    )
-    if not event_id % BLOCK_EVENTS:
-        _summarise_blocks(tx)
-    return event_id
+    return {
+        "run_id": run_id,
+        "task_id": task_id,
+        "thread_id": thread_id,
+        "source": source,
+        "event_type": event_type,
+        "message_id": message_id,
+        "summary": summary,
+        "payload_json": jsontext.dumps(payload),
+        "created_at": created_at or clock.format_stamp(tx.now()),
+    }
 
 
 def find_block(tx: Transaction, topics: Iterable[str], *, first: int) -> int | None:
@@ -94,7 +107,7 @@ def check_not_removed(tx: Transaction, event_id: int) -> None:
         raise CursorExpired(f"events after {event_id} were removed, up to {removed}", hint=hint, next_event_id=removed)
 
 
-def _summarise_blocks(tx: Transaction) -> None:
+def summarise_blocks(tx: Transaction) -> None:
     """Write the topics of all full blocks. On PostgreSQL a block waits until none of its events can still appear, so none is missed."""
     after = tx.fetch_one(tx.sql.cursor_lock, name=CURSOR_NAME) or 0
     until = ((tx.fetch_one(tx.sql.event_latest) or 0) + 1) // BLOCK_EVENTS * BLOCK_EVENTS - 1

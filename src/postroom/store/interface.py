@@ -72,6 +72,15 @@ class Transaction(Protocol):
     def insert_event(self, statement: str, topics: Iterable[str], **binds: object) -> int:
         """Insert into the event log and return the id of the event. Waiters that watch one of its topics wake after the COMMIT."""
 
+    def send_event(self, statement: str, topics: Iterable[str], **binds: object) -> int | None:
+        """Do as `insert_event`, for a caller that does not need the id. Returns the id if it is known at once."""
+
+    def prefetch(self, statement: str, **binds: object) -> None:
+        """Announce a query that the transaction is about to run with these binds, behind the one that it runs now.
+
+        An engine may run both in one round trip. The result is the same: the announced query sees what the one before has locked.
+        """
+
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *exc: object) -> None: ...

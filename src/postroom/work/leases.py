@@ -71,7 +71,7 @@ def grant_lease(tx: Transaction, thread: Thread, lease: Lease | None, *, agent: 
         from postroom.work.lapses import note_lapse
 
         note_lapse(tx, thread, lease)
-    messages.append_thread_event(tx, claimed, event_type="thread.claimed", source=agent, summary=thread.subject, replaced=replaced)
+    messages.announce_thread_event(tx, claimed, event_type="thread.claimed", source=agent, summary=thread.subject, replaced=replaced)
     return Claim(claimed, granted, said, more)
 
 

@@ -8,7 +8,7 @@ from postroom.core.records import Record
 from postroom.core.records.work import Artifact, Attachment, Lease, Message, PostedMessage, Thread
 from postroom.core.states import BLOCKED, PENDING, TERMINAL_STATUSES
 from postroom.store.agents import note_seen
-from postroom.store.event_log import append_event, inbox_topic
+from postroom.store.event_log import announce, append_event, inbox_topic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -243,38 +243,41 @@ def _is_guest(thread: Thread, agent: str) -> bool:
     return agent not in (thread.created_by, thread.assigned_to)
 
 
-def append_thread_event(
-    tx: Transaction,
-    thread: Thread,
-    *,
-    event_type: str,
-    source: str,
-    message_id: str | None = None,
-    summary: str = "",
-    topics: tuple[str, ...] = (),
-    **facts: object,
-) -> int:
-    """Append an event of a thread, which wakes waiters, and return its id.
+def append_thread_event(tx: Transaction, thread: Thread, *, topics: tuple[str, ...] = (), **event: Any) -> int:
+    """Append an event of a thread, which wakes waiters, and return its id. `topics` are further ones to notify.
 
-    The payload holds the fields that waiters filter by, as they are at this moment. `topics` are further ones to notify.
+    `event` has the arguments of `_make_thread_event`.
     """
+    own_topics, fields = _make_thread_event(thread, **event)
+    return append_event(tx, (*own_topics, *topics), **fields)
+
+
+def announce_thread_event(tx: Transaction, thread: Thread, **event: Any) -> None:
+    """Append an event of a thread whose id the caller does not need."""
+    topics, fields = _make_thread_event(thread, **event)
+    announce(tx, topics, **fields)
+
+
+def _make_thread_event(
+    thread: Thread, *, event_type: str, source: str, message_id: str | None = None, summary: str = "", **facts: object
+) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Return the topics and the fields of an event. Its payload has the facts that waiters filter by, as they are at this moment."""
     payload = {"status": thread.status, "assigned_to": thread.assigned_to, "created_by": thread.created_by, **facts}
     concerned = {thread.assigned_to, thread.created_by, facts.get("to")} - {None}
     receivers = {facts.get("to"), thread.assigned_to if thread.status == PENDING else None} - {None, source}
     own_topics = (*(agent_topic(str(name)) for name in concerned), *(inbox_topic(str(name)) for name in receivers))
-    return append_event(
-        tx,
-        (*_topics_of(thread), *own_topics, *topics),
-        run_id=thread.run_id,
-        task_id=thread.task_id,
-        thread_id=thread.thread_id,
-        source=source,
-        event_type=event_type,
-        message_id=message_id,
-        summary=summary,
-        payload=payload,
-        created_at=thread.updated_at,
-    )
+    fields = {
+        "run_id": thread.run_id,
+        "task_id": thread.task_id,
+        "thread_id": thread.thread_id,
+        "source": source,
+        "event_type": event_type,
+        "message_id": message_id,
+        "summary": summary,
+        "payload": payload,
+        "created_at": thread.updated_at,
+    }
+    return (*_topics_of(thread), *own_topics), fields
 
 
 # The topics that waiters subscribe to: events of one thread, of one run, that leave a thread in a status, and that concern an agent.

@@ -10,17 +10,17 @@ from time import monotonic
 from typing import TYPE_CHECKING, Self
 
 from postroom.core import clock
-from postroom.core.errors import Contended, InvalidState, StoreBusy
-from postroom.store.postgres.engine import NOW_AND_LISTENING, PostgresTransaction, PostgresWriteTransaction
+from postroom.core.errors import Contended, InvalidState, Refusal, StoreBusy
+from postroom.store.postgres.engine import NOW_AND_LISTENING, PostgresTransaction, PostgresWriteTransaction, guard_row_count
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from postroom.core.errors import Refusal
     from postroom.store.postgres.connections.pipelined_connection import Reply
     from postroom.store.postgres.driver import Error
     from postroom.store.postgres.engine import PostgresStore
 
+WRITES = ("INSERT", "UPDATE", "DELETE", guard_row_count("").split()[0])
 LOCK_WAIT = "500ms"  # a deadlock of two batches would last until the server looks for it, by default after a second
 
 
@@ -71,6 +71,7 @@ class PostgresBatch:
 
     def __enter__(self) -> Self:
         self._outer.__enter__()
+        self._outer.now()
         self._began = monotonic()
         return self
 
@@ -83,7 +84,10 @@ class PostgresBatch:
             raise failed
         try:
             self._outer.__exit__(*exc)
-        except (Contended, StoreBusy) as error:  # a statement that was still on its way failed
+        except Refusal as error:
+            if not isinstance(error, Contended | StoreBusy) and error is not self._outer.failed_guard:
+                raise
+            # A statement that was still on its way failed.
             raise BatchFailed(str(error), hint=error.hint) from None
 
 
@@ -99,7 +103,7 @@ class NestedPostgresTransaction(PostgresTransaction):
         self._now = outer.now() + int((monotonic() - began) * clock.MICROSECONDS_PER_SECOND)
         if outer.store.clock is not None:
             self._now = outer.store.clock()
-        self._expected_single_rows = outer._expected_single_rows
+        self._guards = outer._guards
 
     def __enter__(self) -> Self:
         if self._failures:  # not `Contended`: the verb must not try again in a transaction that is rolled back anyway
@@ -114,20 +118,13 @@ class NestedPostgresTransaction(PostgresTransaction):
             self._outer._topics.update(self._topics)
             self._outer._seen_agents.update(self._seen_agents)
             self._outer._event_ids.extend(self._event_ids)
+            self._outer._sent_events.extend(self._sent_events)
         elif self._has_written:
             self._failures.append(True)
 
     def _send_statement(self, statement: str, binds: dict[str, object]) -> Reply:
-        self._has_written = self._has_written or statement.lstrip().startswith(("INSERT", "UPDATE", "DELETE"))
+        self._has_written = self._has_written or statement.lstrip().startswith(WRITES)
         return super()._send_statement(statement, binds)
-
-    def _check_row_counts(self) -> None:
-        """Check the writes of all verbs so far. One that failed may be another verb's."""
-        try:
-            super()._check_row_counts()
-        except BaseException:
-            self._failures.append(True)
-            raise
 
     def _map_error(self, error: Error) -> Refusal:
         self._failures.append(True)  # an error ends the whole transaction

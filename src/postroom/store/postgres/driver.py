@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg import Connection as _Connection
 from psycopg import Error, ProgrammingError, sql
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.errors import ConnectionTimeout
+from psycopg.errors import ConnectionTimeout, DivisionByZero
 
 from postroom.store.postgres.connection_url import malformed_url
 from postroom.store.postgres.errors import map_error
@@ -25,7 +25,7 @@ _SETTINGS = """
     SET statement_timeout TO '60s';
     SET idle_in_transaction_session_timeout TO '60s'"""
 
-__all__ = ["Connection", "Error", "connect", "map_error", "open_connection"]
+__all__ = ["Connection", "DivisionByZero", "Error", "connect", "map_error", "open_connection"]
 
 
 def open_connection(address: ConnectionUrl) -> Connection:

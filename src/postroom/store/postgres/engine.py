@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
 from postroom.core import ids
-from postroom.core.errors import NoStore, StoreUnreachable, WrongVersion
+from postroom.core.errors import NoStore, Refusal, StoreUnreachable, WrongVersion
 from postroom.store.base_transaction import BaseTransaction
+from postroom.store.event_log import BLOCK_EVENTS, summarise_blocks
 from postroom.store.forks import forked_inside_transaction
 from postroom.store.postgres import statements
 from postroom.store.postgres.connection_url import parse_url
 from postroom.store.postgres.connections.pool import ConnectionPool
-from postroom.store.postgres.driver import Error, map_error
+from postroom.store.postgres.driver import DivisionByZero, Error, map_error
 from postroom.store.postgres.settling import STORE_INTERVAL_EVENTS, EventSettler
 from postroom.store.tables import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from postroom.core.errors import Refusal
     from postroom.store.catalogue import Catalogue
     from postroom.store.interface import Row
     from postroom.store.postgres.connections.pipelined_connection import PipelinedConnection, Reply
@@ -38,7 +40,18 @@ NOTIFY = """
       SELECT CAST(number AS text), '' FROM unnest(CAST(:numbers AS integer[])) AS number) AS channels"""
 SEEN_INTERVAL_MICROSECONDS = 1_000_000  # also in the statement `agent_seen`
 MAX_SEEN_AGENTS = 10_000
+# Until then, BEGIN is sent together with the first statement. Later, a round trip of its own shows whether the connection still works.
+TRUSTED_IDLE_SECONDS = 1.0
 MAX_PAYLOAD_BYTES = 7900  # PostgreSQL allows 8000
+
+
+@cache
+def guard_row_count(statement: str) -> str:
+    """Return a write that fails by a division by zero unless it changes exactly one row.
+
+    So the server itself refuses the COMMIT that was sent behind it, and nobody waits for the number of rows before sending it.
+    """
+    return f"WITH changed AS ({statement} RETURNING 1) SELECT 1 / (CASE count(*) WHEN 1 THEN 1 ELSE 0 END) FROM changed"  # noqa: S608
 
 
 def channel_number(topic: str) -> int:
@@ -155,11 +168,15 @@ class PostgresTransaction(BaseTransaction):
     def __init__(self, store: PostgresStore) -> None:
         self.store = store
         self.door = store.door
-        self._now = 0
+        self._now: int | None = None
         self._seen_agents: set[str] = set()
         self._topics: set[str] = set()
         self._event_ids: list[int] = []
-        self._expected_single_rows: list[tuple[Reply, Refusal]] = []
+        self._sent_events: list[Reply] = []  # of which nobody has asked the ids yet
+        self._has_filled_block = False
+        self._prefetched: dict[tuple[str, tuple[object, ...]], Reply] = {}
+        self._guards: list[tuple[Reply, Refusal]] = []
+        self.failed_guard: Refusal | None = None
 
     def __enter__(self) -> Self:
         self._process = self.store.pool.process
@@ -186,7 +203,16 @@ class PostgresTransaction(BaseTransaction):
             raise forked_inside_transaction()
 
     def now(self) -> int:
+        if self._now is None:
+            self._now = self._read_server_time() if self.store.clock is None else self.store.clock()
         return self._now
+
+    def _read_server_time(self) -> int:
+        return int(self._receive_begin()[0])
+
+    def _receive_begin(self) -> Row:
+        """Return the row that BEGIN was sent with. Waits for it, unless an earlier fetch has."""
+        return self._receive_rows(self._begun)[0]
 
     def new_id(self, prefix: str) -> str:
         return ids.new_id(prefix, self.now())
@@ -211,25 +237,45 @@ class PostgresTransaction(BaseTransaction):
         return rows[0] if rows else None
 
     def _fetch_all(self, statement: str, binds: dict[str, object]) -> list[Row]:
-        sent = self._send_statement(statement, binds)
+        sent = self._prefetched.pop((statement, tuple(binds.values())), None) if self._prefetched else None
+        return self._receive_rows(sent or self._send_statement(statement, binds))
+
+    def _receive_rows(self, sent: Reply) -> list[Row]:
         try:
             rows: list[Row] = sent.fetchall()
         except Error as error:
             raise self._map_error(error) from error
-        self._check_row_counts()
         return rows
 
+    def prefetch(self, statement: str, **binds: object) -> None:
+        self._prefetched[statement, tuple(binds.values())] = self._send_statement(statement, binds)
+
     def execute(self, statement: str, **binds: object) -> None:
-        self._send_statement(statement, binds)
+        self._send_write(statement, binds)
 
     def execute_exactly_one(self, otherwise: Refusal, statement: str, **binds: object) -> None:
-        self._expected_single_rows.append((self._send_statement(statement, binds), otherwise))
+        self._guards.append((self._send_write(guard_row_count(statement), binds), otherwise))
 
     def insert_event(self, statement: str, topics: Iterable[str], **binds: object) -> int:
         self._topics.update(topics)
-        [(event_id,)] = self.fetch_all(statement, **binds)
+        [(event_id,)] = self._receive_rows(self._send_write(statement, binds))
         self._event_ids.append(event_id)
         return int(event_id)
+
+    def send_event(self, statement: str, topics: Iterable[str], **binds: object) -> None:
+        self._topics.update(topics)
+        self._sent_events.append(self._send_write(statement, binds))
+
+    def _receive_event_ids(self) -> None:
+        for sent in self._sent_events:
+            [(event_id,)] = self._receive_rows(sent)
+            self._event_ids.append(event_id)
+            self._has_filled_block = self._has_filled_block or not event_id % BLOCK_EVENTS
+        self._sent_events.clear()
+
+    def _send_write(self, statement: str, binds: dict[str, object]) -> Reply:
+        self._prefetched.clear()  # what was read ahead may no longer be true
+        return self._send_statement(statement, binds)
 
     def _send_statement(self, statement: str, binds: dict[str, object]) -> Reply:
         self._check_same_process()
@@ -240,37 +286,24 @@ class PostgresTransaction(BaseTransaction):
         return sent
 
     def _map_error(self, error: Error) -> Refusal:
-        """Return the refusal for an error of the driver."""
-        return map_error(error, self.store.address.shown)
-
-    def _check_row_counts(self) -> None:
-        """Check the writes that must change one row. Results arrive in the order of the statements, so all earlier results are here."""
-        for sent, otherwise in self._expected_single_rows:
-            if sent.rowcount != 1:
-                raise otherwise
-        self._expected_single_rows.clear()
+        """Return the refusal for an error of the driver. Results arrive in order, so a guard that failed is the first without a result."""
+        if isinstance(error, DivisionByZero):
+            self.failed_guard = next((otherwise for sent, otherwise in self._guards if sent.result is None), None)
+        return self.failed_guard or map_error(error, self.store.address.shown)
 
     def _begin_transaction(self) -> None:
-        """Send BEGIN. Uses a new connection if the idle one was lost."""
+        """Send BEGIN. Uses a new connection if the idle one was lost, which is seen at once, or by waiting for the answer."""
         try:
-            self._send_begin()
+            self._begun = self._send_statement(self.begin, {})
+            if monotonic() - self._connection.idle_since >= TRUSTED_IDLE_SECONDS:
+                self._receive_begin()
         except StoreUnreachable:
             self._connection.close()
             self.store.pool.give_back(self._connection)
             self.store.pool.close_idle()
             self._connection = self.store.pool.borrow()
-            self._send_begin()
-
-    def _send_begin(self) -> None:
-        """Send BEGIN and read the server's time, in one round trip."""
-        try:
-            [row] = self._connection.execute(self.begin).fetchall()
-            self._now = row[0]
-            self._has_listeners = row[-1] >= self._now
-        except Error as error:
-            raise self._map_error(error) from error
-        if self.store.clock is not None:
-            self._now = self.store.clock()
+            self._begun = self._send_statement(self.begin, {})
+            self._receive_begin()
 
     def _end_transaction(self, *, commit: bool) -> None:
         if not commit:
@@ -313,26 +346,45 @@ class PostgresWriteTransaction(PostgresTransaction):
             self._roll_back()
             raise
         self._settle_events()
-        self.store.note_seen_agents(self._seen_agents, self._now)
+        if self._seen_agents:
+            self.store.note_seen_agents(self._seen_agents, self.now())
         if self.store.committed_topics is not None:
             self.store.committed_topics.update(self._topics)
 
+    def __exit__(self, *exc: object) -> None:
+        super().__exit__(*exc)
+        if exc[0] is None and self._has_filled_block:
+            self._summarise_blocks()
+
+    def _summarise_blocks(self) -> None:
+        """Summarise the blocks of events that are full. It is no part of the write, and may fail: the next full block makes up for it."""
+        try:
+            with self.store.write() as tx:
+                summarise_blocks(tx)
+        except Refusal:
+            pass
+
     def _commit(self) -> None:
         """Send COMMIT and what follows it, and receive all results. An error after the COMMIT is a notification's, which may be lost."""
-        if self._expected_single_rows:
-            self._connection.receive()
-            self._check_row_counts()
+        is_announced = bool(self._topics) and self._has_listeners()
+        if is_announced:
+            self._receive_event_ids()  # the notification names them
         commit = self._send_statement("COMMIT", {})  # the server skips it if a statement before it fails
-        self._send_notifications()
+        if is_announced:
+            self._send_notifications()
         try:
             self._connection.sync()
         except Error:
             if commit.statusmessage != "COMMIT":
                 raise
+        self._receive_event_ids()
+
+    def _has_listeners(self) -> bool:
+        return bool(self._receive_begin()[-1] >= self.now())
 
     def _roll_back(self) -> None:
         super()._roll_back()
-        if self._event_ids:
+        if self._event_ids or self._sent_events:
             self.store.settler.has_left_gap = True
 
     def _send_notifications(self) -> None:
@@ -341,11 +393,10 @@ class PostgresWriteTransaction(PostgresTransaction):
         Inside, NOTIFY would lock out the commits of all others until this one is on disk. Their own commit is not flushed. A process that
         has begun to listen meanwhile finds the events by itself within two seconds.
         """
-        if self._topics and self._has_listeners:
-            numbers = sorted({channel_number(topic) for topic in self._topics})
-            payload = f"{','.join(map(str, numbers))} {','.join(map(str, self._event_ids))}"
-            binds = {"schema": self.store.address.schema, "numbers": numbers}
-            self._send_statement(NOTIFY, {**binds, "payload": payload if len(payload) <= MAX_PAYLOAD_BYTES else ""})
+        numbers = sorted({channel_number(topic) for topic in self._topics})
+        payload = f"{','.join(map(str, numbers))} {','.join(map(str, self._event_ids))}"
+        binds = {"schema": self.store.address.schema, "numbers": numbers}
+        self._send_statement(NOTIFY, {**binds, "payload": payload if len(payload) <= MAX_PAYLOAD_BYTES else ""})
 
     def _settle_events(self) -> None:
         """Settle the events, once in a while, if no waiter does it. It is no part of the write, and may fail."""

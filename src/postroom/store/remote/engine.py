@@ -16,7 +16,7 @@ from postroom.core.errors import InvalidInput, InvalidState, Refusal, StoreTroub
 from postroom.core.rpc import wire
 from postroom.core.rpc.waits import is_blocking, is_timeout, is_wait_time, next_cursor_args
 from postroom.store import forks
-from postroom.store.remote.transport import HttpAnswer, HttpTransport, RetryingTransport, ServerAddress
+from postroom.store.remote.transport import HttpAnswer, HttpTransport, RetryingTransport, ServerAddress, parse_addresses
 from postroom.store.remote.versions import check_result_type, is_old_refusal, server_is_older
 
 TYPE_CHECKING = False
@@ -34,7 +34,8 @@ MAX_RATE_LIMIT_TRIES, MAX_RETRY_AFTER_SECONDS = 10, 2  # a 429 with a longer Ret
 class RemoteStore:
     """A store behind a server. Threads may share it: each call uses a connection of its own.
 
-    A call carries an idempotency key, so that the server runs it once even if it is sent twice.
+    A call carries an idempotency key, so that the server runs it once even if it is sent twice. If the location names several servers of
+    one database, a call that one does not answer goes to the next. They keep the keys in the database, so it is still done once.
     """
 
     is_remote = True
@@ -44,13 +45,15 @@ class RemoteStore:
 
     def __init__(self, location: str, *, token: str | None = None) -> None:
         self.location = location
-        self._address = ServerAddress(location)
+        self._addresses = parse_addresses(location)
+        self._address = self._addresses[0]  # the server that new connections go to
         self._token = token if token is not None else os.environ.get("INBOX_TOKEN", "")
         if not all("!" <= char <= "~" for char in self._token):
             message = "the token has characters that no token of a server has"
             raise InvalidInput(message, field="token", hint="Check INBOX_TOKEN: it is one word.")
-        if self._token and not self._address.is_private and os.environ.get("INBOX_INSECURE") != "1":
-            message = f"{self._address.host} is another machine, and a token would be sent to it without encryption"
+        exposed = next((address for address in self._addresses if not address.is_private), None)
+        if self._token and exposed is not None and os.environ.get("INBOX_INSECURE") != "1":
+            message = f"{exposed.host} is another machine, and a token would be sent to it without encryption"
             raise InvalidInput(message, field="db", hint="Use https:// or wss://, or set INBOX_INSECURE=1 if the network is yours alone.")
         self._was_reached = False  # whether a server ever answered
         self.server_version = ""  # of the latest answer
@@ -133,6 +136,19 @@ class RemoteStore:
             "named": {name: wire.encode_argument(named[name], name) for name in named},
         }
         body = _encode_utf8(jsontext.dumps(arguments))
+        return self._read_answer(self._call_servers(verb, body, key, timeout_seconds))
+
+    def _call_servers(self, verb: str, body: bytes, key: str, timeout_seconds: float) -> HttpAnswer:
+        """Call the server that answered last, and if it is away, each of the others in turn."""
+        for _ in self._addresses[1:]:
+            address = self._address
+            try:
+                return self._call_server(verb, body, key, timeout_seconds)
+            except StoreUnreachable:
+                self._leave_server(address)
+        return self._call_server(verb, body, key, timeout_seconds)
+
+    def _call_server(self, verb: str, body: bytes, key: str, timeout_seconds: float) -> HttpAnswer:
         transport = self._take_transport()
         try:
             answer = transport.call_verb(verb, body, key, timeout_seconds)
@@ -142,7 +158,13 @@ class RemoteStore:
         finally:
             self._was_reached |= transport.was_reached
         self._idle_transports.append(transport)
-        return self._read_answer(answer)
+        return answer
+
+    def _leave_server(self, address: ServerAddress) -> None:
+        """Use the next address from now on, because this one does not answer. Another thread may have left it already."""
+        if self._address is address:
+            self._address = self._addresses[(self._addresses.index(address) + 1) % len(self._addresses)]
+            self.close()
 
     def _take_transport(self) -> RetryingTransport:
         """Reuse an idle connection, or make a new one."""
@@ -186,7 +208,8 @@ class RemoteStore:
     def watch(self, *topics: str) -> EventStreamWatch:
         from postroom.store.remote.event_stream import EventStreamWatch
 
-        return EventStreamWatch(self._address, self._token, topics)
+        place = self._addresses.index(self._address)
+        return EventStreamWatch(self._addresses[place:] + self._addresses[:place], self._token, topics)
 
     def batch(self, *, isolate_verbs: bool = False, committed_topics: set[str] | None = None) -> NoReturn:
         raise _needs_local_store()

@@ -25,8 +25,8 @@ class EventStreamWatch:
     Its content is ignored: any byte means that the waiter should read the store again.
     """
 
-    def __init__(self, address: ServerAddress, token: str, topics: tuple[str, ...]) -> None:
-        self._address = address
+    def __init__(self, addresses: list[ServerAddress], token: str, topics: tuple[str, ...]) -> None:
+        self._addresses = addresses  # the first one is used, and put last if it does not answer
         self._token = token
         self._topics = topics
         self._socket: socket.socket | None = None
@@ -46,11 +46,12 @@ class EventStreamWatch:
     def _open_stream(self) -> bool:
         """Connect and wait for the first line of the stream. Return whether that succeeded."""
         query = "&".join(f"topic={quote(topic, safe='')}" for topic in self._topics)
-        head = [f"GET /api/bell?{query} HTTP/1.1", f"Host: {self._address.host_header}"]
+        address = self._addresses[0]
+        head = [f"GET /api/bell?{query} HTTP/1.1", f"Host: {address.host_header}"]
         if self._token:
             head.append(f"Authorization: Bearer {self._token}")
         try:
-            self._socket = open_socket(self._address, CONNECT_TIMEOUT_SECONDS)
+            self._socket = open_socket(address, CONNECT_TIMEOUT_SECONDS)
             self._socket.sendall("\r\n".join([*head, "", ""]).encode())
             received = b""
             while READY_LINE not in received:
@@ -60,6 +61,7 @@ class EventStreamWatch:
                     raise OSError("there is no event stream")
         except OSError:
             self.close()
+            self._addresses = [*self._addresses[1:], address]
             return False
         self._socket.setblocking(False)
         self._last_received_at = monotonic()

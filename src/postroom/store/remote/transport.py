@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 CONNECT_TIMEOUT_SECONDS = 5.0
+URL_PREFIXES = ("http://", "https://", "ws://", "wss://", "unix:")
 DEFAULT_PORTS = {"http": 80, "https": 443}
 UNREACHABLE_HINT = (
     "Start it with `inbox serve`, or name another store with --db or INBOX_DB. This does not mean that there is nothing to do."
@@ -96,6 +97,17 @@ class ServerAddress:
         """The value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.path else f"{host}:{self.port}"
+
+
+def parse_addresses(location: str) -> list[ServerAddress]:
+    """Return the addresses of a location: servers of one store, separated by commas. The path of a socket may contain commas."""
+    urls: list[str] = []
+    for piece in location.split(","):
+        if urls and not piece.startswith(URL_PREFIXES):
+            urls[-1] += f",{piece}"
+        else:
+            urls.append(piece)
+    return [ServerAddress(url) for url in urls]
 
 
 def _ends_with_port(host_and_port: str) -> bool:

@@ -268,6 +268,11 @@ class SqliteTransaction(BaseTransaction):
         assert event_id is not None
         return event_id
 
+    send_event = insert_event
+
+    def prefetch(self, statement: str, **binds: object) -> None:
+        """Do nothing: there are no round trips."""
+
     def _run_statement(self, statement: str, binds: dict[str, object]) -> Cursor:
         if self._mutex is not self._file.mutex:
             raise forked_inside_transaction()

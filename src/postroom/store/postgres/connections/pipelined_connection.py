@@ -77,10 +77,6 @@ class Reply:
         return self._connection.load_rows(self.result) if self.result.ntuples else []
 
     @property
-    def rowcount(self) -> int:
-        return (self.result.command_tuples or 0) if self.result is not None else -1
-
-    @property
     def statusmessage(self) -> str | None:
         status = None if self.result is None else self.result.command_status
         return status.decode() if status else None
@@ -97,6 +93,7 @@ class PipelinedConnection:
         self._prepared: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
         self._being_prepared: list[tuple[bytes, tuple[int, ...]]] = []
         self._number = 0
+        self._has_unsent = False  # statements behind which the server has not been asked for results
         self.idle_since = 0.0  # set by the pool
         self._poll = select.poll()
         self._poll.register(self._pgconn.socket, select.POLLIN)
@@ -123,6 +120,7 @@ class PipelinedConnection:
         for text, names in parse_statement(statement):
             encoded = [_encode(binds[name]) for name in names] if binds else []
             reply = Reply(self)
+            self._has_unsent = True
             self._send(text, tuple(oid for oid, _ in encoded), [value for _, value in encoded])
             self._replies.append(reply)
         return reply
@@ -145,11 +143,12 @@ class PipelinedConnection:
         self._pgconn.send_query_params(b"DEALLOCATE " + self._prepared.pop(oldest), None)
         self._replies.append(None)
 
-    def receive(self, last: Reply | None = None) -> None:
-        """Wait for the results up to `last`, or for all. Raises the error of the first statement that failed."""
-        if self._replies:
+    def receive(self, last: Reply) -> None:
+        """Wait for the results up to `last`. Raises the error of the first statement that failed."""
+        if self._has_unsent:
             self._pgconn.send_flush_request()
             self._flush()
+            self._has_unsent = False
         while self._replies:
             reply = self._replies[0]
             result = self._next_result()
@@ -163,7 +162,6 @@ class PipelinedConnection:
                 reply.result = result
                 if reply is last:
                     return
-        self._being_prepared.clear()
 
     def sync(self) -> None:
         """End the pipeline: wait for all results, and raise the first error. The transaction may still be open, or failed."""
@@ -172,6 +170,7 @@ class PipelinedConnection:
             return
         self._pgconn.pipeline_sync()
         self._flush()
+        self._has_unsent = False
         error = self._receive_until_sync()
         self._replies.clear()
         self._pgconn.exit_pipeline_mode()
