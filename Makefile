@@ -10,7 +10,7 @@ PGBOUNCER := $(VENV)/pgbouncer
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 QUICK_TESTS := tests/unit tests/house tests/contract tests/tasks tests/queues
 
-.PHONY: run dist check compiled-tests quick test test-all test-harness transcripts format bench bench-compare torture soak reference pictures clean
+.PHONY: run dist check compiled-tests quick test test-all test-harness bench-harness transcripts format bench bench-compare torture soak reference pictures clean
 
 run: $(VENV)/server
 	@$(BIN)/inbox serve --demo$(if $(PORT), --port $(PORT))
@@ -45,6 +45,12 @@ HARNESS := $(VENV)/harness
 test-harness: $(VENV)/dev $(HARNESS)/ready
 	KIT_INBOX=$(abspath $(BIN))/inbox KIT_BIN=$(abspath $(HARNESS))/node_modules/.bin KIT_NODE=$(abspath $(HARNESS))/node_modules/node/bin \
 	  $(BIN)/python -m tests.harness --write-table
+
+# 20 wakes in a row of each program, and 200 messages while its sessions are killed: some forty minutes. PROGRAMS="claude codex" measures those.
+PROGRAMS ?= claude codex opencode gemini qwen
+bench-harness: $(VENV)/dev $(HARNESS)/ready
+	KIT_INBOX=$(abspath $(BIN))/inbox KIT_BIN=$(abspath $(HARNESS))/node_modules/.bin KIT_NODE=$(abspath $(HARNESS))/node_modules/node/bin \
+	  $(BIN)/python -m tests.harness wakes kills $(addprefix --harness ,$(PROGRAMS))
 
 $(HARNESS)/ready: tests/harness/programs.txt
 	mkdir -p $(HARNESS)

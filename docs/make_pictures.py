@@ -31,14 +31,19 @@ def shown() -> str:
 
 
 def drawn(text: str) -> str:
-    """Lines of a terminal as SVG, each coloured run a `tspan`."""
+    """The demonstration as SVG, without the folder in which it ran."""
     rows = ["$ inbox demo", *HIDDEN.sub(lambda match: (match[1] or match[2]) + "demo/coord.db", text).split("\n")]
+    return draw_terminal(rows, "inbox demo on a terminal")
+
+
+def draw_terminal(rows: list[str], label: str) -> str:
+    """Return the lines of a terminal as SVG, with their colours. `label` is read to those who do not see it."""
     plain = [re.sub(r"\x1b\[\d*m", "", row) for row in rows]
     width, height = int(max(map(len, plain)) * LETTER) + 40, len(rows) * LINE + 30
     lines = [f'<text x="20" y="{30 + number * LINE}">{_spans(row)}</text>' for number, row in enumerate(rows) if row]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img"'
-        f' aria-label="inbox demo on a terminal"><rect width="100%" height="100%" rx="10" fill="{PAPER}"/>'
+        f' aria-label="{escape(label)}"><rect width="100%" height="100%" rx="10" fill="{PAPER}"/>'
         f'<g fill="{INK}" font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, DejaVu Sans Mono, monospace" font-size="13"'
         f' xml:space="preserve">\n' + "\n".join(lines) + "\n</g></svg>\n"
     )

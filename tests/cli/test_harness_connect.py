@@ -255,6 +255,14 @@ def _program(inbox: Inbox, name: str) -> Path:
     return folder
 
 
+@pytest.mark.parametrize(("program", "flag"), [("gemini", "--hold"), ("codex", "--project"), ("claude", "--user")])
+def test_a_check_looks_at_what_was_connected(inbox: Inbox, program: str, flag: str) -> None:
+    inbox.ok("harness", "connect", program, flag)
+    for argv in (("harness", "connect", program, "--check"), ("harness", "check", program)):
+        checks = inbox.run(*argv, "--json").json["checks"]
+        assert {check["check"] for check in checks if not check["ok"]} <= {"program", "trust"}
+
+
 def test_a_missing_command_stops_no_turn_of_gemini(inbox: Inbox) -> None:
     _connect(inbox, "gemini", "--hold")
     hooks = json.loads((inbox.folder / ".gemini/settings.json").read_text())["hooks"]

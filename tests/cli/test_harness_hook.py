@@ -270,6 +270,39 @@ def test_one_of_two_waiting_sessions_is_rung_for_a_message(inbox: Inbox) -> None
     assert '1 message from "two" (unverified). ' in other.stderr.read()
 
 
+@contextmanager
+def _codex_ringer(inbox: Inbox, folder: Path, session: str) -> Iterator[Path]:
+    """A process that rings for a session of Codex, by a program that writes its arguments into the file that is yielded."""
+    program = folder / "bin" / "codex"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" >> {folder}/rung\n')
+    program.chmod(0o755)
+    argv = [SCRIPT, "hook", "ring", "--harness", "codex", "--session", session, "--owner", str(os.getpid())]
+    environment = inbox.environment(INBOX_AGENT=AGENT, PATH=f"{program.parent}:/usr/bin:/bin")
+    with subprocess.Popen(argv, cwd=inbox.folder, env=environment) as ringer:
+        try:
+            yield folder / "rung"
+        finally:
+            ringer.terminate()
+
+
+@pytest.mark.parametrize("fault", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_message_goes_to_the_next_session_by_itself(inbox: Inbox, tmp_path: Path, fault: signal.Signals) -> None:
+    waiter = _waiter(inbox, session_id="s-1")
+    with _codex_ringer(inbox, tmp_path, "s-2") as rung:
+        eventually(lambda: [route["probe"] for route in inbox.ok("agent", "show", AGENT)["routes"]] == ["waiting now"] * 2)
+        pid = next(route["pid"] for route in inbox.ok("agent", "show", AGENT)["routes"] if route["route"] == "hook")
+        os.kill(pid, fault)
+        _mail(inbox)
+        eventually(lambda: rung.exists() and "--thread s-2" in rung.read_text())
+    if fault != signal.SIGKILL:
+        os.kill(pid, signal.SIGKILL)
+    waiter.wait(LIMIT)
+    (message,) = inbox.run("read", "--agent", AGENT, "--json").json["waiting"]
+    steps = inbox.execute(["show", message["id"], "--json"], {}, program="mailbox").json["steps"]
+    assert [(step["step"], step["way"]) for step in steps[1:]] == [("announced", "queue")]
+
+
 def _first_ended(*waiters: subprocess.Popen[str]) -> subprocess.Popen[str]:
     eventually(lambda: any(waiter.poll() is not None for waiter in waiters))
     return next(waiter for waiter in waiters if waiter.poll() is not None)

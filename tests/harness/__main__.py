@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.harness.harnesses import HARNESSES
+from tests.harness.measured import MEASURED
 from tests.harness.scenarios import ALONE, SCENARIOS
 
 PAGE = Path(__file__).parents[2] / "docs" / "harnesses.md"
@@ -18,7 +19,7 @@ Row = tuple[str, str, str, bool, str]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("scenario", nargs="*", default=list(SCENARIOS), help=", ".join(SCENARIOS))
+    parser.add_argument("scenario", nargs="*", default=list(SCENARIOS), help=", ".join((*SCENARIOS, *MEASURED)))
     parser.add_argument("--harness", action="append", choices=list(HARNESSES))
     parser.add_argument("--transport", action="append", choices=["http", "stdio"])
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
@@ -28,7 +29,7 @@ def main() -> int:
     for scenario in given.scenario:
         for harness in ["none"] if scenario in ALONE else given.harness or HARNESSES:
             for transport in given.transport or ["http"]:
-                for what, held, seen in SCENARIOS[scenario](harness, transport):
+                for what, held, seen in {**SCENARIOS, **MEASURED}[scenario](harness, transport):
                     rows.append((scenario, harness, what, held, seen))
                     where = {"scenario": scenario, "harness": harness, "transport": transport}
                     line = f"{'ok  ' if held else 'FAIL'}  {scenario:11} {harness:9} {transport:6} {what:40} {seen}"

@@ -162,7 +162,7 @@ def interrupted(name: str, transport: str) -> Seen:
         harness = HARNESSES[name](stage, transport)
         entry = stage.pushed()
         stage.script({**harness.call("inbox_read", waitSeconds=40), "if": "PLEASE"}, {"say": "ok", "times": 0})
-        screen = _terminal(stage, harness)
+        screen = open_terminal(stage, harness)
         try:
             screen.type("PLEASE read")
             stage.asked("PLEASE", seconds=30)
@@ -259,22 +259,18 @@ def idle(name: str, transport: str) -> Seen:
         harness.connect()
         entry = stage.pushed()
         stage.script({"say": "ok", "times": 0})
-        screen = _terminal(stage, harness)
+        screen = open_terminal(stage, harness)
         try:
-            screen.type("BEGIN")
-            if not stage.asked("BEGIN", seconds=10):
-                screen.type("")  # Codex takes an Enter that comes too soon after the text for a part of the text
-            if not stage.asked("BEGIN", seconds=30):
-                return [("the first turn", False, "never")]
-            time.sleep(4)
-            took = [_woken(stage, entry) for _ in range(WAKES)]
+            if not first_turn(stage, screen):
+                return [("the first turn", False, f"never; on the screen: {words(screen.text)[-200:]}")]
+            took = [measure_wake(stage, entry) for _ in range(WAKES)]
             came = [one for one in took if one is not None]
             times = f"median {statistics.median(came):.2f}, most {max(came):.2f} s" if came else "never"
             seen = [(f"woken {WAKES} times within 2 s", len(came) == WAKES and max(came) < 2, times)]
             if name != "gemini":
                 screen.type("half a line ", enter=False)
                 time.sleep(1)
-                woken = _woken(stage, entry)
+                woken = measure_wake(stage, entry)
                 screen.type("and the rest")
                 whole = stage.asked("half a line and the rest", seconds=15)
                 seen.append(("a half-typed line is left alone", woken is not None and whole is not None, f"woken after {woken}"))
@@ -289,7 +285,20 @@ def idle(name: str, transport: str) -> Seen:
             screen.end()
 
 
-def _woken(stage: HarnessStage, entry: str) -> float | None:
+def first_turn(stage: HarnessStage, screen: Terminal) -> bool:
+    """A person types the first prompt, and its turn ends. Returns whether the model was asked."""
+    last = stage.last
+    for _ in range(3):
+        screen.type("BEGIN")
+        for seconds in (10, 30):
+            if stage.asked_with_tools("BEGIN", last, seconds):  # opencode asks for a title first
+                screen.quiet(4, 60)
+                return True
+            screen.type("")  # Codex takes an Enter that comes too soon after the text for a part of the text
+    return False
+
+
+def measure_wake(stage: HarnessStage, entry: str) -> float | None:
     last = stage.last
     stored = stage.reply(entry, "a word")
     found = stage.asked(RING, last, 15)
@@ -299,7 +308,7 @@ def _woken(stage: HarnessStage, entry: str) -> float | None:
     return round(found["t"] - stored, 3) if found else None
 
 
-def _terminal(stage: HarnessStage, harness: Any) -> Terminal:
+def open_terminal(stage: HarnessStage, harness: Any) -> Terminal:
     argv, ready = harness.terminal()
     screen = Terminal(argv, stage.environment(**harness.env, COLORTERM="truecolor"), stage.work)
     screen.wait(ready, 60)

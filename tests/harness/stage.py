@@ -90,6 +90,13 @@ class HarnessStage:
         """The first request after number `after` in whose news the pattern is found; None when none came in time."""
         return self.log.wait(match, after, seconds)
 
+    def asked_with_tools(self, match: str, after: int, seconds: float) -> Json | None:
+        """The same, among the requests that offer tools: the others are for titles and summaries."""
+        until, found = time.monotonic() + seconds, self.asked(match, after, seconds)
+        while found is not None and not found["tools"]:
+            found = self.asked(match, found["n"], max(until - time.monotonic(), 0))
+        return found
+
     def body(self, number: int) -> Json:
         body: Json = json.loads((self.folder / "model" / "bodies" / f"{number:04}.json").read_text())
         return body

@@ -56,3 +56,10 @@ class WakeRoutePage(Record):
     routes: tuple[WakeRoute, ...]
     more: bool = False
     after: str | None = None
+
+
+class RingPermit(Record):
+    """The messages for which a session may be rung now. `seconds` is when to ask again for the others, 0 if none of them still waits."""
+
+    item_ids: tuple[str, ...]
+    seconds: float = 0.0

@@ -45,9 +45,14 @@ def list_waiting(store: Store, *, agent: str, after: int = 0, limit: int = 100) 
     bring_mailbox_up_to_date(store, agent)
     with store.read() as tx:
         latest = tx.fetch_one(tx.sql.event_latest) or 0
-        items = [*_list_mail(tx, agent, limit), *_list_answers(tx, agent, limit), *_list_threads(tx, agent, after, limit)]
-    items = sorted((item for item in items if item.event_id > after), key=lambda item: item.event_id)
+        found = read_waiting(tx, agent, after=after, limit=limit)
+    items = sorted((item for item in found if item.event_id > after), key=lambda item: item.event_id)
     return WaitingList(agent, tuple(items[:limit]), len(items) > limit, latest)
+
+
+def read_waiting(tx: Transaction, agent: str, *, limit: int, after: int = 0) -> list[WaitingItem]:
+    """Return what waits for an agent, up to `limit` of each kind, within a transaction."""
+    return [*_list_mail(tx, agent, limit), *_list_answers(tx, agent, limit), *_list_threads(tx, agent, after, limit)]
 
 
 @verb(caller="agent", access=OWN_VIEW, mode=WAIT)

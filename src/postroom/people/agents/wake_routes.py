@@ -3,16 +3,16 @@
 A program registers a way for its session. A ringer calls `begin_ring` first, so that one budget and one backoff hold for all. What is
 announced is written to the event log of each message: `wake.offered` when a way was rung, `wake.injected` when the words are in the
 agent's context. A way that fails several times in a row is switched off, with the reason, until its session registers it again.
-For each message, one session is rung. Another one is rung only if that did not help: the message still waits after `OFFER_SECONDS`.
+Which session is rung for a message, and when the next one is: wake_ladder.py.
 """
 
 from __future__ import annotations
 
-from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock, limits
 from postroom.core.errors import InvalidInput
-from postroom.core.records.agent_sessions import WakeRoute, WakeRoutePage
+from postroom.core.records.agent_sessions import RingPermit, WakeRoute, WakeRoutePage
 from postroom.core.verbs import OWN_NAME, OWN_VIEW, READ, WRITE, verb
+from postroom.people.agents.wake_ladder import INJECTED, MAX_ITEMS, OFF, OFFERED, READY, ROUTES, Ladder
 from postroom.store.event_log import append_event
 from postroom.store.retries import retry_on_contention
 
@@ -22,16 +22,9 @@ if TYPE_CHECKING:
 
     from postroom.store.interface import Store, Transaction
 
-HOOK, QUEUE, INPUT, RESIDENT = "hook", "queue", "input", "resident"
-ROUTES = (HOOK, QUEUE, INPUT, RESIDENT)  # from the lowest rung of the ladder
-READY, OFF = "ready", "off"
-OFFERED, INJECTED = "offered", "injected"
 MAX_RINGS_PER_HOUR = 60
 MAX_FAILURES = 3
 BACKOFF_SECONDS = 5.0
-MAX_ITEMS = 1000
-MAX_ROUTES = 1000
-OFFER_SECONDS = 60.0  # between rings of two sessions for one message
 _CURSOR_SEPARATOR = " "  # in no kind of way
 _KEPT_MICROSECONDS = 7 * 86_400 * clock.MICROSECONDS_PER_SECOND  # of sessions that were killed
 _HOUR_MICROSECONDS = 3600 * clock.MICROSECONDS_PER_SECOND
@@ -80,11 +73,11 @@ def remove_route(store: Store, *, agent: str, route: str, session: str) -> None:
 
 @verb(caller="agent", access=OWN_NAME, mode=WRITE)
 @retry_on_contention
-def begin_ring(store: Store, items: tuple[str, ...], *, agent: str, route: str, session: str) -> float:
-    """Ask to ring a session for some messages. Returns 0 if it may be rung now: that is then counted, and written down as offered.
+def begin_ring(store: Store, items: tuple[str, ...], *, agent: str, route: str, session: str) -> RingPermit:
+    """Ask to ring a session for some messages. Those of the permit may be rung for now: they are counted, and written down as offered.
 
-    Otherwise returns the seconds to wait: the way is switched off, has just failed, or was rung `MAX_RINGS_PER_HOUR` times, or another
-    session was rung for one of the messages less than `OFFER_SECONDS` ago.
+    The others have to wait: the way is switched off, has just failed, or was rung `MAX_RINGS_PER_HOUR` times, or another session is the
+    one to ring for them. What does not wait for the agent any more is left out.
     """
     _check_route(agent, route, session)
     _check_items(items)
@@ -93,46 +86,23 @@ def begin_ring(store: Store, items: tuple[str, ...], *, agent: str, route: str, 
         if known is None:
             known = WakeRoute(agent, route, session, "", "", 0, READY, "", 0, 0, 0, 0, clock.format_stamp(tx.now()))
         if known.state == OFF:
-            return float(_HOUR_MICROSECONDS // clock.MICROSECONDS_PER_SECOND)
+            return RingPermit((), float(_HOUR_MICROSECONDS // clock.MICROSECONDS_PER_SECOND))
         hour, now = tx.now() // _HOUR_MICROSECONDS, tx.now()
         rings = known.rings if known.hour == hour else 0
         until = (hour + 1) * _HOUR_MICROSECONDS if rings >= MAX_RINGS_PER_HOUR else known.retry_at
-        until = max(until, *(0, *_find_offers(tx, items, agent=agent, route=route, session=session).values()))
         if until > now:
-            return (until - now) / clock.MICROSECONDS_PER_SECOND
-        tx.execute(tx.sql.route_put, **dict(known.replace(hour=hour, rings=rings + 1).items()))
-        _append_steps(tx, items, OFFERED, agent=agent, route=route, session=session, program=known.program)
-        return 0.0
+            return RingPermit((), _seconds_until(until, now))
+        free_from = Ladder(tx, known).find_free_from(items)
+        free = tuple(item for item in items if free_from.get(item, now + 1) <= now)
+        if free:
+            tx.execute(tx.sql.route_put, **dict(known.replace(hour=hour, rings=rings + 1).items()))
+            _append_steps(tx, free, OFFERED, agent=agent, route=route, session=session, program=known.program)
+        held = [until for until in free_from.values() if until > now]
+        return RingPermit(free, _seconds_until(min(held), now) if held else 0.0)
 
 
-def select_free_items(store: Store, items: tuple[str, ...], *, agent: str, route: str, session: str) -> tuple[str, ...]:
-    """Return the messages for which no other session was rung less than `OFFER_SECONDS` ago."""
-    with store.read() as tx:
-        offers = _find_offers(tx, items, agent=agent, route=route, session=session)
-        return tuple(item for item in items if offers.get(item, 0) <= tx.now())
-
-
-def _find_offers(tx: Transaction, items: Iterable[str], *, agent: str, route: str, session: str) -> dict[str, int]:
-    """Return until when each message is with another session, which was rung for it or has the words in its context.
-
-    A session that ended its way, or whose ring failed, holds nothing.
-    """
-    working = {
-        (known.route, known.session)
-        for known in tx.fetch_all(tx.sql.routes_of, agent=agent, after_route="", after_session="", limit=MAX_ROUTES)
-        if not known.failures
-    }
-    others = working - {(route, session)}
-    offers: dict[str, int] = {}
-    for item in items if others else ():
-        for event in tx.fetch_all(tx.sql.events_of_subject, message_id=item):
-            if not event.event_type.startswith("wake.") or event.source != agent:
-                continue
-            facts = jsontext.loads(event.payload_json)
-            if (facts["route"], facts["session"]) in others:
-                end = clock.parse_stamp(event.created_at) + int(OFFER_SECONDS * clock.MICROSECONDS_PER_SECOND)
-                offers[item] = max(end, offers.get(item, 0))
-    return offers
+def _seconds_until(until: int, now: int) -> float:
+    return (until - now) / clock.MICROSECONDS_PER_SECOND
 
 
 @verb(caller="agent", access=OWN_NAME, mode=WRITE)

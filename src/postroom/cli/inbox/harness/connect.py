@@ -35,7 +35,7 @@ def handle_connect(args: Arguments) -> Outcome:
     record = ConnectionRecord(folder, program)
     if args.undo:
         return _undo(args, record)
-    target = find_target(args, program, folder, may_add=not args.plan)
+    target = find_target(args, program, folder, may_add=not args.plan, known=record.options if args.check else {})
     if target.is_new_workspace:
         record.note_workspace(target.workspace_id)
     if program == "generic":
@@ -48,7 +48,7 @@ def handle_connect(args: Arguments) -> Outcome:
         return Outcome({"program": program, "checks": checks}, view="harness checks", exit_code=CONFLICT if failed else OK)
     steps, changes = plan_parts(programs.parts_of(program, target), record)
     if not args.plan:
-        record.apply(changes, [step.part.file for step in steps if step.action == PRESENT])
+        record.apply(changes, [step.part.file for step in steps if step.action == PRESENT], target.options)
     data = {"program": program, "agent": target.agent, "written": not args.plan, "steps": [step.to_json() for step in steps]}
     actions = {step.action for step in steps}
     next_steps = [programs.NEXT_STEPS[program]] if actions & {ADD, REPLACE} else []
@@ -91,8 +91,11 @@ def _give_up_workspace(args: Arguments, record: ConnectionRecord) -> str:
     return ""
 
 
-def find_target(args: Arguments, program: str, folder: str, *, may_add: bool) -> programs.Target:
-    """Return what is connected. The folder becomes a workspace if it is none. Refuses a URL with a password, before anything is written."""
+def find_target(args: Arguments, program: str, folder: str, *, may_add: bool, known: dict[str, bool]) -> programs.Target:
+    """Return what is connected. The folder becomes a workspace if it is none. Refuses a URL with a password, before anything is written.
+
+    `known` are the options of an earlier connection, which a check looks at.
+    """
     if has_password(find_location(args.db)):
         hint = (
             "Settings of programs name the store. Put the password into ~/.pgpass or the file of PGPASSFILE, and leave it out of the URL."
@@ -101,16 +104,17 @@ def find_target(args: Arguments, program: str, folder: str, *, may_add: bool) ->
     store = inputs.open_store_for(args)
     if store.is_remote:
         raise InvalidInput("that store is behind a server", field="db", hint="See `inbox harness connect generic` for MCP over HTTP.")
-    known = workspaces.find_by_folder(store, folder)
-    workspace = known or _add_workspace(store, args, folder, may_add=may_add)
+    found = workspaces.find_by_folder(store, folder)
+    workspace = found or _add_workspace(store, args, folder, may_add=may_add)
     if args.values["agent"] not in (None, workspace.agent):
         hint = f"Leave --agent out, or connect another folder; see `inbox workspace show {workspace.workspace_id}`."
         raise InvalidInput(f"the agent of this folder is {workspace.agent}", field="agent", hint=hint)
     given = args.values  # `harness check` has no flags for the place
     is_user = given.get("user") or (program in programs.USER_SCOPED and not given.get("project"))
+    options = {"is_user": bool(is_user), "hold": bool(given.get("hold")), **known}
     place = (folder, workspace.agent, workspace.workspace_id, store.location, find_command())
-    target = programs.Target(*place, is_user=bool(is_user), hold=bool(given.get("hold")))
-    target.is_new_workspace = known is None and may_add
+    target = programs.Target(*place, is_user=options["is_user"], hold=options["hold"])
+    target.is_new_workspace = found is None and may_add
     return target
 
 

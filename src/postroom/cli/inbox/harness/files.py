@@ -62,6 +62,7 @@ class ConnectionRecord:
         self.data = _read_record(self.path) or self.data
         self.data.setdefault("uses", [])
         self.data.setdefault("workspace", "")
+        self.data.setdefault("options", {})
 
     @property
     def exists(self) -> bool:
@@ -77,8 +78,14 @@ class ConnectionRecord:
         self.data["workspace"] = workspace_id
         self._save()
 
-    def apply(self, changes: dict[str, Change], used: Iterable[str]) -> None:
+    @property
+    def options(self) -> dict[str, bool]:
+        """What was chosen when this was connected: `is_user` and `hold`. Empty if nothing is recorded."""
+        return dict(self.data["options"])
+
+    def apply(self, changes: dict[str, Change], used: Iterable[str], options: dict[str, bool]) -> None:
         """Write the new texts. The record is written before each file, so that a killed process leaves nothing unrecorded."""
+        self.data["options"] = options
         self.data["uses"] = sorted({*self.data["uses"], *used})
         if self.exists:
             self._save()

@@ -86,6 +86,7 @@ class Hook:
         if path := os.environ.get("POSTROOM_HOOK_LOG"):
             _log_event(path, {"harness": self.harness, "hook": self.name, "event": self.event})
         self._store: Store | None = None
+        self.ring_seconds = 0.0  # until a ring that has to wait may begin
         folder = self.event.get("cwd")
         if isinstance(folder, str) and os.path.isdir(folder):
             os.chdir(folder)  # the store is looked for from the project upward
@@ -140,15 +141,14 @@ class Hook:
         register_route(self.store, **self.route, program=self.harness, host=uname().nodename, pid=os.getpid())
 
     def choose_to_ring(self, items: list[WaitingItem]) -> list[WaitingItem]:
-        """Return the items for which the session may be rung now. They count as offered then."""
-        from postroom.people.agents.wake_routes import begin_ring, select_free_items
+        """Return the items for which the session may be rung now. They count as offered then. `ring_seconds` is when to ask again."""
+        from postroom.people.agents.wake_routes import begin_ring
 
-        ids = tuple(item.id for item in items)
-        free = ids if self.store.is_remote else select_free_items(self.store, ids, **self.route)
-        if not free or begin_ring(self.store, free, **self.route):
-            return []
-        self.session.note_rung(free)
-        return [item for item in items if item.id in free]
+        permit = begin_ring(self.store, tuple(item.id for item in items), **self.route)
+        self.ring_seconds = permit.seconds
+        if permit.item_ids:
+            self.session.note_rung(permit.item_ids)
+        return [item for item in items if item.id in permit.item_ids]
 
     def _note_injected(self, ids: Iterable[str]) -> None:
         from postroom.people.agents.wake_routes import note_injected

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from postroom.people.agents.wake_routes import OFF, ROUTES, list_routes
-from postroom.processes.owning_program import is_running
+from postroom.people.agents.wake_ladder import OFF, ROUTES, is_present
+from postroom.people.agents.wake_routes import list_routes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,4 +28,4 @@ def _probe(route: WakeRoute) -> str:
         return f"switched off after {route.failures} failures"
     if route.host != os.uname().nodename:
         return ELSEWHERE
-    return WAITING if is_running(route.pid) else GONE
+    return WAITING if is_present(route) else GONE

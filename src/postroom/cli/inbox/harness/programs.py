@@ -44,6 +44,7 @@ class Target:
         self.command = command
         self.is_user = is_user
         self.hold = hold
+        self.options = {"is_user": is_user, "hold": hold}
         self.is_new_workspace = False
         self.home = os.path.expanduser("~")
 

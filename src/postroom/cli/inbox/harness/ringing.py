@@ -40,9 +40,10 @@ def wait_for_new(hook: Hook, owner: int, *, at_rest: bool) -> list[WaitingItem]:
                     if at_rest and hook.session.is_busy:
                         sleep(BUSY_CHECK_SECONDS)
                         continue
+                    hook.ring_seconds = 0.0
                     if items := hook.take_new(choose=hook.choose_to_ring):
                         return items
-                    watch.wait(OWNER_CHECK_SECONDS)
+                    watch.wait(min(hook.ring_seconds or OWNER_CHECK_SECONDS, OWNER_CHECK_SECONDS))
         except (StoreUnreachable, StoreBusy):
             sleep(RETRY_SECONDS)  # the store may come back; the session goes on without it
     return []
@@ -53,7 +54,8 @@ def ring_until_end(hook: Hook, owner: int) -> int:
 
     A way that was switched off stays recorded, with the reason.
     """
-    from postroom.people.agents.wake_routes import OFF, end_ring, remove_route
+    from postroom.people.agents.wake_ladder import OFF
+    from postroom.people.agents.wake_routes import end_ring, remove_route
 
     if not hook.session.become_waiter():
         return OK

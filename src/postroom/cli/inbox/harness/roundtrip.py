@@ -40,14 +40,13 @@ def handle_check(args: Arguments) -> Outcome:
         raise InvalidInput(f"{chosen[0]} is not a known program", field="harness", hint=f"One of: {', '.join(programs.PROGRAMS[:-1])}.")
     if not chosen:
         raise NotFound("no program is connected in this folder", hint="Connect one: `inbox harness connect claude`.")
-    target = find_target(args, chosen[0], folder, may_add=False)
-    checks = [
-        {"program": name, **check} for name in chosen for check in check_connection(name, find_target(args, name, folder, may_add=False))
-    ]
-    data: Data = {"agent": target.agent, "checks": checks}
+    targets = {name: find_target(args, name, folder, may_add=False, known=ConnectionRecord(folder, name).options) for name in chosen}
+    agent = targets[chosen[0]].agent
+    checks = [{"program": name, **check} for name, target in targets.items() for check in check_connection(name, target)]
+    data: Data = {"agent": agent, "checks": checks}
     is_ok = all(check["ok"] for check in checks)
     if args.roundtrip:
-        data["roundtrip"] = run_roundtrip(inputs.open_store_for(args), target.agent, seconds=args.timeout_seconds or DEFAULT_SECONDS)
+        data["roundtrip"] = run_roundtrip(inputs.open_store_for(args), agent, seconds=args.timeout_seconds or DEFAULT_SECONDS)
         is_ok = is_ok and data["roundtrip"]["ok"]
     return Outcome(data, view="harness roundtrip", exit_code=OK if is_ok else CONFLICT, only_reads=not args.roundtrip)
 

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from postroom.cli.inbox.residents.sessions import ServerCommand, SessionPlan
+    from postroom.cli.inbox.residents.session_plan import ServerCommand, SessionPlan
     from postroom.processes.wake_pipe import WakePipe
 
 PROTOCOL_VERSION = 1
@@ -134,12 +134,15 @@ class AcpProgram:
             turn.text += str(content.get("text") or "")
 
     def answer_request(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-        """Answer a request for permission: our own tools are allowed, everything else only if the owner said so."""
+        """Answer a request for permission: our own tools are allowed, everything else only if the owner said so.
+
+        What is allowed always goes into the settings of the project, so it is allowed once, each time.
+        """
         options = params.get("options")
         if method != "session/request_permission" or not isinstance(options, list):
             return None
         wanted = (
-            ("allow_always", "allow_once") if self._approve or _is_own_tool(params.get("toolCall")) else ("reject_once", "reject_always")
+            ("allow_once", "allow_always") if self._approve or _is_own_tool(params.get("toolCall")) else ("reject_once", "reject_always")
         )
         for kind in wanted:
             for option in options:
@@ -153,7 +156,12 @@ class AcpProgram:
 
 
 def _is_own_tool(call: object) -> bool:
-    """Return whether a call is one of our tools. Its title must be nothing but the tool's name: a command line could contain that name."""
+    """Return whether a call is one of our tools. Its title must be nothing but the tool's name: a command line could contain that name.
+
+    The title of Qwen Code is the arguments. It names the tool beside it.
+    """
     if not isinstance(call, dict) or call.get("kind") in _KINDS_OF_OTHERS:
         return False
-    return _OWN_TOOL_TITLE.fullmatch(str(call.get("title", ""))) is not None
+    meta = call.get("_meta")
+    name = meta.get("toolName") if isinstance(meta, dict) else None
+    return _OWN_TOOL_TITLE.fullmatch(str(name or call.get("title", ""))) is not None

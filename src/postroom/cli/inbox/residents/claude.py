@@ -13,7 +13,7 @@ from postroom.processes.wake_pipe import WakePipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from postroom.cli.inbox.residents.sessions import ServerCommand, SessionPlan
+    from postroom.cli.inbox.residents.session_plan import ServerCommand, SessionPlan
 
 _LOST_SESSION = "No conversation found"  # what it says if a turn was killed before the session was written
 

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from postroom.cli.inbox.residents.sessions import ServerCommand, SessionPlan
+    from postroom.cli.inbox.residents.session_plan import ServerCommand, SessionPlan
     from postroom.processes.wake_pipe import WakePipe
 
 START_SECONDS = 120.0

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from postroom.cli.framework.parser import Arguments
-    from postroom.cli.inbox.residents.sessions import ServerCommand
+    from postroom.cli.inbox.residents.session_plan import ServerCommand
     from postroom.core.records.people import Workspace
     from postroom.store.interface import Store
     from postroom.work.worker import Worker
@@ -25,20 +25,20 @@ MAX_TURNS = 10_000
 
 
 def handle_agent_run(args: Arguments) -> Outcome:
-    from postroom.cli.inbox.residents import programs
+    from postroom.cli.inbox.residents import program_factory
     from postroom.core import checks
     from postroom.core.errors import InvalidInput
 
     agent, name = args.words[0], args.values["with"]
     if not name or not name.strip():
-        hint = f"One of {', '.join(programs.NAMES)}, acp:'COMMAND', or a shell command."
+        hint = f"One of {', '.join(program_factory.NAMES)}, acp:'COMMAND', or a shell command."
         raise InvalidInput("'with' is missing", field="with", hint=hint)
     if args.turns is not None and not 1 <= args.turns <= MAX_TURNS:
         raise InvalidInput(f"turns must be from 1 to {MAX_TURNS}, not {args.turns}", field="turns")
     store = inputs.open_store_for(args)
     lock = _lock_agent(store.location, checks.name("name", agent))
     try:
-        if not programs.has_sessions(name):
+        if not program_factory.has_sessions(name):
             return _run_command(args, store, agent, name)
         if store.is_remote:
             hint = "Run it beside the store, or give a plain command, which reads threads and mail on its standard input."
@@ -49,7 +49,7 @@ def handle_agent_run(args: Arguments) -> Outcome:
 
 
 def _make_resident(args: Arguments, store: Store, agent: str, name: str) -> Worker:
-    from postroom.cli.inbox.residents.programs import make_environment, make_program
+    from postroom.cli.inbox.residents.program_factory import make_environment, make_program
     from postroom.cli.inbox.residents.resident import ResidentWorker
     from postroom.cli.inbox.worker import print_progress
     from postroom.tasks import taking
@@ -144,7 +144,7 @@ def _find_workspace(store: Store, agent: str) -> Workspace:
 def _make_server(store: Store, workspace: Workspace) -> ServerCommand:
     """Return the MCP server that each session of the program gets."""
     from postroom.cli.inbox.harness.connect import find_command
-    from postroom.cli.inbox.residents.sessions import ServerCommand
+    from postroom.cli.inbox.residents.session_plan import ServerCommand
     from postroom.processes.interpreter import store_environment
 
     return ServerCommand(find_command(), ["mcp", "--workspace", workspace.workspace_id], store_environment(store.location))

@@ -13,11 +13,11 @@ from time import monotonic
 
 from postroom.cli.inbox.harness.wording import announce_items, introduce_agent
 from postroom.cli.inbox.residents.prompts import continue_thread, introduce_thread
-from postroom.cli.inbox.residents.sessions import SessionPlan
+from postroom.cli.inbox.residents.session_plan import SessionPlan
 from postroom.cli.inbox.residents.turns import Turn, TurnFailed
 from postroom.core.errors import NotFound
 from postroom.core.states import TERMINAL_STATUSES
-from postroom.people.agents import conversations, handovers, wake_routes
+from postroom.people.agents import conversations, handovers, wake_ladder, wake_routes
 from postroom.people.agents.clients import is_client_of
 from postroom.people.agents.waiting import list_waiting
 from postroom.processes.child_process import GRACE_SECONDS
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
         def close(self) -> None: ...
 
 
-OFFER_CHECK_SECONDS = 5.0  # for mail that another session of the agent was rung for
-
-
 class ResidentWorker(Worker):
     """Runs an agent in a program. `max_turns` bounds the turns about one thread. After as many, the mail begins a new session.
 
@@ -77,7 +74,7 @@ class ResidentWorker(Worker):
         self._must_adopt = adopt
         self._report_mail = report_mail or (lambda step, text: None)
         self._mail = _MailState()
-        self._route = {"agent": agent, "route": wake_routes.RESIDENT, "session": "resident"}
+        self._route = {"agent": agent, "route": wake_ladder.RESIDENT, "session": "resident"}
         self._is_registered = False
 
     @property
@@ -197,15 +194,11 @@ class ResidentWorker(Worker):
         if self._stopping:
             return None
         waiting = [item for item in self._list_mail() if item.event_id not in mail.announced]
-        free = wake_routes.select_free_items(self._store, tuple(item.id for item in waiting), **self._route)
-        new = [item for item in waiting if item.id in free]
-        if waiting and not new:
-            return OFFER_CHECK_SECONDS
-        if new:
-            seconds = wake_routes.begin_ring(self._store, tuple(item.id for item in new), **self._route)
-            if seconds:
-                return seconds
-            self._begin_mail_turn(new)
+        if waiting:
+            permit = wake_routes.begin_ring(self._store, tuple(item.id for item in waiting), **self._route)
+            if not permit.item_ids:
+                return permit.seconds or None
+            self._begin_mail_turn([item for item in waiting if item.id in permit.item_ids])
         return mail.seconds_left(self._timeout_seconds)
 
     def _list_mail(self) -> list[WaitingItem]:

@@ -1,4 +1,4 @@
-"""The programs of resident agents: how each is started."""
+"""Make the program of a resident agent from the name that `--with` gives."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from postroom.processes.interpreter import store_environment
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.cli.inbox.residents.resident import Program
-    from postroom.cli.inbox.residents.sessions import ServerCommand
+    from postroom.cli.inbox.residents.session_plan import ServerCommand
 
 ACP_PREFIX = "acp:"
-_ACP_COMMANDS = {"gemini": "gemini --acp", "qwen": "qwen --acp", "opencode": "opencode acp"}
+# Qwen Code would ask its model whether a tool may be used, instead of us.
+_ACP_COMMANDS = {"gemini": "gemini --acp", "qwen": "qwen --acp --approval-mode default", "opencode": "opencode acp"}
 NAMES = ("claude", "codex", *_ACP_COMMANDS)
 
 
