@@ -59,7 +59,10 @@ def kills(name: str, transport: str) -> Seen:
         harness = HARNESSES[name](stage, transport)
         harness.connect()
         read = harness.call("inbox_read")
-        stage.script({**read, "if": RING, "times": 0}, {**read, "if": "BEGIN", "times": 0}, {"say": "ok", "times": 0})
+        told = [
+            {**read, "if": pattern, "times": 0} for pattern in (r'more\\*": ?true', RING, "BEGIN")
+        ]  # the answer says that there is more
+        stage.script(*told, {"say": "ok", "times": 0})
         chance = random.Random(22)
         sent: list[str] = []
         sender = threading.Thread(target=_send_all, args=(stage, random.Random(7), sent), daemon=True)
