@@ -49,6 +49,8 @@ def _run(stage: HarnessStage, line: str, env: dict[str, str]) -> str:
     ran = subprocess.run(
         line, shell=True, cwd=stage.work, env=stage.environment(**env, COLUMNS=COLUMNS), capture_output=True, text=True, check=False
     )
+    if not ran.stdout:
+        raise RuntimeError(f"{line}: exit {ran.returncode}: {ran.stderr}")
     text = (ran.stdout + ran.stderr).replace(str(stage.work), "~/shop").replace(str(stage.home), "~")
     text = re.sub(r"/\S+/node_modules/.bin/", "~/.local/bin/", text)
     text = re.sub(r"ws_\w+", "ws_1", text)
