@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import postroom
+from postroom import work
 from tests.cli.test_fastpath import _off
 
 OLD = 10**9  # the time of a source, in seconds
@@ -21,6 +22,9 @@ import importlib, sys
 if "quickly" in sys.argv:
     from postroom._fastpath.imports import import_quickly
     import_quickly()
+if "in_order" in sys.argv:
+    from postroom._fastpath.imports import import_quickly
+    import_quickly("postroom.core", "postroom.core.errors", "postroom.store", "postroom.store.statements")
 for name in ("postroom.core", "postroom.core.errors", "postroom.store.statements", "postroom.work.threads"):
     module = importlib.import_module(name)
     spec = module.__spec__
@@ -51,6 +55,66 @@ print(Refusal.__init__.__code__.co_filename)
 FINDERS = (
     "import sys; from postroom._fastpath.imports import import_quickly; import_quickly(); print('CompiledFinder' in str(sys.meta_path))"
 )
+
+
+ORDER = """
+import sys
+from postroom._fastpath.imports import CompiledFinder, import_in_order, import_quickly
+from postroom import cli
+import postroom.cli.mailbox
+asked = []
+find_spec = CompiledFinder.find_spec
+def note_name(finder, name, *rest):
+    if name.startswith("postroom."):
+        asked.append(name)
+    return find_spec(finder, name, *rest)
+CompiledFinder.find_spec = note_name
+import_quickly()
+names = sum((getattr(cli, part) for part in sys.argv[1:]), ())
+import_in_order(*names)
+print([name for name in asked if name not in names], [name for name in names if name not in asked], asked == list(names))
+"""
+NEEDED = """
+import os, sys
+from postroom._fastpath import imports
+if "directly" not in sys.argv:
+    imports.import_in_order = lambda *names: None
+from postroom import cli
+from postroom.cli import inbox, mailbox
+parts, program = sys.argv[1].split(","), sys.argv[2]
+sys.argv[1:] = [word for word in sys.argv[3:] if word != "directly"]
+leave = os._exit
+def show_and_leave(code):
+    sys.stdout.flush()
+    missing = [name for part in parts for name in getattr(cli, part) if name not in sys.modules]
+    os.write(1, f"{code} {missing} {imports.__name__ in sys.modules}".encode())
+    leave(0)
+os._exit = show_and_leave
+{"inbox": inbox, "mailbox": mailbox}[program].main()
+"""
+
+
+FAILING = """
+import sys
+from postroom._fastpath.imports import import_in_order, import_quickly
+import_quickly()
+try:
+    import_in_order("postroom.core", "postroom.core.limits")
+except RuntimeError as error:
+    print(error, "postroom.core.limits" in sys.modules)
+try:
+    import postroom.core.limits
+except RuntimeError as error:
+    print(error)
+"""
+SKIPPED = """
+import sys
+from postroom._fastpath.imports import import_in_order, import_quickly
+import_quickly("postroom.core", "postroom.core.limits", "postroom.core.errors")
+print([name for name in sys.modules if name.startswith("postroom.core")])
+import postroom.core.limits
+print(type(postroom.core.limits.__loader__).__name__)
+"""
 
 
 def _python(*argv: str, path: Path | None = None, environment: dict[str, str] | None = None) -> str:
@@ -85,7 +149,45 @@ def _compiled_limits(package: Path) -> Path:
 
 def test_a_module_is_described_as_by_importlib() -> None:
     compileall.compile_dir(Path(postroom.__file__).parent, quiet=1)
-    assert _python("-c", DESCRIBE, "quickly") == _python("-c", DESCRIBE)
+    described = _python("-c", DESCRIBE)
+    assert _python("-c", DESCRIBE, "quickly") == described
+    assert _python("-c", DESCRIBE, "in_order") == described
+
+
+@pytest.mark.parametrize("parts", ["COMMAND_MODULES WORK_MODULES SQLITE_MODULES", "COMMAND_MODULES MAIL_MODULES SQLITE_MODULES"])
+def test_each_listed_module_stands_behind_those_that_it_imports(parts: str) -> None:
+    compileall.compile_dir(Path(postroom.__file__).parent, quiet=1)
+    assert _python("-c", ORDER, *parts.split()) == "[] [] True"
+
+
+RENEW = ("COMMAND_MODULES,WORK_MODULES,SQLITE_MODULES", "inbox", "renew", "--agent", "w", "--thread", "t1", "--json")
+ENQUEUE = ("COMMAND_MODULES,MAIL_MODULES,SQLITE_MODULES", "mailbox", "enqueue", "--from", "a", "--to", "b", "--payload", "x", "--json")
+
+
+@pytest.mark.parametrize("argv", [RENEW, ENQUEUE], ids=["renew", "enqueue"])
+def test_each_listed_module_is_needed_by_a_command(tmp_path: Path, argv: tuple[str, ...]) -> None:
+    compileall.compile_dir(Path(postroom.__file__).parent, quiet=1)
+    database = str(tmp_path / "coord.db")
+    postroom.init(database)
+    with postroom.open(database) as store:
+        work.send(store, sender="a", to="w", thread_id="t1", subject="x")
+        work.claim(store, "t1", agent="w")
+    for way in ((), ("directly",)):  # the command does the same in both ways
+        answer, _, modules = _python("-c", NEEDED, *argv, "--db", database, *way).rpartition("}")
+        assert '"ok": true' in answer
+        assert modules == "\n0 [] True"
+
+
+def test_a_module_that_fails_while_it_is_imported_is_not_kept(copied_package: Path) -> None:
+    limits = copied_package / "postroom" / "core" / "limits.py"
+    limits.write_text("raise RuntimeError('too much')\n")
+    assert compileall.compile_dir(copied_package, quiet=1)
+    assert _python("-c", FAILING, path=copied_package).split() == ["too", "much", "False", "too", "much"]
+
+
+def test_modules_without_compiled_files_are_left_to_importlib(copied_package: Path) -> None:
+    _compiled_limits(copied_package).unlink()
+    assert _python("-c", SKIPPED, path=copied_package) == "['postroom.core']\nSourceFileLoader"
 
 
 def test_a_compiled_module_is_found_by_its_file(copied_package: Path) -> None:

@@ -100,6 +100,11 @@ def is_server_url(location: str) -> bool:
     return location.startswith(("http://", "https://", "ws://", "wss://", "unix:"))
 
 
+def is_path(location: str) -> bool:
+    """Return whether a location is the path of a SQLite file."""
+    return not is_server_url(location) and not _is_postgres_url(location)
+
+
 def _is_postgres_url(location: str) -> bool:
     """Return whether a location is a PostgreSQL URL. Refuses every other URL."""
     scheme, separator, _ = location.partition("://")

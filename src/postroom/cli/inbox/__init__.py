@@ -7,6 +7,7 @@ A handler reads flags and calls one verb. It must not know SQL or the rules of a
 from __future__ import annotations
 
 from postroom._fastpath.imports import import_quickly
+from postroom.cli import COMMAND_MODULES, WORK_MODULES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Run the command line of this process and exit."""
-    import_quickly()
+    import_quickly(*COMMAND_MODULES, *WORK_MODULES)
     from postroom.cli.framework.runner import run_and_exit
     from postroom.cli.inbox.spec import INBOX
 

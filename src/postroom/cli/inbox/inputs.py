@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 
+from postroom._fastpath.imports import import_in_order
+from postroom.cli import SQLITE_MODULES
 from postroom.core import checks, limits
 from postroom.core.errors import InvalidInput
 from postroom.core.records.work import Attachment
-from postroom.store import open_store
+from postroom.store import is_path, open_store
 from postroom.store.location import find_location
 
 TYPE_CHECKING = False
@@ -22,7 +24,10 @@ NAME_YOURSELF = "Name yourself with --agent, or set INBOX_AGENT."
 
 def open_store_for(args: Arguments, *, owns_process: bool = False) -> Store:
     """Open the store of `--db`, or the default one. `owns_process` is for commands that wait: they may use signals."""
-    return open_store(find_location(args.db), door="cli", owns_process=owns_process)
+    location = find_location(args.db)
+    if is_path(location):
+        import_in_order(*SQLITE_MODULES)
+    return open_store(location, door="cli", owns_process=owns_process)
 
 
 def require_agent(args: Arguments) -> str:

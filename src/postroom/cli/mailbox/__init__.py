@@ -6,6 +6,7 @@ A handler reads flags and calls one verb of the mail room. It must not know SQL 
 from __future__ import annotations
 
 from postroom._fastpath.imports import import_quickly
+from postroom.cli import COMMAND_MODULES, MAIL_MODULES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Run the command line of this process and exit."""
-    import_quickly()
+    import_quickly(*COMMAND_MODULES, *MAIL_MODULES)
     from postroom.cli.framework.runner import run_and_exit
     from postroom.cli.mailbox.spec import MAILBOX
 
