@@ -291,4 +291,6 @@ def _new_store() -> Path:
     atexit.register(folder.cleanup)
     made = Inbox(Path(folder.name))
     made.ok("init")
+    with closing(sqlite3.connect(made.db)) as store, store:
+        store.execute("DELETE FROM settings WHERE name = 'place'")  # `inbox doctor` would call each copy a copy
     return made.db.parent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -78,6 +79,69 @@ def test_a_store_that_was_copied_as_one_file_is_healthy(inbox: Inbox) -> None:
         "permissions": "ok",
         "waking": "ok",
     }
+
+
+def _place(inbox: Inbox, database: str, *argv: str) -> tuple[str, str]:
+    return said(inbox, "place", "--db", database, *argv)
+
+
+def test_a_copy_of_a_store_is_named_and_may_become_a_store_of_its_own(bare: Inbox) -> None:
+    bare.ok("init")
+    assert _place(bare, ".agents/coord.db") == ("ok", "where it belongs")
+    shutil.copytree(bare.db.parent, bare.folder / "copied")
+    state, text = _place(bare, "copied/coord.db")
+    assert (state, text.startswith(f"a copy of {bare.db}, which is still there / Both give out the same work")) == ("warn", True)
+    assert _place(bare, "copied/coord.db", "--fix") == ("ok", "where it belongs")
+    assert _place(bare, "copied/coord.db") == _place(bare, ".agents/coord.db") == ("ok", "where it belongs")
+
+
+def test_a_store_that_was_moved_with_its_folder_is_named(bare: Inbox) -> None:
+    bare.ok("init")
+    bare.send()
+    bare.db.parent.rename(bare.folder / "moved")
+    state, text = _place(bare, "moved/coord.db")
+    assert (state, text.startswith(f"moved from {bare.db} / The person's token")) == ("warn", True)
+    assert _place(bare, "moved/coord.db", "--fix") == ("ok", "where it belongs")
+
+
+def test_a_store_that_was_moved_without_its_log_is_named(bare: Inbox) -> None:
+    bare.ok("init")
+    bare.send()  # a command leaves its change in the log
+    bare.db.rename(bare.folder / "alone.db")
+    state, text = _place(bare, "alone.db")
+    assert (state, text.startswith(f"moved from {bare.db} without {bare.db}-wal / The newest changes")) == ("fail", True)
+
+
+def test_one_file_with_two_names_is_no_copy(bare: Inbox) -> None:
+    bare.ok("init")
+    (bare.folder / "linked.db").hardlink_to(bare.db)
+    assert _place(bare, "linked.db") == ("ok", f"also known as {bare.db}")
+    (bare.folder / "folder").symlink_to(bare.db.parent)
+    assert _place(bare, "folder/coord.db") == ("ok", "where it belongs")
+
+
+def test_a_copy_by_command_and_an_export_leave_the_place_out(bare: Inbox) -> None:
+    bare.ok("init")
+    bare.run("copy", "--from", str(bare.db), "--to", "second.db", "--json")
+    assert _place(bare, "second.db") == ("ok", "where it belongs")
+    bare.run("copy", "--from", str(bare.db), "--to", "second.db", "--json")  # as of yesterday
+    assert _place(bare, "second.db") == ("ok", "where it belongs")
+    assert str(bare.db) not in bare.says("store", "export")
+
+
+def test_the_place_of_an_older_store_is_noted_by_init(inbox: Inbox) -> None:
+    with closing(sqlite3.connect(inbox.db)) as database, database:
+        database.execute("DELETE FROM settings")
+    assert _place(inbox, ".agents/coord.db") == ("ok", "not noted: `inbox init` does")
+    assert inbox.ok("init")["created"] is False
+    assert _place(inbox, ".agents/coord.db") == ("ok", "where it belongs")
+
+
+def test_the_place_may_have_a_name_that_is_not_utf8(bare: Inbox) -> None:
+    folder = os.fsencode(bare.folder) + b"/caf\xe9"
+    assert bare.run("init", "--db", folder + b"/coord.db").code == 0
+    found = bare.run("doctor", "--json", "--db", folder + b"/coord.db").json["checks"]
+    assert [check["says"] for check in found if check["what"] == "place"] == ["where it belongs"]
 
 
 def test_a_wrong_journal_mode_is_found_and_mended(inbox: Inbox) -> None:

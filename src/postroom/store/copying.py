@@ -53,10 +53,10 @@ def copy_store(source: Store, target: Store, *, on_progress: ProgressCallback | 
         for table in reversed(TABLES):  # a row goes before the row that it references
             _delete_removed_rows(view, target, table)
         for table in TABLES:
-            total = _count_rows(view, table.name)
+            total = _count_rows(view, table)
             copied = _copy_table(view, target, table, on_progress=on_progress, total=total)
             with target.write() as tx:
-                target_total = _count_rows(tx, table.name)
+                target_total = _count_rows(tx, table)
             if copied != total or target_total != total:
                 message = f"{table.name}: the source has {total} rows, and the target has {target_total}"
                 raise StorageFailure(message, hint="Run the copy again.")
@@ -94,8 +94,9 @@ def _read_pages(view: Transaction, table: Table) -> Iterator[list[Sequence[objec
     """Yield the rows of a table in pages, in the order of its key."""
     keys = ", ".join(table.key)
     key_binds = ", ".join(f":{column}" for column in table.key)
-    rows = view.fetch_all(f"SELECT {table.column_list} FROM {table.name} ORDER BY {keys} LIMIT {BATCH_ROWS}")
-    next_page = f"SELECT {table.column_list} FROM {table.name} WHERE ({keys}) > ({key_binds}) ORDER BY {keys} LIMIT {BATCH_ROWS}"
+    copied = _copied_rows(table)
+    rows = view.fetch_all(f"SELECT {table.column_list} FROM {copied} ORDER BY {keys} LIMIT {BATCH_ROWS}")
+    next_page = f"SELECT {table.column_list} FROM {copied} WHERE ({keys}) > ({key_binds}) ORDER BY {keys} LIMIT {BATCH_ROWS}"
     while rows:
         yield rows
         rows = view.fetch_all(next_page, **dict(zip(table.key, rows[-1])))
@@ -109,8 +110,15 @@ def _read_artifact_pages(view: Transaction) -> Iterator[list[Sequence[object]]]:
         after = rows[-1][-1]
 
 
-def _count_rows(tx: Transaction, table: str) -> int:
-    row = tx.fetch_one(f"SELECT count(*) FROM {table}")
+def _copied_rows(table: Table) -> str:
+    """Return what stands behind FROM to read the rows of a table that belong to a copy: not the place of the file itself."""
+    if table is retention.SETTINGS:
+        return f"(SELECT * FROM settings WHERE name <> '{retention.PLACE_SETTING}') AS copied"
+    return table.name
+
+
+def _count_rows(tx: Transaction, table: Table) -> int:
+    row = tx.fetch_one(f"SELECT count(*) FROM {_copied_rows(table)}")
     return int(row[0]) if row else 0
 
 
@@ -118,7 +126,7 @@ def _delete_removed_rows(view: Transaction, target: Store, table: Table) -> None
     """Delete the rows of an earlier copy that the source does not have any more."""
     keys = ", ".join(table.key)
     with target.read() as tx:
-        copied = tx.fetch_all(f"SELECT {keys} FROM {table.name}")
+        copied = tx.fetch_all(f"SELECT {keys} FROM {_copied_rows(table)}")
     if not copied:
         return
     kept = {tuple(row) for row in view.fetch_all(f"SELECT {keys} FROM {table.name}")}

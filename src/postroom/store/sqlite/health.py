@@ -30,11 +30,16 @@ def examine_file(location: str) -> list[Finding]:
 
 
 def repair_file(location: str) -> None:
-    """Set the journal mode to WAL. Refuses with `StoreBusy` while another process uses the file in its old mode."""
+    """Set the journal mode to WAL, and note that the store belongs where it is now.
+
+    Refuses with `StoreBusy` while another process uses the file in its old mode.
+    """
     connection, writer_queue = open_connection(location), WriterQueue(location)
     try:
         writer_queue.enter()
         connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        if schema.read_place(connection):  # otherwise `init_database`, which runs next, notes it
+            schema.note_place(connection, os.path.realpath(location))
     except Error as error:
         raise map_error(error, location) from None
     finally:
@@ -48,7 +53,7 @@ def _examine_content(location: str) -> list[Finding]:
     connection = None
     try:
         connection = open_connection(location)
-        findings += _examine_database(connection)
+        findings += _examine_database(connection, location)
     except Refusal as refusal:
         findings.append(Finding("file", FAIL, str(refusal), "Nothing can be read or stored.", refusal.hint))
     except Error as error:
@@ -59,8 +64,9 @@ def _examine_content(location: str) -> list[Finding]:
     return findings
 
 
-def _examine_database(connection: Connection) -> list[Finding]:
-    return [_examine_journal(connection), _examine_integrity(connection), _examine_references(connection), _examine_clock(connection)]
+def _examine_database(connection: Connection, location: str) -> list[Finding]:
+    checks = (_examine_journal, _examine_integrity, _examine_references, _examine_clock)
+    return [*(check(connection) for check in checks), _examine_place(connection, location)]
 
 
 def _examine_journal(connection: Connection) -> Finding:
@@ -96,6 +102,34 @@ def _examine_clock(connection: Connection) -> Finding:
         return Finding("clock", OK, "not behind the newest event")
     why = "The clock was set back. Leases and deliveries from before count as run out."
     return Finding("clock", WARN, f"the newest event is {ahead_seconds:.0f} s in the future", why, "Correct the clock of this machine.")
+
+
+def _examine_place(connection: Connection, location: str) -> Finding:
+    """Compare the path of the file with the one that was noted in it: another one is that of the original, or an earlier one."""
+    place = schema.read_place(connection)
+    if place is None or place == schema.place_text(location):
+        return Finding("place", OK, "where it belongs" if place else "not noted: `inbox init` does")
+    log = place + "-wal"
+    if _is_file_of_store(place):
+        if os.path.samefile(place, location):
+            return Finding("place", OK, f"also known as {place}")
+        why = "Both give out the same work and mail, so that it is done twice."
+        mend = "Stop using one of them. To keep this one as a store of its own: inbox doctor --fix"
+        return Finding("place", WARN, f"a copy of {place}, which is still there", why, mend)
+    if os.path.exists(log) and os.path.getsize(log):
+        why = "The newest changes are in the log that stayed behind."
+        return Finding("place", FAIL, f"moved from {place} without {log}", why, "Restore a backup, or move both files together.")
+    why = "The person's token, the server's address and the settings of agents' programs are those of the old place."
+    mend = "inbox doctor --fix, then inbox harness connect in each project"
+    return Finding("place", WARN, f"moved from {place}", why, mend)
+
+
+def _is_file_of_store(path: str) -> bool:
+    """Return whether there is a store at a path, of any version. One that cannot be looked at counts, as it may be in use."""
+    try:
+        return schema.read_stored_version(path) > 0
+    except Refusal:
+        return True
 
 
 def _examine_space(location: str) -> Finding:

@@ -13,6 +13,7 @@ from postroom.store.sqlite.engine import APPLICATION_ID, create_file, resolve_pa
 from postroom.store.sqlite.errors import map_error
 from postroom.store.sqlite.open_database import open_connection
 from postroom.store.sqlite.writer_queue import WriterQueue
+from postroom.store.statements.retention import PLACE_SETTING, SETTINGS
 from postroom.store.tables import SCHEMA_VERSION
 
 # On these, processes of other machines may write too. They do not share the memory that WAL needs, and locks are unreliable.
@@ -64,10 +65,13 @@ def _create_or_upgrade(location: str) -> bool:
     connection = open_connection(location)
     writer_queue = WriterQueue(location)
     try:
-        if os.path.exists(location) and os.path.getsize(location) and _read_version(connection, location) == SCHEMA_VERSION:
+        is_current = os.path.exists(location) and os.path.getsize(location) and _read_version(connection, location) == SCHEMA_VERSION
+        if is_current and read_place(connection):
             return False
         writer_queue.enter()  # SQLite does not wait for other processes when it changes the journal mode
-        created = _run_migrations(connection, location)
+        created = not is_current and _run_migrations(connection, location)
+        if not read_place(connection):
+            note_place(connection, location)
     except Error as error:
         raise map_error(error, location) from error
     finally:
@@ -75,6 +79,24 @@ def _create_or_upgrade(location: str) -> bool:
         writer_queue.leave()
         writer_queue.close()
     return created
+
+
+def read_place(connection: Connection) -> str | None:
+    """Return the path that was noted in a store, where it belongs. It differs from the path of a store that was moved or copied."""
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'settings'").fetchone():
+        return None  # a store of an older version
+    row = connection.execute("SELECT value FROM settings WHERE name = :name", {"name": PLACE_SETTING}).fetchone()
+    return None if row is None else str(row[0])
+
+
+def note_place(connection: Connection, location: str) -> None:
+    """Note in a store where it belongs, so that `inbox doctor` recognizes a copy of it elsewhere."""
+    connection.execute(SETTINGS.upsert_statement(), {"name": PLACE_SETTING, "value": place_text(location)})
+
+
+def place_text(location: str) -> str:
+    """Return the path of a file as a text that SQLite can store, also if its name is not UTF-8."""
+    return os.fsencode(location).decode(errors="backslashreplace")
 
 
 def _run_migrations(connection: Connection, location: str) -> bool:

@@ -7,6 +7,7 @@ from postroom.store.tables import Query, Table, single_value
 
 REMOVED_IDS = Table("removed_ids", ("kind", "id", "removed_at"), key_columns=2)
 SETTINGS = Table("settings", ("name", "value"))
+PLACE_SETTING = "place"  # where the file of the store belongs: its path, as `init` found it
 
 KEY_MESSAGE_ID_LENGTH = 36  # of the id of a message that was posted with a key: `work.threads` derives it
 
