@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
+from typing import Any, cast
 from unittest.mock import patch
 
 from postroom.core import clock as time
@@ -54,6 +55,16 @@ class ObservedSqliteStore(SqliteStore):
             tell(seconds)
 
 
+class CurrentAccess:
+    """The access to the store of the test that runs. All parts of the server have this one object."""
+
+    def __init__(self, access: StoreAccess) -> None:
+        self.access = access
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.access, name)
+
+
 class ServerInThread:
     """The server. It runs until the tests are over."""
 
@@ -79,7 +90,8 @@ class ServerInThread:
         asyncio.run_coroutine_threadsafe(self._change(place, now), self._loop).result(LONG)
         yield
         # Its threads end in their own time: the next test does not wait for them.
-        self._closing.append(asyncio.run_coroutine_threadsafe(self.app_state.store_access.close(), self._loop))
+        served, self._current.access = self._current.access, self._own_access
+        self._closing.append(asyncio.run_coroutine_threadsafe(served.close(), self._loop))
 
     @contextmanager
     def overhearing(self, asleep: Asleep) -> Iterator[None]:
@@ -126,7 +138,7 @@ class ServerInThread:
         init_store(place)
         hosts, origins = allowed_hosts_and_origins("127.0.0.1", self._bound.getsockname()[1], (), secure=False)
         application = app.build_app(
-            lambda: self._open_access(place, time.now), self._make_state, hosts=hosts, origins=origins, max_sockets=10, log=LogWriter()
+            lambda: self._open_current(place), self._make_state, hosts=hosts, origins=origins, max_sockets=10, log=LogWriter()
         )
         with closing(UnixSocketListener(self._socket)) as door:
             self._server = main.GracefulServer(application, door, on_ready=lambda: self._ready.set_result(None), on_stop=lambda: None)
@@ -137,7 +149,12 @@ class ServerInThread:
         return self.app_state
 
     async def _change(self, place: str, now: Callable[[], int]) -> None:
-        self.app_state.store_access = self._open_access(place, now)
+        self._current.access = self._open_access(place, now)
+
+    def _open_current(self, place: str) -> StoreAccess:
+        self._own_access = self._open_access(place, time.now)
+        self._current = CurrentAccess(self._own_access)
+        return cast(StoreAccess, self._current)
 
     def _open_access(self, place: str, now: Callable[[], int]) -> StoreAccess:
         def opened(place: str, *, door: str) -> Store:
