@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import postroom
+from postroom.core.limits import MAX_PAGE_MESSAGES
 from postroom.work import reply as reply_in
-from postroom.work.messages import MAX_PAGE_MESSAGES
 from tests.cli.process import Inbox, Waiter, eventually, is_alive
 
 BIN = str(Path(sys.executable).parent)

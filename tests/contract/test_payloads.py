@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from postroom import work
+from postroom.core import limits
 from postroom.core.errors import InvalidInput
 from postroom.core.records.work import Attachment, Claim
 from postroom.store.interface import Store
-from postroom.work import messages
 from tests.contract.thread_data import held, sent
 
 pytestmark = pytest.mark.travels("http")
@@ -49,21 +49,21 @@ def test_done_and_take_carries_the_messages_of_the_next_thread(store: Store) -> 
     assert said(taken) == ["Next"]
 
 
-@pytest.mark.parametrize("count", [messages.MAX_CLAIM_MESSAGES, messages.MAX_CLAIM_MESSAGES + 1, messages.MAX_CLAIM_MESSAGES + 2])
+@pytest.mark.parametrize("count", [limits.MAX_CLAIM_MESSAGES, limits.MAX_CLAIM_MESSAGES + 1, limits.MAX_CLAIM_MESSAGES + 2])
 def test_a_claim_of_a_long_thread_carries_its_first_message_and_the_newest(store: Store, count: int) -> None:
     thread = sent(store, to="builder", subject="0")
     for number in range(1, count):
         work.send(store, sender="leader", thread_id=thread, summary=str(number))
     claimed = work.claim(store, thread, agent="builder")
-    newest = [str(number) for number in range(max(count - messages.MAX_CLAIM_MESSAGES, 0), count)]
+    newest = [str(number) for number in range(max(count - limits.MAX_CLAIM_MESSAGES, 0), count)]
     assert said(claimed) == (newest if newest[0] == "0" else ["0", *newest])
-    assert claimed.more == (count > messages.MAX_CLAIM_MESSAGES + 1)
+    assert claimed.more == (count > limits.MAX_CLAIM_MESSAGES + 1)
 
 
 def test_a_claim_is_bounded_by_the_size_of_its_messages(store: Store) -> None:
     thread = sent(store, to="builder", subject="0")
     for number in range(1, 5):
-        work.send(store, sender="leader", thread_id=thread, summary=str(number), body="x" * (messages.MAX_PAGE_CHARS // 2))
+        work.send(store, sender="leader", thread_id=thread, summary=str(number), body="x" * (limits.MAX_PAGE_CHARS // 2))
     claimed = work.claim(store, thread, agent="builder")
     assert (said(claimed), claimed.more) == (["0", "4"], True)
 

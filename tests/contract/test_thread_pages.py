@@ -8,11 +8,11 @@ import pytest
 
 from postroom import work
 from postroom.core.errors import InvalidInput
+from postroom.core.limits import MAX_PAGE_CHARS, MAX_PAGE_MESSAGES
 from postroom.core.records.work import Attachment, Conversation
 from postroom.store.interface import Store
 from postroom.store.postgres import statements
 from postroom.store.postgres.engine import PostgresStore
-from postroom.work.messages import MAX_PAGE_CHARS, MAX_PAGE_MESSAGES
 from tests.contract.thread_data import sent
 from tests.postgres_server import Postgres
 

@@ -13,7 +13,7 @@ ROW = re.compile(r"^\| `(MAX_\w+)` \| ([^|]+) \|", re.MULTILINE)
 
 def shown(name: str, value: int) -> str:
     if name.endswith(("_BYTES", "_BYTES_PER_CALLER", "_BYTES_PER_MINUTE")):
-        return f"{value // limits.MIB} MiB" if value >= limits.MIB else f"{value // limits.KIB} KiB"
+        return f"{value // limits.MIB:,} MiB" if value >= limits.MIB else f"{value // limits.KIB} KiB"
     return f"{value:,}"
 
 

@@ -15,8 +15,9 @@ import pytest
 
 from postroom import mail
 from postroom.core.errors import TooMany
+from postroom.core.limits import MAX_SOCKETS_PER_AGENT
 from postroom.server.http.auth import Caller
-from postroom.server.ws.dispatcher import MAX_SOCKETS_PER_AGENT, MailboxDispatchers
+from postroom.server.ws.dispatcher import MailboxDispatchers
 from tests.cli.process import eventually
 from tests.server.conftest import own_server
 from tests.server.mailbox_data import STRANGE, opened, part

@@ -17,8 +17,9 @@ import pytest
 import postroom
 from postroom import mail, work
 from postroom.core.errors import Forbidden, InvalidInput, StoreUnreachable, TooMany, Unauthenticated
+from postroom.core.limits import MAX_CALLS_PER_SOCKET
 from postroom.core.rpc.wire import VERB_PROTOCOL
-from postroom.server.rpc.websocket import MAX_CALLS, MAX_WAITS
+from postroom.server.rpc.websocket import MAX_WAITS
 from postroom.server.ws.frames import MAX_MALFORMED_FRAMES
 from postroom.store.interface import Store
 from tests.cli.process import LIMIT, eventually
@@ -88,7 +89,7 @@ def test_the_same_key_is_done_once_also_on_another_socket(server: RunningServer,
 
 def test_what_was_said_before_a_farewell_is_done(server: RunningServer, box: str) -> None:
     """More than are done at once, and nobody reads the answers."""
-    many = 3 * MAX_CALLS
+    many = 3 * MAX_CALLS_PER_SOCKET
     with speaking(server) as wire:
         for number in range(many):
             wire.verb("mail.enqueue", message={"from": "leader", "to": box, "payload": str(number)})
@@ -330,7 +331,7 @@ def test_who_never_reads_is_not_served_for_ever_and_others_are(server: RunningSe
     with opened(server) as store:
         mail.enqueue(store, {"from": "leader", "to": box, "payload": "x" * 200_000})
     with speaking(server, max_queue=1) as wire, speaking(server) as other:
-        for _ in range(20 * MAX_CALLS):
+        for _ in range(20 * MAX_CALLS_PER_SOCKET):
             wire.verb("mail.peek", session=box)
         other.does("mail.enqueue", message={"from": "leader", "to": f"{box}-other", "payload": "Hello"})
         _abandon(wire)

@@ -14,9 +14,9 @@ from websockets.exceptions import ConnectionClosed
 
 import postroom
 from postroom import mail, work
+from postroom.core.limits import MAX_WAITS_PER_AGENT
 from postroom.core.records.work import Lease
 from postroom.server.rpc.websocket import MAX_WAITS
-from postroom.server.runtime.wait_pool import MAX_WAITS_PER_AGENT
 from tests.cli.process import LIMIT
 from tests.server.running_server import RunningServer, refusal
 from tests.server.verb_calls import TokenAgent, post_verb, say

@@ -13,8 +13,8 @@ import pytest
 
 import postroom
 from postroom import mail, work
+from postroom.core.limits import MAX_STREAMS_PER_AGENT
 from postroom.mail.deliver import Deliverer
-from postroom.server.runtime.broadcaster import MAX_STREAMS_PER_AGENT
 from postroom.store.remote import event_stream
 from postroom.store.remote.event_stream import EventStreamWatch
 from postroom.work.worker import Worker

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from postroom.core.errors import InvalidInput
+from postroom.core.limits import MAX_ADDRESS_CHARS
 from postroom.core.records import Record
 from postroom.core.text import short_repr
 
-MAX_ADDRESS_CHARS = 500
 ADDRESS_PARTS = {
     "external": ("channel_type", "channel_id", "session_type", "session_id", "peer_id"),
     "internal": ("session_type", "session_id", "agent_id"),

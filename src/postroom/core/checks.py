@@ -36,7 +36,7 @@ def text(field: str, value: str, *, max_bytes: int = limits.MAX_BODY_BYTES, hint
 
 
 def line(field: str, value: str) -> str:
-    """Return a short text, as a subject or a summary. It appears in every list, so it has at most 4 KiB."""
+    """Return a short text, as a subject or a summary. It appears in every list, so it has at most `MAX_LINE_BYTES`."""
     return text(field, value, max_bytes=limits.MAX_LINE_BYTES, hint="Put the rest into the body.")
 
 
@@ -48,7 +48,9 @@ def reason(field: str, value: str) -> str:
 
 
 def size_text(size: int) -> str:
-    """Return a number of bytes for a person, in MiB or KiB."""
+    """Return a number of bytes for a person, in MiB, KiB or bytes."""
+    if size < limits.KIB:
+        return f"{size} bytes"
     return f"{size // limits.MIB} MiB" if size >= limits.MIB else f"{size // limits.KIB} KiB"
 
 
@@ -129,7 +131,7 @@ def seconds(field: str, value: float, *, allow_zero: bool = False) -> float:
 
 
 def limit(field: str, value: int) -> int:
-    """Return the maximum number of items of a page: 1 to 10000."""
+    """Return the maximum number of items of a page: 1 to `MAX_ITEMS`."""
     if not isinstance(value, int) or not 1 <= value <= limits.MAX_ITEMS:
         raise InvalidInput(f"{field} must be from 1 to {limits.MAX_ITEMS}, not {short_repr(value)}", field=field)
     return value

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-MAX_TITLE_CHARS = 200
+from postroom.core.limits import MAX_TITLE_CHARS
+
 _MARKS = "*_`~"
 
 

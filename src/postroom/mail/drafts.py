@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-MAX_ID_CHARS = 400
 REPLY_ID_PREFIX = "reply:"  # of the ids of messages that carry a person's reply. No sender may choose such an id
 PROTOCOL_VERSION = "1.0"  # that our own senders state
 MAX_CREATED_AT_SECONDS = 2**64 - 1  # the protocol's uint64
@@ -97,7 +96,7 @@ def _split_fields(message: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
 
 
 def _check_msg_id(value: Any) -> str:
-    msg_id = checks.name("msg_id", value, max_chars=MAX_ID_CHARS)
+    msg_id = checks.name("msg_id", value, max_chars=limits.MAX_MESSAGE_ID_CHARS)
     if msg_id.startswith(REPLY_ID_PREFIX):
         hint = "Choose another id, or leave it out."
         raise InvalidInput(f"msg_id must not begin with {REPLY_ID_PREFIX!r}: such ids are for replies of people", field="msg_id", hint=hint)

@@ -6,11 +6,11 @@ An id belongs to its sender. So a verb that names a message by its id alone is r
 from __future__ import annotations
 
 from postroom._fastpath import json_text as jsontext
-from postroom.core import checks
+from postroom.core import checks, limits
 from postroom.core.errors import DeliveryLost, IdConflict, InvalidInput, InvalidState, NotFound
 from postroom.core.records.mail import ACKED, DeliveryRow
 from postroom.core.text import sha1_hex, shell_quote
-from postroom.mail import drafts, transitions
+from postroom.mail import transitions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def lock_delivery(
 
 
 def check_message_name(msg_id: str, sent_by: str | None) -> None:
-    checks.name("msg_id", msg_id, max_chars=drafts.MAX_ID_CHARS)
+    checks.name("msg_id", msg_id, max_chars=limits.MAX_MESSAGE_ID_CHARS)
     if sent_by is not None:
         checks.name("from", sent_by)
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
 MAX_COMPARED_BYTES = 256 * 1024  # the text of a larger file is not kept for a later comparison
-MAX_PATH_CHARS = 1024
 MAX_LINKS = 20
 _BLOCK_BYTES = 1 << 20
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -185,8 +184,8 @@ def check_path(value: object) -> str:
     if not isinstance(value, str):
         raise InvalidInput(f"a path must be text, not {type(value).__name__}", field="docs")
     checks.path("docs", value)
-    if len(value) > MAX_PATH_CHARS:
-        raise InvalidInput(f"a path is longer than {MAX_PATH_CHARS} characters", field="docs")
+    if len(value) > limits.MAX_DOCUMENT_PATH_CHARS:
+        raise InvalidInput(f"a path is longer than {limits.MAX_DOCUMENT_PATH_CHARS} characters", field="docs")
     if value.startswith("/") or ".." in value.split("/"):
         raise InvalidInput(
             f"{short_repr(value)} is not a path inside the workspace",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, InvalidState
+from postroom.core.limits import MAX_PAGE_ENTRIES
 from postroom.core.records.people import (
     DONE,
     INBOX,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     Docs = Iterable[Mapping[str, Any] | str]
 
-MAX_PAGE_ENTRIES = 500
 MAX_COUNTED_ENTRIES = 1000
 MAX_SHOWN_QUESTIONS = 20  # of one entry, among which the most urgent is found
 NO_DEADLINE = "9"  # sorts behind every deadline, as in the index of the statement

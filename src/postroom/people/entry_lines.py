@@ -5,7 +5,6 @@ from __future__ import annotations
 from postroom._fastpath import json_text as jsontext
 from postroom.core import limits
 from postroom.core.records.people import DONE, SNOOZED, UNTIL_ACTIVITY
-from postroom.core.titles import MAX_TITLE_CHARS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def _parse_states(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the title and the states of triage in a line, if all of them are as we write them. Else they are unknown fields."""
     states = {name: fields[name] for name in _STATE_FIELDS if name in fields}
     title, until = states.get("title", "-"), states.get("snoozedUntil", 0)
-    valid = _is_text(title) and 0 < len(title) <= MAX_TITLE_CHARS and "\n" not in title
+    valid = _is_text(title) and 0 < len(title) <= limits.MAX_TITLE_CHARS and "\n" not in title
     valid = valid and _is_id(states.get("entryId", "-")) and states.get("pinned", True) is True
     valid = valid and states.get("state", SNOOZED) in (SNOOZED, DONE) and type(until) is int and 0 <= until <= UNTIL_ACTIVITY
     valid = valid and ("snoozedUntil" in states) == (states.get("state") == SNOOZED)

@@ -7,7 +7,6 @@ from postroom.core import checks, clock, ids, limits
 from postroom.core.errors import InvalidInput, NotFound
 from postroom.core.records.people import ANSWERED, DEFAULT, ENDED, INBOX, PART, REFUSED, Ask, Entry, Workspace, to_milliseconds
 from postroom.core.text import shell_quote
-from postroom.core.titles import MAX_TITLE_CHARS
 from postroom.people.channels import planning
 from postroom.store.event_log import append_event, inbox_topic
 
@@ -213,13 +212,13 @@ def check_text(field: str, value: str) -> str:
 
 
 def check_title(title: str | None) -> str:
-    """Return a title, or "" for none. Refuses one that is longer than `MAX_TITLE_CHARS`, or has several lines."""
+    """Return a title, or "" for none. Refuses one that is longer than `limits.MAX_TITLE_CHARS`, or has several lines."""
     if title is None:
         return ""
     checks.text("title", title)
-    if len(title) > MAX_TITLE_CHARS or "\n" in title or "\r" in title:
+    if len(title) > limits.MAX_TITLE_CHARS or "\n" in title or "\r" in title:
         raise InvalidInput(
-            f"a title is one line of at most {MAX_TITLE_CHARS} characters", field="title", hint="Put the rest into comments."
+            f"a title is one line of at most {limits.MAX_TITLE_CHARS} characters", field="title", hint="Put the rest into comments."
         )
     return title.strip()
 

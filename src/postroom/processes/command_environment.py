@@ -16,7 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-PASSED_NAMES = frozenset(("HOME", "PATH", "LANG", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL", "XDG_STATE_HOME", "INBOX_SAFE"))
+PASSED_NAMES = frozenset(
+    ("HOME", "PATH", "LANG", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL", "XDG_STATE_HOME", "INBOX_LIMITS", "INBOX_SAFE")
+)
 PASSED_PREFIXES = ("LC_", "NOTIFIER_", "THREAD_")
 HANDLER_NAMES = frozenset(
     ("THREAD_DIR", "THREAD_CONSUMER", "INBOX_WATCHDOG_FD")

@@ -1,22 +1,29 @@
-"""Command line and environment of child interpreters, so that files of the current folder and variables of the user cannot change them."""
+"""Command line and environment of child interpreters, so that files of the current folder and variables of the user cannot change them.
+
+They also have limits of memory and CPU time: what they read was written by others.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 
+from postroom.core import limits
+
 NEUTRAL_FOLDER = "/"
-KEPT_VARIABLES = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ")
+KEPT_VARIABLES = ("HOME", "INBOX_LIMITS", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ")
 STORE_VARIABLES = ("INBOX_DATA", "INBOX_INSECURE", "INBOX_TOKEN", "XDG_STATE_HOME")
 LIBPQ_PREFIX = "PG"  # such as PGPASSFILE
 
 
-def isolated_command(module: str, *arguments: str) -> tuple[str, ...]:
+def isolated_command(module: str, *arguments: str, long_lived: bool = False) -> tuple[str, ...]:
     """Return the command line that runs a module of ours. `-P` ignores the current folder, and `-E` the PYTHON* variables.
 
     `-I` would also ignore the packages of the user, and with them a Postroom that is installed for one user.
+    The process has limits of memory and CPU time, but none of CPU time if it is `long_lived`.
     """
-    return (sys.executable, "-E", "-P", "-m", module, *arguments)
+    bounds = str(limits.MAX_CHILD_MEMORY_BYTES), str(0 if long_lived else limits.MAX_CHILD_CPU_SECONDS)
+    return (sys.executable, "-E", "-P", "-m", "postroom.processes.limited_interpreter", *bounds, module, *arguments)
 
 
 def short_environment() -> dict[str, str]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import fcntl
 import os
 
+from postroom.processes.resource_limits import without_limits
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,15 +80,16 @@ def _spawn_shell(script: str, command: str, environment: dict[str, str], files: 
     # Copies above 2, so that no descriptor is overwritten before it is duplicated to 0, 1 or 2.
     copies = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3) for file in files]
     try:
-        return os.posix_spawn(
-            "/bin/sh",
-            ("/bin/sh", "-c", script, "inbox", command),
-            environment,
-            file_actions=[(os.POSIX_SPAWN_DUP2, file, target) for target, file in enumerate(copies)],
-            setsid=True,
-            setsigmask=(),
-            setsigdef=_SIGNALS_TO_RESET,
-        )
+        with without_limits():  # it is a program of the owner
+            return os.posix_spawn(
+                "/bin/sh",
+                ("/bin/sh", "-c", script, "inbox", command),
+                environment,
+                file_actions=[(os.POSIX_SPAWN_DUP2, file, target) for target, file in enumerate(copies)],
+                setsid=True,
+                setsigmask=(),
+                setsigdef=_SIGNALS_TO_RESET,
+            )
     finally:
         for file in copies:
             os.close(file)

@@ -14,8 +14,11 @@ import signal
 import sys
 from time import monotonic
 
+from postroom.core import limits
 from postroom.core.errors import Refusal
 from postroom.processes.command_environment import command_environment
+from postroom.processes.interpreter import NEUTRAL_FOLDER
+from postroom.processes.resource_limits import limit_resources
 from postroom.processes.wake_pipe import WakePipe
 from postroom.queues.locks import ConsumerLock
 from postroom.queues.queue import Queue
@@ -107,7 +110,7 @@ def start_supervisor(path: str, held: Sequence[tuple[str, ConsumerLock]], *, at_
         os.posix_spawn(
             sys.executable,
             # Not -I, which would hide a Postroom that is installed for one user. Without PYTHON… variables, -P is as safe.
-            (sys.executable, "-P", "-c", _SUPERVISOR_CODE, path, "at once" if at_once else "", *words),
+            (sys.executable, "-P", "-c", _SUPERVISOR_CODE, os.path.abspath(path), "at once" if at_once else "", *words),
             command_environment(),
             file_actions=[(os.POSIX_SPAWN_OPEN, standard_fd, *null) for standard_fd in (0, 1, 2)],
             setsid=True,
@@ -119,6 +122,8 @@ def start_supervisor(path: str, held: Sequence[tuple[str, ConsumerLock]], *, at_
 
 def main() -> NoReturn:
     """Run as the process that `start_supervisor` started: until no consumer needs it."""
+    limit_resources(limits.MAX_CHILD_MEMORY_BYTES, 0)  # not of the handlers
+    os.chdir(NEUTRAL_FOLDER)
     path, at_once, *words = sys.argv[1:]
     locks = {consumer: ConsumerLock(int(fd)) for consumer, fd in zip(words[::2], words[1::2], strict=True)}
     for lock in locks.values():

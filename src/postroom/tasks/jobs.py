@@ -5,6 +5,7 @@ from __future__ import annotations
 from postroom._fastpath import json_text as jsontext
 from postroom.core import clock
 from postroom.core.errors import Conflict, Contended, InvalidInput, InvalidState, LeaseLost, NotFound
+from postroom.core.limits import MAX_JOB_STATE_BYTES
 from postroom.core.records.tasks import JobRow
 from postroom.core.text import short_repr
 from postroom.store.event_log import append_event
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 RUNNING, LAPSED, ENDING, ENDED = "running", "lapsed", "ending", "ended"
 MAX_ROWS = 10_000  # more are read in pages
-MAX_STATE_BYTES = 10 << 20
 
 
 def find_card(tx: Transaction, name: str) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def renewed_lease(tx: Transaction, job: JobRow, lease_seconds: float | None = No
 
 
 def serialize_state(data: dict[str, Any]) -> str:
-    """Return a job's state as JSON text. Refuses with `InvalidInput` if it is not JSON or exceeds `MAX_STATE_BYTES`."""
+    """Return a job's state as JSON text. Refuses with `InvalidInput` if it is not JSON or exceeds `MAX_JOB_STATE_BYTES`."""
     if not isinstance(data, dict):
         raise InvalidInput("a job's state must be a JSON object", field="state", hint="Pass a dictionary.")
     try:
@@ -121,9 +121,9 @@ def serialize_state(data: dict[str, Any]) -> str:
         size = len(text.encode())
     except (TypeError, ValueError, RecursionError, SystemError) as error:
         raise InvalidInput(f"a job's state is not JSON: {error}", field="state", hint="Keep to what JSON knows.") from None
-    if size > MAX_STATE_BYTES:
+    if size > MAX_JOB_STATE_BYTES:
         raise InvalidInput(
-            f"a job's state has {size} bytes; at most {MAX_STATE_BYTES} are kept", field="state", hint="Keep files beside it."
+            f"a job's state has {size} bytes; at most {MAX_JOB_STATE_BYTES} are kept", field="state", hint="Keep files beside it."
         )
     return text
 

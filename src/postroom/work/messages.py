@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 RELEASED_EVENT = "thread.released"
 LAPSED_EVENT = "thread.lapsed"
-MAX_PAGE_MESSAGES = 100
-MAX_CLAIM_MESSAGES = 10  # the newest ones that a claim carries, beside the first one
-MAX_PAGE_CHARS = 1024 * 1024  # of summaries, bodies, payloads and artifacts
 _AFTER_ALL_EVENTS = 2**63 - 1
 
 
@@ -116,12 +113,12 @@ def read_page(
 
 def read_for_claim(tx: Transaction, thread_id: str) -> tuple[tuple[Message, ...], bool]:
     """Return the messages that a claim carries, oldest first: the opening one and the newest. True if some between them are missing."""
-    found = tx.fetch_all(tx.sql.messages_newest, thread_id=thread_id, limit=MAX_CLAIM_MESSAGES + 1)
+    found = tx.fetch_all(tx.sql.messages_newest, thread_id=thread_id, limit=limits.MAX_CLAIM_MESSAGES + 1)
     newest: list[Message] = []
     characters = 0
-    for message, has_artifacts in found[:MAX_CLAIM_MESSAGES]:
+    for message, has_artifacts in found[: limits.MAX_CLAIM_MESSAGES]:
         characters += len(message.summary) + len(message.body) + len(message.payload_json)
-        if newest and characters > MAX_PAGE_CHARS:
+        if newest and characters > limits.MAX_PAGE_CHARS:
             break
         newest.append(load_artifacts(tx, message) if has_artifacts else message)
     left_out = found[len(newest) :]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom._fastpath import json_text as jsontext
-from postroom.core import checks, clock
+from postroom.core import checks, clock, limits
 from postroom.core.errors import InvalidInput, InvalidState
 from postroom.core.records.work import Conversation, Message, PostedMessage, Thread
 from postroom.core.states import KINDS, PENDING, PRIORITIES, REPLY_KINDS, TERMINAL_STATUSES
@@ -223,10 +223,10 @@ def show(
     store: Store,
     thread_id: str,
     *,
-    limit: int = messages.MAX_PAGE_MESSAGES,
+    limit: int = limits.MAX_PAGE_MESSAGES,
     before_event: int | None = None,
     after_event: int | None = None,
-    max_characters: int = messages.MAX_PAGE_CHARS,
+    max_characters: int = limits.MAX_PAGE_CHARS,
 ) -> Conversation:
     """Read a thread, its lease, and one page of its messages.
 
@@ -236,8 +236,8 @@ def show(
     """
     checks.limit("limit", limit)
     _check_cursors(before_event, after_event)
-    if not isinstance(max_characters, int) or not 1 <= max_characters <= messages.MAX_PAGE_CHARS:
-        raise InvalidInput(f"max-characters must be from 1 to {messages.MAX_PAGE_CHARS}", field="max-characters")
+    if not isinstance(max_characters, int) or not 1 <= max_characters <= limits.MAX_PAGE_CHARS:
+        raise InvalidInput(f"max-characters must be from 1 to {limits.MAX_PAGE_CHARS}", field="max-characters")
     with store.read() as tx:
         thread, lease = messages.get_thread(tx, checks.name("thread", thread_id))
         page = messages.read_page(

@@ -20,7 +20,7 @@ def start_ringer(location: str, *, harness: str, agent: str, session: str, owner
     words = ("hook", "ring", "--harness", harness, "--agent", agent, f"--session={session}", "--owner", str(owner_pid))
     none = subprocess.DEVNULL
     subprocess.Popen(  # noqa: S603
-        isolated_command("postroom.cli.inbox", *words),
+        isolated_command("postroom.cli.inbox", *words, long_lived=True),
         cwd=NEUTRAL_FOLDER,
         env=_make_environment(location),
         start_new_session=True,

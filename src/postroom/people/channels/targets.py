@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from postroom.core import checks
 from postroom.core.errors import InvalidInput
+from postroom.core.limits import MAX_SECRET_CHARS, MAX_TARGET_CHARS
 from postroom.core.records.channels import COMMAND, EMAIL, NTFY, WEBHOOK
 from postroom.core.text import short_repr
 
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-MAX_TARGET_CHARS = 2000
-MAX_SECRET_CHARS = 1000
 MIN_WEBHOOK_SECRET_BYTES = 24  # of Standard Webhooks
 WEBHOOK_SECRET_PREFIX = "whsec_"  # noqa: S105 - no secret
 _KIND_OPTIONS = {

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from postroom.people.entries import Docs
     from postroom.store.interface import Store, Transaction
 
-MAX_CHOICES = 20
-
 
 @verb(caller="agent", access=OWN_NAME, mode=STEPS)
 def ask(
@@ -251,11 +249,11 @@ def _check_choices(choices: Sequence[str]) -> list[str]:
     checked = [checks.name("choices", choice, hint="Each choice is a short text.") for choice in choices]
     if len(set(checked)) != len(checked):
         raise InvalidInput(
-            f"there must be 2 to {MAX_CHOICES} different choices, and one is given twice", field="choices", hint="Leave one out."
+            f"there must be 2 to {limits.MAX_CHOICES} different choices, and one is given twice", field="choices", hint="Leave one out."
         )
-    if checked and not 2 <= len(checked) <= MAX_CHOICES:
+    if checked and not 2 <= len(checked) <= limits.MAX_CHOICES:
         raise InvalidInput(
-            f"there must be 2 to {MAX_CHOICES} choices, not {len(checked)}", field="choices", hint="Or none, for any answer."
+            f"there must be 2 to {limits.MAX_CHOICES} choices, not {len(checked)}", field="choices", hint="Or none, for any answer."
         )
     return checked
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from postroom._fastpath import json_text as jsontext
 from postroom.core import clock
 from postroom.core.errors import StoreBusy
+from postroom.core.limits import MAX_TITLE_CHARS
 from postroom.core.records.people import ANSWERED, DEFAULT, ENDED, ESCALATE, QUESTION, REFUSED, UNTIL_ACTIVITY
-from postroom.core.titles import MAX_TITLE_CHARS
 from postroom.core.verbs import PEOPLE, WRITE, verb
 from postroom.people import repository
 from postroom.people.channels import planning

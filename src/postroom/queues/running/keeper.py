@@ -9,6 +9,8 @@ import os
 import sys
 from time import monotonic, sleep
 
+from postroom.core import limits
+from postroom.processes.resource_limits import limit_resources
 from postroom.queues.locks import ConsumerLock
 
 TYPE_CHECKING = False
@@ -25,6 +27,7 @@ def main() -> NoReturn:
     os.closerange(3, lock.fd)  # close what the parent left open: a file may carry a lock
     os.closerange(lock.fd + 1, 1 << 16)
     os.set_inheritable(lock.fd, False)
+    limit_resources(limits.MAX_CHILD_MEMORY_BYTES, 0)  # also of the runner; not of the commands that it starts
     pause_seconds = 0.0
     while True:
         started_at = monotonic()

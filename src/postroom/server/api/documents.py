@@ -13,14 +13,14 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from postroom.core import checks
+from postroom.core import checks, limits
 from postroom.core.errors import InvalidInput, NotFound
 from postroom.core.records import Record
 from postroom.core.records.people import Entry, Workspace
 from postroom.people import documents, focusing, read_documents, repository, triage
 from postroom.people.access import workspaces
 from postroom.people.documents import Document
-from postroom.server.api.rendering import DOWNLOAD_TYPES, MARKDOWN_SUFFIXES, MAX_SHOWN_BYTES, decode_text
+from postroom.server.api.rendering import DOWNLOAD_TYPES, MARKDOWN_SUFFIXES, decode_text
 from postroom.server.http.auth import Caller
 from postroom.server.http.endpoint import json_body, query_flag, refuse_unknown_parameters
 from postroom.server.http.responses import JsonResponse
@@ -203,7 +203,7 @@ def _read_document(workspace: Workspace, path: str, known_version: str) -> ReadD
     with Document(workspace.path, path) as document:
         if document.version == known_version:
             return ReadDocument(b"", None, document.size, document.version)
-        return ReadDocument(document.read_start(MAX_SHOWN_BYTES), document.compute_sha256(), document.size, document.version)
+        return ReadDocument(document.read_start(limits.MAX_RENDERED_BYTES), document.compute_sha256(), document.size, document.version)
 
 
 def _is_changed(pushed: PushedDocument | None, read: ReadDocument) -> bool | None:

@@ -14,7 +14,6 @@ from pygments.util import ClassNotFound
 
 from postroom.server.api.markdown import MAX_HIGHLIGHTED_CHARS, clean_html, escape_html, highlight_code, render_markdown
 
-MAX_SHOWN_BYTES = 1024 * 1024
 MAX_TABLE_ROWS, MAX_TABLE_COLUMNS = 1000, 100
 MAX_COMPARED_WORDS = 2000  # of a line: comparing words takes the product of both numbers
 MARKDOWN_SUFFIXES = (".md", ".markdown", ".mdown")

@@ -9,6 +9,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from postroom.core import limits
 from postroom.core.errors import InvalidInput
 from postroom.core.records.work import Conversation
 from postroom.people import replying
@@ -17,9 +18,9 @@ from postroom.server.http.endpoint import json_body, query_flag, query_integer, 
 from postroom.server.http.responses import JsonResponse
 from postroom.server.http.state import AppState
 from postroom.server.rpc.calls import make_call
-from postroom.work import leases, listing, messages, progress, threads
+from postroom.work import leases, listing, progress, threads
 
-MAX_RENDERED_CHARS = messages.MAX_PAGE_CHARS  # a longer message is shown as plain text
+MAX_RENDERED_CHARS = limits.MAX_PAGE_CHARS  # a longer message is shown as plain text
 CURSOR_PARAMETERS = ("before_event", "after_event")
 
 
@@ -42,7 +43,7 @@ async def list_threads(request: Request, state: AppState, caller: Caller) -> Res
 async def show_thread(request: Request, state: AppState, caller: Caller) -> Response:
     """Return one page of a thread: the newest, or the one before or after an event. With `html`, also its bodies as HTML."""
     refuse_unknown_parameters(request, "html", "limit", *CURSOR_PARAMETERS)
-    html, limit = query_flag(request, "html"), query_integer(request, "limit", messages.MAX_PAGE_MESSAGES)
+    html, limit = query_flag(request, "html"), query_integer(request, "limit", limits.MAX_PAGE_MESSAGES)
     cursors: dict[str, Any] = {name: query_integer(request, name, 0) for name in CURSOR_PARAMETERS if name in request.query_params}
 
     read_page = make_call(caller, threads.show, thread_id=request.path_params["id"], limit=limit, **cursors)

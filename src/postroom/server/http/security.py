@@ -24,7 +24,6 @@ SEND_LESS_HINT = "Send less, or push a document instead."
 ALWAYS_ACCEPTED_BYTES = 64 * 1024  # a body up to this size is accepted even if the buffers are full
 BODY_STALL_SECONDS = 20.0  # between two parts of a body
 BODY_TOTAL_SECONDS = 120.0  # for a whole body
-MAX_CONCURRENT_REQUESTS = 5000
 NO_HEAD_PATHS = ("/sign-in", "/api/events", "/api/bell")  # HEAD would use up the sign-in link, or never end
 RESPONSE_STARTS = ("http.response.start", "websocket.http.response.start")  # the second one refuses an upgrade
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
@@ -104,7 +103,7 @@ class SecurityMiddleware:
             return error_response("invalid_input", "the Content-Length is malformed", "Write it as a number.", 400)
         if is_long or int(length) > max_body_bytes(scope):
             return _too_large_response(scope)
-        if self._concurrent_requests >= MAX_CONCURRENT_REQUESTS:
+        if self._concurrent_requests >= limits.MAX_CONCURRENT_REQUESTS:
             return error_response("too_many", "too many requests at once", "Come back in a few seconds.", 429, **{"Retry-After": "5"})
         return None
 

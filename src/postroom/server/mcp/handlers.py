@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from postroom._fastpath import json_text as jsontext
 from postroom.core import checks
 from postroom.core.errors import InvalidInput, Refusal
+from postroom.core.limits import MAX_PROMPT_CHARS
 from postroom.core.records.handovers import Handover, ReceivedMessage
 from postroom.core.records.people import OPEN, Answer, Entry, EntryPage, Workspace
 from postroom.core.records.work import Message, Thread
@@ -30,7 +31,6 @@ from postroom.tasks import taking
 from postroom.work import candidates, leases, messages, progress, questions, threads
 
 DEFAULT_ASK_WAIT_SECONDS = 45.0
-MAX_PROMPT_CHARS = 32 * 1024  # of the messages in one result, which goes into a prompt
 T = TypeVar("T")
 Arguments = dict[str, Any]
 JsonObject = dict[str, Any]

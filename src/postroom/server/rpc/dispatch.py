@@ -16,7 +16,7 @@ from starlette.responses import Response
 from postroom import __version__, mail, people, tasks, work
 from postroom._fastpath import json_text as jsontext
 from postroom.core.errors import InvalidInput, NotFound, Refusal, TooLarge, Unauthenticated, WrongVersion
-from postroom.core.limits import MAX_BATCH_ITEMS, MAX_RESULT_BYTES
+from postroom.core.limits import MAX_BATCH_ITEMS, MAX_KEY_CHARS, MAX_RESULT_BYTES
 from postroom.core.rpc import wire
 from postroom.core.rpc.waits import is_wait_time
 from postroom.core.text import short_repr
@@ -36,7 +36,6 @@ _log = logging.getLogger("postroom.server")
 POLL_SECONDS = 0.01  # a wait up to this long is a single check, and needs no thread of the pool
 MAX_WAIT_SECONDS = 25.0  # of one request
 RECEIVED_RECORDS = ("Attachment", "A2ATask")  # the records that a client may send
-MAX_KEY_CHARS = 200
 VERSION_HEADERS = {wire.VERSION_HEADER: __version__}
 _VERSION_NAME = wire.VERSION_HEADER.lower().encode()
 _RESULT_HEADERS = [(b"content-type", b"application/json"), (_VERSION_NAME, __version__.encode())]

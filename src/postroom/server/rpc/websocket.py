@@ -10,7 +10,7 @@ from starlette.types import Receive
 
 from postroom._fastpath import json_text as jsontext
 from postroom.core.errors import Refusal, TooMany, Unauthenticated
-from postroom.core.limits import MAX_CALL_BYTES
+from postroom.core.limits import MAX_CALL_BYTES, MAX_CALLS_PER_SOCKET
 from postroom.core.rpc.wire import VERSION_HEADER
 from postroom.core.tracing import is_traceparent, use_traceparent
 from postroom.server.rpc import dispatch
@@ -25,8 +25,7 @@ from postroom.server.ws.socket_endpoint import (
     SocketConnection,
 )
 
-MAX_CALLS = 16  # of one socket at once
-MAX_WAITS = 15  # calls of one socket that may block. One call is left, so that the socket is always read
+MAX_WAITS = MAX_CALLS_PER_SOCKET - 1  # calls of one socket that may block. One call is left, so that the socket is always read
 FINISH_SECONDS = 10.0  # for calls that still run when the client has disconnected
 STOP_CHECK_SECONDS = 60.0
 _log = logging.getLogger("postroom.server")
@@ -48,7 +47,7 @@ class _Connection:
         self._state, self._caller = upgraded.state, upgraded.caller
         self._client_version = upgraded.headers.get(VERSION_HEADER, "")
         self._send, self._has_left = upgraded.send, upgraded.has_left
-        self._call_slots, self._write_lock = asyncio.Semaphore(MAX_CALLS), asyncio.Lock()
+        self._call_slots, self._write_lock = asyncio.Semaphore(MAX_CALLS_PER_SOCKET), asyncio.Lock()
         self._calls: set[asyncio.Task[None]] = set()
         self._client_left = asyncio.Event()
         self._malformed_frames = self._waiting_calls = 0

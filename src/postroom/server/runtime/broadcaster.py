@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Self
 
 from postroom.core.errors import Refusal, TooMany
-from postroom.core.limits import MAX_EVENT_SUMMARY_CHARS
+from postroom.core.limits import MAX_EVENT_SUMMARY_CHARS, MAX_STREAMS_PER_AGENT, MAX_UNREAD_EVENTS
 from postroom.core.records.work import Event
 from postroom.server.http.auth import Caller
 from postroom.server.http.responses import encode_json
@@ -18,8 +18,6 @@ from postroom.server.runtime.writer import wait_for_thread
 from postroom.store.interface import Store
 
 PAGE_EVENTS = 500
-MAX_STREAMS_PER_AGENT = 100
-MAX_UNREAD_EVENTS = 1000  # a stream with more is ended, and its client resumes after its last event
 RETRY_SECONDS = 1.0
 
 

@@ -128,7 +128,11 @@ class _RenderProcess:
         if self._child is None:
             pipe = asyncio.subprocess.PIPE
             self._child = await asyncio.create_subprocess_exec(
-                *isolated_command(__name__, str(self._niceness)), stdin=pipe, stdout=pipe, cwd=NEUTRAL_FOLDER, env=short_environment()
+                *isolated_command(__name__, str(self._niceness), long_lived=True),
+                stdin=pipe,
+                stdout=pipe,
+                cwd=NEUTRAL_FOLDER,
+                env=short_environment(),
             )
         writing, reading = self._child.stdin, self._child.stdout
         assert writing is not None

@@ -12,10 +12,11 @@ from typing import Any
 from starlette.types import Receive
 
 from postroom.core.errors import Interrupted, TooMany
+from postroom.core.limits import MAX_WAITS_PER_AGENT
 from postroom.server.http.auth import Caller
 from postroom.store.interface import Store, Watch
 
-MAX_WAITS, MAX_WAITS_PER_AGENT = 1000, 50
+MAX_WAITS = 1000
 TURN_SECONDS = 1.25  # after which a wait checks whether the server stops, or the client has disconnected; a file is polled each second
 CHECK_ALLOWED_SECONDS = 5.0  # after which a wait checks whether the client's token was revoked
 

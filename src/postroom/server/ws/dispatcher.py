@@ -10,6 +10,7 @@ from functools import partial
 from typing import Protocol, cast
 
 from postroom.core.errors import Refusal, TooMany, Unauthenticated
+from postroom.core.limits import MAX_SOCKETS_PER_AGENT
 from postroom.core.records.mail import Delivery
 from postroom.mail import mailbox
 from postroom.mail.identity import resolve_session
@@ -26,7 +27,6 @@ MAX_BATCH_MESSAGES = 32  # dequeued in one transaction
 MAX_BATCH_BYTES = 256 * 1024
 TOKEN_CHECK_SECONDS = 0.5  # between checks of the tokens of connected sockets
 MAX_IDLE_SECONDS = 60.0
-MAX_SOCKETS_PER_AGENT = 100
 RETRY_SECONDS = 1.0
 CLOSE_GOING_AWAY, CLOSE_POLICY_VIOLATION = 1001, 1008  # WebSocket close codes
 _log = logging.getLogger("postroom.server")

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput
+from postroom.core.limits import MAX_DESCRIPTION_CHARS, MAX_TASK_ARTIFACTS_BYTES, MAX_TASK_BYTES, MAX_TASK_CONTEXT_BYTES
 from postroom.core.states import TASK, TASK_PRIORITIES
 from postroom.tasks.a2a.frozen import freeze_json_object
 from postroom.tasks.a2a.models import A2ATask, A2ATaskStatus
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FORMAT_VERSION = 1
-MAX_DESCRIPTION_CHARS = 100_000
-MAX_CONTEXT_BYTES, MAX_ARTIFACTS_BYTES, MAX_TASK_BYTES = 1 << 20, 10 << 20, 64 << 20
 
 
 class A2AInbox:
@@ -151,11 +150,11 @@ def check_description(description: str) -> str:
 
 
 def freeze_context(context: dict[str, Any] | None) -> dict[str, Any]:
-    return freeze_json_object("context", {} if context is None else context, max_bytes=MAX_CONTEXT_BYTES)
+    return freeze_json_object("context", {} if context is None else context, max_bytes=MAX_TASK_CONTEXT_BYTES)
 
 
 def freeze_artifacts(artifacts: dict[str, Any]) -> dict[str, Any]:
-    return freeze_json_object("artifacts", artifacts, max_bytes=MAX_ARTIFACTS_BYTES)
+    return freeze_json_object("artifacts", artifacts, max_bytes=MAX_TASK_ARTIFACTS_BYTES)
 
 
 def _current_stamp() -> str:

@@ -60,7 +60,7 @@ class Team:
         """Start one process for each role. Each is killed when this process ends, even by SIGKILL."""
         with open(os.devnull, "rb") as empty_input:
             for role in ROLES:
-                command = isolated_command("postroom.cli.inbox.demo.team", role, self.location)
+                command = isolated_command("postroom.cli.inbox.demo.team", role, self.location, long_lived=True)
                 line = f"cd {NEUTRAL_FOLDER} && exec {' '.join(map(shell_quote, command))}"
                 self._actors.append(spawn_group(line, short_environment(), (empty_input.fileno(), 1, 2)))
 

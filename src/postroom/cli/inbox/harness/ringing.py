@@ -13,6 +13,7 @@ from postroom._fastpath import json_text as jsontext
 from postroom.cli.framework.output import OK
 from postroom.core.errors import StoreBusy, StoreUnreachable
 from postroom.processes.owning_program import is_running
+from postroom.processes.resource_limits import without_limits
 from postroom.store.event_log import inbox_topic
 
 TYPE_CHECKING = False
@@ -95,7 +96,8 @@ def _ring_codex(thread: str, text: str) -> str:
 
     argv = ["codex", "queue", "--resume", "--thread", thread, "--message", text]
     try:
-        ran = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=RING_SECONDS)
+        with without_limits():
+            ran = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=RING_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"codex queue: {error}"[:300]
     is_taken = ran.returncode == 0 and "could not resume" not in ran.stderr

@@ -9,12 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from postroom import __version__
-from postroom.core.limits import MAX_CALL_BYTES, MAX_FRAME_BYTES
+from postroom.core.limits import MAX_CALL_BYTES, MAX_CALLS_PER_SOCKET, MAX_FRAME_BYTES, MAX_ITEMS, MAX_KEY_CHARS, MAX_MAIL_PAYLOAD_BYTES
 from postroom.core.rpc.wire import VERB_PROTOCOL
 from postroom.server.api.schemas.builders import BOOLEAN, INTEGER, NULLABLE_TEXT, TEXT, Schema, object_of, schema_ref
 from postroom.server.http.responses import JsonResponse
-from postroom.server.rpc.dispatch import MAX_KEY_CHARS
-from postroom.server.rpc.websocket import MAX_CALLS
 from postroom.server.ws.frames import MAX_CREDIT_MESSAGES, MAX_ID_CHARS, MAX_ID_NUMBER, MAX_MALFORMED_FRAMES, PROTOCOL
 
 MAILBOX_CHANNEL, VERB_CHANNEL = "mailbox", "verbs"
@@ -31,7 +29,7 @@ _TOKEN: Schema = {**NULLABLE_TEXT, "description": "The delivery that is meant. R
 _SENDER: Schema = {**NULLABLE_TEXT, "description": "The sender of the message. Necessary if several used the id, and no token is given"}
 ANY_ARRAY: Schema = {"type": "array", "items": {"type": "object"}}
 _PAGE: dict[str, Schema] = {
-    "limit": {"type": "integer", "minimum": 1, "maximum": 10000, "description": "Default: 100"},
+    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_ITEMS, "description": "Default: 100"},
     "after": {**NULLABLE_TEXT, "description": "`after` of the page before"},
 }
 _MESSAGE: Schema = {
@@ -171,10 +169,11 @@ _DESCRIPTION = (
     "Text frames, one JSON object each. Each frame of a client is confirmed by `ok` or `refused`, in the order in which they came. "
     "Deliveries may come between them. A client gives credit and gets one delivery per credit when messages are due, from any sender "
     f"and any interface. Sockets of one mailbox share its messages: each message goes to one of them. A client's frame has at most "
-    f"{MAX_FRAME_BYTES // 1024 // 1024} MiB, so that the largest message fits in, 10 MiB of payload. Field names may be in camelCase. "
+    f"{MAX_FRAME_BYTES // 1024 // 1024} MiB, so that the largest message fits in, "
+    f"{MAX_MAIL_PAYLOAD_BYTES // 1024 // 1024} MiB of payload. Field names may be in camelCase. "
     + _CLOSES
     + " Verbs have a separate socket, which "
-    f"executes up to {MAX_CALLS} calls at once. Each response has the `id` of its call. Send calls of more than "
+    f"executes up to {MAX_CALLS_PER_SOCKET} calls at once. Each response has the `id` of its call. Send calls of more than "
     f"{MAX_CALL_BYTES // 1024} KiB over HTTP."
 )
 SCHEMAS: dict[str, Schema] = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from postroom.core import limits
+
 Schema = dict[str, Any]
 
 TEXT: Schema = {"type": "string"}
@@ -47,7 +49,7 @@ ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string",
 KEY = {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"}}
 FLAG = {"enum": ["true", "false", "1", "0"]}
 HTML = query_parameter("html", FLAG, "Also return the Markdown texts as sanitized HTML")
-LIMIT = query_parameter("limit", {"type": "integer", "minimum": 1, "maximum": 500}, "At most this many")
+LIMIT = query_parameter("limit", {"type": "integer", "minimum": 1, "maximum": limits.MAX_PAGE_ENTRIES}, "At most this many")
 
 
 def request_body(required: str, *, needed: bool = True, **properties: Schema) -> Schema:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postroom.core import limits
 from postroom.core.records.mail import STATES, TERMINAL_STATES, Delivery, MailboxCounts
 from postroom.core.records.runs import RunEvent, RunSummary
 from postroom.core.records.watched_queues import QueueReport
@@ -133,7 +134,7 @@ _RUN_ID = {
 _MSG_ID = {"type": "string", "minLength": 1, "maxLength": 400}
 _MESSAGE_ID = {"name": "msg_id", "in": "path", "required": True, "schema": _MSG_ID}
 _TOKEN: Schema = {**NULLABLE_TEXT, "description": "The delivery that is meant. Refused if it is not the current one any more"}
-_LIMIT = query_parameter("limit", {"type": "integer", "minimum": 1, "maximum": 10000}, "At most this many")
+_LIMIT = query_parameter("limit", {"type": "integer", "minimum": 1, "maximum": limits.MAX_ITEMS}, "At most this many")
 _AFTER = query_parameter("after", TEXT, "`after` of the page before")
 _EVENT_ID: Schema = {"type": "integer", "minimum": 0}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postroom.core import limits
 from postroom.core.records.tasks import ListedTask
 from postroom.core.records.work import Event
 from postroom.core.states import TASK_PRIORITIES
@@ -33,7 +34,7 @@ _TASK = public_schema(
 )
 SCHEMAS: dict[str, Schema] = {"Task": _TASK, "TaskEvent": record_schema(Event)}
 _ONE_TASK = object_of("task", task=schema_ref("Task"))
-_LIMIT = query_parameter("limit", {"type": "integer", "minimum": 1, "maximum": 10000}, "At most this many")
+_LIMIT = query_parameter("limit", {"type": "integer", "minimum": 1, "maximum": limits.MAX_ITEMS}, "At most this many")
 
 PATHS: dict[str, dict[str, Schema]] = {
     "/api/tasks": {
@@ -62,7 +63,7 @@ PATHS: dict[str, dict[str, Schema]] = {
                 "description",
                 to=_NAME,
                 skill=_NAME,
-                description={"type": "string", "minLength": 1, "maxLength": 100000},
+                description={"type": "string", "minLength": 1, "maxLength": limits.MAX_DESCRIPTION_CHARS},
                 context={"type": "object"},
                 priority={"enum": list(TASK_PRIORITIES)},
                 deadline_seconds={"type": "number", "exclusiveMinimum": 0, "maximum": 31622400},

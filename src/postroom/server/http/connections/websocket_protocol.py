@@ -19,6 +19,7 @@ from websockets.http11 import Request, Response
 from websockets.protocol import SEND_EOF
 from websockets.server import ServerProtocol
 
+from postroom.core.limits import MAX_PARTIAL_FRAMES_BYTES
 from postroom.server.http.connections import uvicorn_contract
 from postroom.server.http.connections.handshake import decode_headers, make_denial, make_refusal, make_scope
 from postroom.server.http.connections.keepalive import Keepalive
@@ -29,7 +30,6 @@ CLOSE_TIMEOUT_SECONDS = 1.0  # for the client to answer a close frame
 ABORT_TIMEOUT_SECONDS = 2 * CLOSE_TIMEOUT_SECONDS  # for the client to read the rest after the connection is closed
 MAX_UNREAD_PONGS = 1000
 ALWAYS_ACCEPTED_BYTES = 256 * 1024  # a message up to this size is accepted even if the others fill the memory
-MAX_PARTIAL_BYTES = 256 * 1024 * 1024  # of the messages of all connections that are not complete
 CONNECTION_KEY = "postroom.connection"  # in the state of a scope: the connection that a request came on
 _log = logging.getLogger("uvicorn.error")
 
@@ -159,7 +159,7 @@ class LimitedWebSocketProtocol(asyncio.Protocol):
     def _receive_frames(self, data: bytes) -> None:
         self._own_partial_bytes += len(data)
         LimitedWebSocketProtocol.partial_bytes += len(data)
-        if self._own_partial_bytes > ALWAYS_ACCEPTED_BYTES and self.partial_bytes > MAX_PARTIAL_BYTES:
+        if self._own_partial_bytes > ALWAYS_ACCEPTED_BYTES and self.partial_bytes > MAX_PARTIAL_FRAMES_BYTES:
             self._fail_connection(CloseCode.TRY_AGAIN_LATER, "too much is being sent at once")
         self._websocket.receive_data(data)
         for event in self._websocket.events_received():

@@ -12,6 +12,7 @@ from time import monotonic
 from postroom._fastpath import RLock
 from postroom._fastpath.sqlite import Connection, Error, connect, driver
 from postroom.core.errors import FilterFailed, InvalidInput
+from postroom.core.limits import MAX_EVENT_BYTES, MAX_FILTER_CHARS
 from postroom.core.records.queues import QueueEvent
 from postroom.core.text import short_repr
 from postroom.store.sqlite.open_database import BUSY_TIMEOUT_SECONDS, map_error
@@ -21,12 +22,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.store.interface import Row
 
-MAX_FILTER_CHARS = 4000
 _COLUMN_NAMES = frozenset((*EVENT_COLUMNS.split(", "), "events", "rowid"))
 EVENTS_PER_QUERY = 10_000  # each query has its own budget of steps, so that a long queue does not exceed it
 _MAX_STEPS, _STEPS_PER_CHECK = 20_000_000, 200
 _MAX_SECONDS = 10.0  # of one query, for functions that are slow within one step
-_MAX_VALUE_BYTES = 128 << 20  # more than the longest content of an event
+_MAX_VALUE_BYTES = 2 * MAX_EVENT_BYTES  # a filter may write a value again, with escapes
 _FRAGMENT_ERROR_CODES = (driver.SQLITE_ERROR, driver.SQLITE_AUTH, driver.SQLITE_TOOBIG, driver.SQLITE_RANGE)
 _CLOCK_FUNCTIONS = frozenset(
     (
