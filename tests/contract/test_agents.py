@@ -25,8 +25,14 @@ def test_agents_are_listed_in_pages(store: Store) -> None:
         work.add_agent(store, name)
     first = work.list_agents(store, limit=2)
     assert [agent.name for agent in first] == ["ada", "bob"]
-    assert [agent.name for agent in work.list_agents(store, after="bob")] == ["cleo", "user"]
-    assert [presence.agent.name for presence in work.list_presences(store, limit=1, after="bob")] == ["cleo"]
+    assert (first.more, first.after, len(first), first[-1].name) == (True, "bob", 2, "bob")
+    last = work.list_agents(store, limit=2, after="bob")
+    assert [agent.name for agent in last] == ["cleo", "user"]
+    assert (last.more, last.after) == (False, None)
+    presences = work.list_presences(store, limit=1, after="bob")
+    assert [presence.agent.name for presence in presences] == ["cleo"]
+    assert (presences.more, presences.after) == (True, "cleo")
+    assert not work.list_presences(store, limit=1, after="cleo").more
 
 
 def test_who_acts_is_known_as_an_agent(store: Store) -> None:

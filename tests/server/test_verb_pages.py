@@ -15,9 +15,6 @@ EXCEPTIONS = {
     "people.read_messages": "takes the messages that it returns, so that the next call returns the others",
     "people.hand_over_messages": "says `more`, and the next call after a confirmation returns the others",
     "people.search_rooms": "looks at the newest ones only, and says how far back it looked (`since`)",
-    "work.list_agents": "goes on after the name of the last one: fewer than `limit` are the end",
-    "work.list_presences": "goes on after the name of the last one: fewer than `limit` are the end",
-    "work.list_runs": "goes on after the id of the last one: fewer than `limit` are the end",
 }
 # Sorted by age, so that the id of the last entry is the cursor.
 PAGES_BY_ENTRY = {"people.history", "people.search", "people.own_entries"}
@@ -46,6 +43,4 @@ def test_every_verb_with_a_limit_returns_a_page_with_a_cursor() -> None:
 
 
 def test_every_exception_goes_on_in_the_way_that_its_reason_says() -> None:
-    for name in ("work.list_agents", "work.list_presences", "work.list_runs"):
-        assert "after" in inspect.signature(routing_table()[name].function).parameters
     assert "more" in _fields(routing_table()["people.hand_over_messages"].result_type)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidState, NotFound
-from postroom.core.records.work import Agent, AgentPresence
+from postroom.core.records.work import Agent, AgentPage, AgentPresence, PresencePage
 from postroom.core.states import AGENT_KINDS
 from postroom.core.text import shell_quote
 from postroom.core.verbs import ANY_AGENT, DIRECTORY, LEADERS, OWN_VIEW, PEOPLE, READ, WRITE, verb
@@ -42,11 +42,12 @@ def add_agent(store: Store, name: str, *, kind: str = "agent") -> Agent:
 
 
 @verb(caller=ANY_AGENT, access=DIRECTORY, mode=READ)
-def list_agents(store: Store, *, limit: int = 1000, after: str = "") -> tuple[Agent, ...]:
+def list_agents(store: Store, *, limit: int = 1000, after: str = "") -> AgentPage:
     """List agents, sorted by name. `after` is the name of the last one of the page before."""
     checks.limit("limit", limit)
+    checks.text("after", after)
     with store.read() as tx:
-        return tuple(tx.fetch_all(tx.sql.agents_all, limit=limit, after=checks.text("after", after)))
+        return AgentPage(*_read_page(tx, limit, after))
 
 
 @verb(caller="name", access=OWN_VIEW, mode=READ)
@@ -58,12 +59,20 @@ def show_agent(store: Store, name: str) -> AgentPresence:
 
 
 @verb(caller=LEADERS, mode=READ)
-def list_presences(store: Store, *, limit: int = 1000, after: str = "") -> tuple[AgentPresence, ...]:
+def list_presences(store: Store, *, limit: int = 1000, after: str = "") -> PresencePage:
     """List the presence of agents, sorted by name, from one snapshot of the store. `after` is the last name of the page before."""
     checks.limit("limit", limit)
+    checks.text("after", after)
     with store.read() as tx:
-        listed = tx.fetch_all(tx.sql.agents_all, limit=limit, after=checks.text("after", after))
-        return tuple(_read_presence(tx, agent) for agent in listed)
+        listed, more, cursor = _read_page(tx, limit, after)
+        return PresencePage(tuple(_read_presence(tx, agent) for agent in listed), more, cursor)
+
+
+def _read_page(tx: Transaction, limit: int, after: str) -> tuple[tuple[Agent, ...], bool, str | None]:
+    """Return the agents behind a name, whether there are more, and the cursor of the next page."""
+    found = tx.fetch_all(tx.sql.agents_all, limit=limit + 1, after=after)
+    more = len(found) > limit
+    return tuple(found[:limit]), more, found[limit - 1].name if more else None
 
 
 def _read_presence(tx: Transaction, agent: Agent) -> AgentPresence:

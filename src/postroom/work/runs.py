@@ -7,7 +7,7 @@ from itertools import islice
 
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, NotFound
-from postroom.core.records.runs import ActivityHistogram, RunEvent, RunHistory, RunSummary, RunWaitResult, ThreadWithLease
+from postroom.core.records.runs import ActivityHistogram, RunEvent, RunHistory, RunPage, RunSummary, RunWaitResult, ThreadWithLease
 from postroom.core.states import STATUSES, TERMINAL_STATUSES
 from postroom.core.text import short_repr
 from postroom.core.verbs import LEADERS, READ, WAIT, verb
@@ -31,7 +31,7 @@ _AFTER_ALL_EVENTS = 2**62
 
 
 @verb(caller=LEADERS, mode=READ)
-def list_runs(store: Store, *, limit: int = 50, after: str | None = None) -> tuple[RunSummary, ...]:
+def list_runs(store: Store, *, limit: int = 50, after: str | None = None) -> RunPage:
     """List runs, newest activity first. Threads without a run form the run with an empty id. `after` is the cursor of a run.
 
     Counts the latest `MAX_THREADS_PER_STATUS` threads of each status, so that the cost does not grow with the store. A run with older
@@ -49,13 +49,10 @@ def list_runs(store: Store, *, limit: int = 50, after: str | None = None) -> tup
                 runs.setdefault(thread.run_id, []).append(thread)
         summaries = [_summarize_run(run_id, threads) for run_id, threads in runs.items()]
         older = summaries if start is None else [run for run in summaries if (run.last_at, run.run_id) < start]
-        newest = sorted(older, key=lambda run: (run.last_at, run.run_id), reverse=True)[:limit]
-        return tuple(run.replace(partial=_has_older_threads(tx, run.run_id, oldest_counted)) for run in newest)
-
-
-def cursor_of_run(run: RunSummary) -> str:
-    """Return the cursor with which a list of runs goes on behind a run. A run with new activity moves to the front."""
-    return f"{run.last_at}{CURSOR_SEPARATOR}{run.run_id}"
+        newest = sorted(older, key=lambda run: (run.last_at, run.run_id), reverse=True)
+        shown = tuple(run.replace(partial=_has_older_threads(tx, run.run_id, oldest_counted)) for run in newest[:limit])
+        more = len(newest) > limit
+        return RunPage(shown, more, f"{shown[-1].last_at}{CURSOR_SEPARATOR}{shown[-1].run_id}" if more else None)
 
 
 def _parse_cursor(after: str) -> tuple[str, str]:

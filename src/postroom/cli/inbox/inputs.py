@@ -49,7 +49,7 @@ def known_humans(store: Store) -> list[str]:
     """Return the names of all people. Views mark their messages as unverified if no server checked the sender."""
     from postroom.work.agents import list_agents
 
-    return [agent.name for agent in list_agents(store, limit=limits.MAX_ITEMS) if agent.is_person]
+    return [agent.name for agent in list_agents(store, limit=limits.MAX_ITEMS).agents if agent.is_person]
 
 
 def require_thread(args: Arguments) -> str:

@@ -84,7 +84,7 @@ def _list_agents(store: Store) -> _Examined:
     def read_page(after: str | None) -> tuple[Iterable[Row], str | None]:
         agents = list_agents(store, limit=MAX_PAGE_ROWS, after=after or "")
         rows = [(agent.name, bool(agent.last_seen_at or agent.is_person)) for agent in agents]
-        return rows, agents[-1].name if len(agents) == MAX_PAGE_ROWS else None
+        return rows, agents.after
 
     return _Examined(read_page)
 

@@ -19,17 +19,11 @@ if TYPE_CHECKING:
 
     Data = dict[str, Any]
 
-MAX_LISTED = 50
-
 
 def handle_run_list(args: Arguments) -> Outcome:
-    from postroom.core.pages import cut_page, rows_to_read
-    from postroom.work.runs import cursor_of_run, list_runs
+    from postroom.work.runs import list_runs
 
-    limit = args.limit if args.limit is not None else MAX_LISTED
-    runs = list_runs(inputs.open_store_for(args), limit=rows_to_read(limit), after=args.after)
-    shown, page = cut_page(runs, limit, cursor_of_run)
-    return Outcome({"runs": [run.to_json() for run in shown], **page}, view="run list")
+    return Outcome(list_runs(inputs.open_store_for(args), **inputs.given_options(args, "limit", "after")).to_json(), view="run list")
 
 
 def handle_run_show(args: Arguments) -> Outcome:

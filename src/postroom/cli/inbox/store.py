@@ -13,7 +13,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.cli.framework.parser import Arguments
 
-MAX_LISTED_AGENTS = 1000
 SKILL_PATH = os.path.join(os.path.dirname(postroom.__file__), "skill", "SKILL.md")
 
 
@@ -71,13 +70,9 @@ def handle_pass_revoke(args: Arguments) -> Outcome:
 
 
 def handle_agent_list(args: Arguments) -> Outcome:
-    from postroom.core.pages import cut_page, rows_to_read
     from postroom.work.agents import list_agents
 
-    limit = args.limit if args.limit is not None else MAX_LISTED_AGENTS
-    agents = list_agents(inputs.open_store_for(args), limit=rows_to_read(limit), after=args.after or "")
-    shown, page = cut_page(agents, limit, lambda agent: agent.name)
-    return Outcome({"agents": [agent.to_json() for agent in shown], **page}, view="agents")
+    return Outcome(list_agents(inputs.open_store_for(args), **inputs.given_options(args, "limit", "after")).to_json(), view="agents")
 
 
 def handle_agent_show(args: Arguments) -> Outcome:

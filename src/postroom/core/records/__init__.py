@@ -75,6 +75,28 @@ class Record:
         return {name: _to_json_value(value) for name, value in self.items()}
 
 
+class ListPage:
+    """What the pages of lists have in common: they can be iterated, counted and indexed like the tuple in their first field.
+
+    If there are `more`, pass `after` to get the next page.
+    """
+
+    __fields__: tuple[str, ...]
+
+    def _listed(self) -> tuple[Any, ...]:
+        listed: tuple[Any, ...] = getattr(self, self.__fields__[0])
+        return listed
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._listed())
+
+    def __len__(self) -> int:
+        return len(self._listed())
+
+    def __getitem__(self, index: int) -> Any:
+        return self._listed()[index]
+
+
 def _to_json_value(value: Any) -> Any:
     if isinstance(value, Record):
         return value.to_json()

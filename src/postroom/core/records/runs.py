@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.core.records import Record
+from postroom.core.records import ListPage, Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,14 @@ class RunSummary(Record):
     first_at: str
     last_at: str
     partial: bool = False
+
+
+class RunPage(Record, ListPage):
+    """One page of runs, newest activity first. A run with new activity moves to the front, so that a later page does not show it."""
+
+    runs: tuple[RunSummary, ...]
+    more: bool = False
+    after: str | None = None
 
 
 class RunWaitResult(Record):

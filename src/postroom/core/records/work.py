@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.core import clock
-from postroom.core.records import Record
+from postroom.core.records import ListPage, Record
 from postroom.core.states import UNVERIFIED_DOORS
 
 TYPE_CHECKING = False
@@ -334,6 +334,22 @@ class AgentPresence(Record):
     def is_alive(self, now: str, since: str) -> bool:
         """Return whether the agent was seen at or after `since`, or holds a lease that is live at `now`. Both are stamps."""
         return (self.agent.last_seen_at or "") >= since or any(claim.lease.is_live(now) for claim in self.holds)
+
+
+class AgentPage(Record, ListPage):
+    """One page of agents, sorted by name."""
+
+    agents: tuple[Agent, ...]
+    more: bool = False
+    after: str | None = None
+
+
+class PresencePage(Record, ListPage):
+    """One page of the presence of agents, sorted by name."""
+
+    presences: tuple[AgentPresence, ...]
+    more: bool = False
+    after: str | None = None
 
 
 class PageBounds(Record):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -10,14 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from postroom.core import clock
-from postroom.core.pages import cut_page, rows_to_read
-from postroom.core.records.work import AgentPresence
+from postroom.core.records.work import AgentPresence, PresencePage
 from postroom.server.http.auth import Caller
 from postroom.server.http.endpoint import query_integer, refuse_unknown_parameters
 from postroom.server.http.responses import JsonResponse
 from postroom.server.http.state import AppState
 from postroom.server.rpc.calls import make_call
-from postroom.store.interface import Store
 from postroom.work import agents, runs
 
 UNNAMED_RUN = "~"  # the run with an empty id, which cannot be a path segment
@@ -27,13 +24,8 @@ ALIVE_SECONDS = 300
 async def list_runs(request: Request, state: AppState, caller: Caller) -> Response:
     refuse_unknown_parameters(request, "limit", "after")
     limit = query_integer(request, "limit", 50)
-    list_latest = make_call(caller, runs.list_runs, limit=rows_to_read(limit), after=request.query_params.get("after"))
-
-    def encode_runs(store: Store) -> bytes:
-        shown, page = cut_page(list_latest(store), limit, runs.cursor_of_run)
-        return orjson.dumps({"runs": [run.to_json() for run in shown], **page})
-
-    return JsonResponse(await state.store_access.read_in_thread(encode_runs))
+    list_latest = make_call(caller, runs.list_runs, limit=limit, after=request.query_params.get("after"))
+    return JsonResponse(await state.store_access.read_in_thread(lambda store: orjson.dumps(list_latest(store).to_json())))
 
 
 async def show_run(request: Request, state: AppState, caller: Caller) -> Response:
@@ -65,15 +57,15 @@ async def show_activity(request: Request, state: AppState, caller: Caller) -> Re
 async def list_agents(request: Request, state: AppState, caller: Caller) -> Response:
     refuse_unknown_parameters(request, "limit", "after")
     limit = query_integer(request, "limit", 1000)
-    list_presences = make_call(caller, agents.list_presences, limit=rows_to_read(limit), after=request.query_params.get("after", ""))
-    return JsonResponse(await state.store_access.read_in_thread(lambda store: _encode_agents(list_presences(store), limit)))
+    list_presences = make_call(caller, agents.list_presences, limit=limit, after=request.query_params.get("after", ""))
+    return JsonResponse(await state.store_access.read_in_thread(lambda store: _encode_agents(list_presences(store))))
 
 
-def _encode_agents(presences: Sequence[AgentPresence], limit: int) -> bytes:
+def _encode_agents(page: PresencePage) -> bytes:
     now = clock.now()
     since = clock.format_stamp(now - ALIVE_SECONDS * clock.MICROSECONDS_PER_SECOND)
-    shown, page = cut_page(presences, limit, lambda presence: presence.agent.name)
-    return orjson.dumps({"agents": [_agent_json(presence, clock.format_stamp(now), since) for presence in shown], **page})
+    shown = [_agent_json(presence, clock.format_stamp(now), since) for presence in page.presences]
+    return orjson.dumps({"agents": shown, "more": page.more, "after": page.after})
 
 
 def _agent_json(presence: AgentPresence, now: str, since: str) -> dict[str, Any]:

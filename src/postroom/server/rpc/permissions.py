@@ -17,7 +17,7 @@ from postroom.core.errors import Forbidden, NotFound
 from postroom.core.records.mail import MailReceipt
 from postroom.core.records.runs import RunHistory
 from postroom.core.records.tasks import TaskRow
-from postroom.core.records.work import AgentPresence, Conversation, Lease, Thread
+from postroom.core.records.work import AgentPresence, Conversation, Lease, PresencePage, Thread
 from postroom.core.states import PENDING, RELAY_DOOR
 from postroom.core.text import short_repr
 from postroom.core.verbs import (
@@ -148,8 +148,8 @@ def restrict_result(caller: Caller, verb: Verb, arguments: Arguments, result: An
     if isinstance(result, RunHistory):
         rows = tuple(row.replace(lease=_hide_token(row.lease, caller.name)) for row in result.threads)
         return result.replace(threads=rows)
-    if isinstance(result, tuple) and result and isinstance(result[0], AgentPresence):
-        return tuple(_hide_tokens(presence, caller.name) for presence in result)
+    if isinstance(result, PresencePage):
+        return result.replace(presences=tuple(_hide_tokens(presence, caller.name) for presence in result.presences))
     if verb.access == MESSAGE_PARTY and caller.agent and not caller.is_leader:
         _check_receipt(caller, arguments, result)
     return result
