@@ -115,6 +115,18 @@ def eventually(fact: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
+def processes_with(variable: str) -> list[int]:
+    """Every process that has `NAME=VALUE` in its environment, as those that came of a command that was run with it."""
+    mark, found = variable.encode(), []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdecimal() and mark in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+        except (FileNotFoundError, ProcessLookupError, PermissionError):  # it has ended, or is somebody else's
+            continue
+    return found
+
+
 def is_alive(pid: int) -> bool:
     """Return whether a process exists and has not exited. It may go between the open and the read of its status."""
     try:

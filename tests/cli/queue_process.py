@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
-from tests.cli.process import LIMIT, Finished, Waiter, eventually, is_alive, module
+from tests.cli.process import LIMIT, Finished, Waiter, eventually, is_alive, module, processes_with
 
 PROGRAMS = {name: module(name) for name in ("thread", "notifier")}
 COMMANDS = {name: program.line for name, program in PROGRAMS.items()}
@@ -49,15 +49,7 @@ class QueueCommands:
 
     def processes(self) -> list[int]:
         """Every process that came of a command of this folder: each has inherited the home of its notifier."""
-        mark = f"NOTIFIER_HOME={self.home}".encode()
-        found = []
-        for folder in Path("/proc").iterdir():
-            try:
-                if folder.name.isdecimal() and mark in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
-            except (FileNotFoundError, ProcessLookupError, PermissionError):  # it has ended, or is somebody else's
-                continue
-        return found
+        return processes_with(f"NOTIFIER_HOME={self.home}")
 
     def end_all(self) -> None:
         """End what would outlive the test: supervisors that wait, handlers, and what those left behind."""

@@ -21,8 +21,8 @@ from postroom.queues import dead_events, subscriptions
 from postroom.queues.queue import open_queue, push
 from postroom.store.interface import Store
 from postroom.tasks import Conductor
-from tests.cli.process import SCRIPT, Inbox
-from tests.cli.queue_process import UNSCHEDULED
+from tests.cli.process import SCRIPT, Inbox, eventually, processes_with
+from tests.cli.queue_process import UNSCHEDULED, acking
 
 PAGE_ROWS = 1000  # that doctor reads at a time
 PROGRAMS = ("inbox", "mailbox", "thread")
@@ -98,12 +98,12 @@ def bury_letter(inbox: Inbox, session: str) -> None:
         assert inbox.execute(line.split(), {}, program="mailbox").code == 0
 
 
-def watch_queue(inbox: Inbox) -> Path:
+def watch_queue(inbox: Inbox, handler: str = "true") -> Path:
     """A watched queue with one event that no handler has got."""
     folder = inbox.folder / "events"
     assert inbox.execute(["init", str(folder)], {}, program="thread").code == 0
     with open_queue(str(folder)) as queue:
-        subscriptions.subscribe(queue, "reader", handler="true")
+        subscriptions.subscribe(queue, "reader", handler=handler)
         push(queue, source="internal:dm:default:ann", type="message", content="x")
     inbox.ok("queue", "add", str(folder))
     return folder
@@ -120,12 +120,14 @@ def test_an_event_that_was_set_aside_is_found(inbox: Inbox) -> None:
 
 
 def test_a_consumer_that_does_not_get_its_events_is_found(inbox: Inbox) -> None:
-    folder = watch_queue(inbox)
+    folder = watch_queue(inbox, acking(1))
     with closing(sqlite3.connect(folder / "events.db")) as database, database:
         database.execute("UPDATE events SET created_at = '2020' || substr(created_at, 5)")
     found = examine(inbox, "queues")
     assert (found["state"], "events wait for reader since 2020" in found["says"]) == ("warn", True)
     assert len(run_printed(inbox, found["mend"])) == 2
+    eventually(lambda: examine(inbox, "queues")["state"] == "ok")
+    eventually(lambda: not processes_with(f"HOME={inbox.folder}"))  # a supervisor ends when its handler has read everything
 
 
 # Printed commands

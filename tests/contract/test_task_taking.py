@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 
@@ -264,6 +265,85 @@ def test_a_task_that_three_workers_lost_fails(store: Store, clock: Clock, last: 
     assert (ended.status, ended.reason_code, ended.attempt) == ("failed", "attempts_exhausted", 3)
     assert work.show(store, threads.pop()).thread.status == "cancelled"
     assert [result.reason_code for result in conductor.tasks(ANN)] == ["attempts_exhausted"]
+
+
+def _done_and_take(verb: Callable[..., tuple[object, Claim | None]], store: Store, agent: str) -> Claim | None:
+    """Take the next thread after one of the agent that is done."""
+    held = work.claim(store, work.send(store, sender=ANN, to=agent, subject="Before").thread.thread_id, agent=agent)
+    return verb(store, held.thread.thread_id, agent=agent, summary="Done", lease_seconds=10)[1]
+
+
+def _reassign(store: Store, thread_id: str) -> Claim | None:
+    work.reassign(store, thread_id, agent=ANN, to=BOB)
+    return work.take(store, agent=BOB, lease_seconds=10)
+
+
+def _take_back(store: Store, thread_id: str) -> Claim | None:
+    work.revoke_lease(store, thread_id, person="user")
+    return work.take(store, agent=BOB, lease_seconds=10)
+
+
+# How a lapsed thread is taken from its holder. Another agent may take it, too.
+WAYS: dict[str, Callable[[Store, str], Claim | None]] = {
+    "tasks.take": lambda store, thread_id: tasks.take(store, agent=BOB, lease_seconds=10),
+    "work.take": lambda store, thread_id: work.take(store, agent=CID, lease_seconds=10),
+    "tasks.done_and_take": lambda store, thread_id: _done_and_take(tasks.done_and_take, store, BOB),
+    "work.done_and_take": lambda store, thread_id: _done_and_take(work.done_and_take, store, CID),
+    "work.claim": lambda store, thread_id: work.claim(store, thread_id, agent=CID, lease_seconds=10),
+    "takeover": lambda store, thread_id: work.claim(store, thread_id, agent=BOB, lease_seconds=10, takeover=True),
+    "reassign": _reassign,
+    "revoke_lease": _take_back,
+}
+
+NAMING_WAYS = ("work.claim", "takeover", "reassign", "revoke_lease")  # they name the thread, and are refused if it has ended
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_each_lapse_counts_once_in_whatever_way_the_thread_is_taken(store: Store, clock: Clock, name: str) -> None:
+    way, conductor = WAYS[name], conductor_with_agents(store)
+    task = asked(conductor)
+    thread_id = _lapse(store, clock).thread.thread_id
+    for attempt in (1, 2):
+        claim = way(store, thread_id)
+        assert claim is not None
+        assert (claim.thread.thread_id, conductor.get(task.task_id).attempt) == (thread_id, attempt)
+        work.claim(store, thread_id, agent=claim.lease.agent_id, takeover=True, lease_seconds=10)  # a live lease is no lapse
+        clock.advance(10)
+    with pytest.raises(InvalidState, match="it is cancelled") if name in NAMING_WAYS else nullcontext():
+        assert way(store, thread_id) is None
+    ended = conductor.get(task.task_id)
+    assert (ended.status, ended.reason_code, ended.attempt) == ("failed", "attempts_exhausted", 3)
+    assert ended.reason == "accepted 3 times, and never ended"
+    assert (work.show(store, thread_id).thread.status, len(conductor.tasks(ANN))) == ("cancelled", 1)
+    assert work.take(store, agent=CID) is None
+
+
+def test_a_thread_that_only_has_the_id_of_a_task_counts_nothing(store: Store, clock: Clock) -> None:
+    conductor = conductor_with_agents(store)
+    task = asked(conductor, target=CID)
+    thread_id = work.send(store, sender=ANN, to=BOB, subject="Other work", task_id=task.task_id).thread.thread_id
+    for _ in range(5):
+        work.claim(store, thread_id, agent=BOB, lease_seconds=10)
+        clock.advance(10)
+    assert (conductor.get(task.task_id).status, conductor.get(task.task_id).attempt) == ("pending", 0)
+
+
+def test_done_and_take_takes_a_task_that_is_more_urgent_than_the_next_thread(store: Store, clock: Clock) -> None:
+    conductor = conductor_with_agents(store)
+    first = work.send(store, sender=ANN, to=BOB, subject="First").thread.thread_id
+    work.claim(store, first, agent=BOB)
+    work.send(store, sender=ANN, to=BOB, subject="A thread")
+    clock.advance(1)
+    asked(conductor, "A task", priority="high")
+    finished, second = tasks.done_and_take(store, first, agent=BOB, summary="Done", lease_seconds=60)
+    assert second is not None
+    assert (finished.thread.status, second.thread.subject, second.lease.lease_seconds) == ("done", "A task", 60)
+    _, third = tasks.done_and_take(store, second.thread.thread_id, agent=BOB, summary="Done", lease_token=second.lease.lease_token)
+    assert third is not None
+    assert third.thread.subject == "A thread"
+    assert tasks.done_and_take(store, third.thread.thread_id, agent=BOB, summary="Done")[1] is None
+    with pytest.raises(InvalidState):
+        tasks.done_and_take(store, first, agent=BOB, summary="Again")
 
 
 def test_a_lapsed_task_is_taken_again_by_its_id(store: Store, clock: Clock) -> None:

@@ -335,6 +335,7 @@ TASKS: dict[str, Scenario] = {
     "choose_agent": lambda s: {"skill": Conductor(s).register(ANN, skills=("review",)).skills[0], "without": BOB},
     "take": lambda s: {"agent": BOB, "lease_seconds": 60} if asked_task(s) else {},
     "take_task": lambda s: {"task_id": asked_task(s), "agent": BOB, "lease_seconds": 60},
+    "done_and_take": lambda s: {**thread_with_lease(s), **TEXTS, "lease_seconds": 60},
     "next_available": lambda s: {"agent": BOB} if asked_task(s) else {},
     "wait_take": lambda s: {"agent": BOB, "lease_seconds": 60, "timeout_seconds": TIMEOUT_SECONDS} if asked_task(s) else {},
     "accept": lambda s: {"task_id": asked_task(s), "agent": BOB, "lease_seconds": 60},

@@ -8,6 +8,7 @@ WAITED_KINDS = ("answer", "control", "result")
 PRIORITIES = ("high", "normal", "low")
 TASK_PRIORITIES = ("urgent", *PRIORITIES)
 TASK, RESULT = "task", "result"  # the kinds of rows of the room `tasks`
+MAX_TASK_ATTEMPTS = 3  # leases of a task that may run out. The last one fails the task
 AGENT_KINDS = ("agent", "human")
 
 PENDING, CLAIMED, IN_PROGRESS, BLOCKED = "pending", "claimed", "in_progress", "blocked"

@@ -193,6 +193,7 @@ class Catalogue(Protocol):
     task_insert: str
     task_find: Query[TaskRow]
     task_move: str
+    task_attempt: str
     tasks_of_job: Query[TaskRow]
     tasks_waiting: Query[TaskRow]
     tasks_waiting_after: Query[TaskRow]

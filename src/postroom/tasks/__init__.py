@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from postroom.tasks.listing import list_tasks as list_tasks
     from postroom.tasks.listing import show_task as show_task
     from postroom.tasks.skills import choose_agent as choose_agent
+    from postroom.tasks.taking import done_and_take as done_and_take
     from postroom.tasks.taking import next_available as next_available
     from postroom.tasks.taking import take as take
     from postroom.tasks.taking import take_task as take_task
@@ -32,6 +33,7 @@ _MODULE_OF_NAME = {
     "A2ATaskStatus": "a2a.models",
     "Conductor": "conductor",
     "choose_agent": "skills",
+    "done_and_take": "taking",
     "list_tasks": "listing",
     "next_available": "taking",
     "show_task": "listing",

@@ -7,7 +7,7 @@ from postroom.core import clock, tracing
 from postroom.core.errors import Conflict, Contended, NotFound
 from postroom.core.ids import is_generated
 from postroom.core.records.tasks import TaskRow
-from postroom.core.states import RESULT, TASK, TASK_PRIORITIES, THREAD_STATUS_OF_TASK
+from postroom.core.states import MAX_TASK_ATTEMPTS, RESULT, TASK, TASK_PRIORITIES, THREAD_STATUS_OF_TASK
 from postroom.core.text import short_repr
 from postroom.store import removed
 from postroom.store.event_log import append_event
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from postroom.store.interface import Transaction
     from postroom.tasks.a2a.models import A2ATask
 
-MAX_ATTEMPTS = 3
 PENDING, ACCEPTED, COMPLETED, FAILED = "pending", "accepted", "completed", "failed"
 EXHAUSTED, DEADLINE, CANCELLED = "attempts_exhausted", "deadline", "cancelled"
 
@@ -223,11 +222,11 @@ def _find_source_job(tx: Transaction, ended: TaskRow) -> str | None:
 def return_task(tx: Transaction, row: TaskRow, *, counted: bool, at: str | None = None, keep_job: bool = False) -> TaskRow:
     """Make an accepted task or result pending again. Its thread of work, if it has one, is cancelled.
 
-    `counted` is whether this was an attempt: a lease ran out, or a process died. A task fails after `MAX_ATTEMPTS`. A result never
+    `counted` is whether this was an attempt: a lease ran out, or a process died. A task fails after `MAX_TASK_ATTEMPTS`. A result never
     fails: it is shown until it is read. With `keep_job` a result stays with its job. A pending task always belongs to its agent.
     """
     attempt = row.attempt + int(counted)
-    if counted and row.kind == TASK and attempt >= MAX_ATTEMPTS:
+    if counted and row.kind == TASK and attempt >= MAX_TASK_ATTEMPTS:
         reason = f"accepted {attempt} times, and never ended"
         return finish_task(tx, row, FAILED, reason=reason, code=EXHAUSTED, at=at, attempt=attempt)
     changes: dict[str, Any] = {

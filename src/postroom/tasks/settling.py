@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from postroom._fastpath import json_text as jsontext
 from postroom.core import clock
-from postroom.core.states import TERMINAL_STATUSES
+from postroom.core.states import MAX_TASK_ATTEMPTS, TERMINAL_STATUSES
 from postroom.store.retries import retry_on_contention
 from postroom.tasks import jobs
 from postroom.tasks.cursors import FIRST
@@ -17,21 +17,21 @@ from postroom.tasks.repository import (
     CANCELLED,
     COMPLETED,
     DEADLINE,
+    EXHAUSTED,
     FAILED,
-    MAX_ATTEMPTS,
     PENDING,
+    find_task,
     finish_task,
     return_task,
     update_task,
 )
 from postroom.work import messages
-from postroom.work.lapses import note_lapse
+from postroom.work.lapses import close_lapse
 from postroom.work.participation import is_takeable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.core.records.tasks import JobRow, TaskRow
-    from postroom.core.records.work import Thread
     from postroom.store.interface import Store, Transaction
 
 MAX_ROWS_PER_BATCH = 100
@@ -106,35 +106,21 @@ def return_abandoned_tasks(tx: Transaction, agent: str) -> None:
 def return_if_abandoned(tx: Transaction, row: TaskRow) -> TaskRow:
     """Give a task back if its thread was released, or if the lease of its thread ran out, and return its row as it is then.
 
-    The thread is cancelled, so that a holder which comes back is refused. A lapse counts as an attempt, and the last one fails the task.
+    The thread is cancelled, so that a holder which comes back is refused. The last attempt fails the task.
     """
     if row.thread_id is None:
         return row
     thread, lease = messages.lock_thread(tx, row.thread_id)
     if lease is None or not is_takeable(thread, lease, row.target_agent, clock.format_stamp(tx.now())):
         return row
-    note_lapse(tx, thread, lease)
-    return return_task(tx, row, counted=lease.is_held)
+    goes_on = close_lapse(tx, thread, lease)
+    row = find_task(tx, row.task_id)  # a lapse was counted
+    return return_task(tx, row, counted=False) if goes_on else _finish_from_thread(tx, row)
 
 
 def is_any_abandoned(tx: Transaction, agent: str) -> bool:
     """Return whether `return_abandoned_tasks` has something to do. This only reads."""
     return tx.fetch_one(tx.sql.tasks_abandoned, agent=agent, now=clock.format_stamp(tx.now()), limit=1) is not None
-
-
-def count_lapse(tx: Transaction, thread: Thread) -> bool:
-    """Count an attempt of the task that a thread with a lapsed lease answers, and return whether the thread may be taken again.
-
-    The last attempt fails the task, and cancels the thread. The caller has locked the thread and is about to take it.
-    """
-    row = tx.fetch_one(tx.sql.task_find, task_id=thread.task_id) if thread.task_id else None
-    if row is None or row.thread_id != thread.thread_id or not row.is_open:
-        return True
-    if row.attempt + 1 < MAX_ATTEMPTS:
-        update_task(tx, row, None, attempt=row.attempt + 1)
-        return True
-    return_task(tx, row, counted=True)
-    return False
 
 
 def _apply_due_times(tx: Transaction, row: TaskRow, now: str) -> None:
@@ -154,19 +140,18 @@ def _thread_ended_by(tx: Transaction, thread_id: str, instant: str) -> bool:
     return row is not None and row.thread.status in TERMINAL_STATUSES and row.thread.updated_at <= instant
 
 
-def _finish_from_thread(tx: Transaction, row: TaskRow) -> None:
+def _finish_from_thread(tx: Transaction, row: TaskRow) -> TaskRow:
     """End a task as its thread ended, with the thread's last message as the answer, dated with the thread's end."""
     thread_row = tx.fetch_one(tx.sql.thread_find, thread_id=row.thread_id)
     if thread_row is None:
-        return
+        return row
     thread = thread_row.thread
     status, latest, at = thread.status, thread.latest_message_id, thread.updated_at
     message = tx.fetch_one(tx.sql.message_find, message_id=latest) if latest else None
     summary, body = (message.summary, message.body) if message is not None else ("", "")
     if status != "done":
-        code = CANCELLED if status == "cancelled" else "thread_failed"
-        finish_task(tx, row, FAILED, reason=summary or f"its thread was {status}", code=code, at=at)
-        return
+        code = "thread_failed" if status == "failed" else EXHAUSTED if row.attempt >= MAX_TASK_ATTEMPTS else CANCELLED
+        return finish_task(tx, row, FAILED, reason=summary or f"its thread was {status}", code=code, at=at)
     files = [artifact.path for artifact in tx.fetch_all(tx.sql.artifacts_of_message, message_id=latest)] if latest else []
     artifacts = {"summary": summary, "body": body, "thread_id": row.thread_id, "files": files}
-    finish_task(tx, row, COMPLETED, artifacts_json=jsontext.dumps(artifacts), at=at)
+    return finish_task(tx, row, COMPLETED, artifacts_json=jsontext.dumps(artifacts), at=at)

@@ -7,18 +7,22 @@ holder reports, asks and ends it like any thread.
 from __future__ import annotations
 
 from postroom.core import checks, clock
-from postroom.core.states import TASK, TASK_PRIORITIES
-from postroom.core.verbs import OWN_NAME, OWN_VIEW, STEPS, TASK_RECEIVER, WAIT, WRITE, verb
+from postroom.core.states import DONE, TASK, TASK_PRIORITIES
+from postroom.core.verbs import OWN_NAME, OWN_VIEW, STEPS, TASK_RECEIVER, THREAD_PART, WAIT, WRITE, verb
 from postroom.store.retries import retry_on_contention
-from postroom.tasks.settling import count_lapse, settle_tasks
+from postroom.tasks.settling import settle_tasks
 from postroom.tasks.waiting import DueTaskWake
-from postroom.work import candidates, leases
+from postroom.work import candidates, leases, messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     from postroom.core.records.tasks import TaskRow
-    from postroom.core.records.work import Claim, Thread
+    from postroom.core.records.work import Attachment, Claim, PostedMessage, Thread
     from postroom.store.interface import Store, Transaction
+    from postroom.work.messages import Content
 
 
 @verb(caller="agent", access=OWN_NAME, mode=WRITE)
@@ -27,16 +31,53 @@ def take(store: Store, *, agent: str, lease_seconds: float = leases.DEFAULT_LEAS
     checks.name("agent", agent)
     checks.seconds("lease-seconds", lease_seconds)
     settle_tasks(store)
-    return _take_next(store, agent, lease_seconds)
+    return _take(store, agent, lease_seconds)
 
 
 @retry_on_contention
-def _take_next(store: Store, agent: str, lease_seconds: float) -> Claim | None:
+def _take(store: Store, agent: str, lease_seconds: float) -> Claim | None:
     with store.write() as tx:
-        task = tx.fetch_one(tx.sql.tasks_waiting, agent=agent, kind=TASK, limit=1)
-        if task is None or not _is_before(task, candidates.peek_next(tx, agent=agent)):
-            return candidates.take_next(tx, agent=agent, lease_seconds=lease_seconds, may_take_lapsed=count_lapse)
-        return _claim_task(tx, task, lease_seconds)
+        return _take_next(tx, agent, lease_seconds)
+
+
+@verb(caller="agent", access=THREAD_PART, mode=WRITE)
+def done_and_take(
+    store: Store,
+    thread_id: str,
+    *,
+    agent: str,
+    summary: str = "",
+    body: str = "",
+    payload_json: str = "{}",
+    payload: dict[str, Any] | None = None,
+    artifacts: Sequence[Attachment] = (),
+    lease_token: str | None = None,
+    lease_seconds: float = leases.DEFAULT_LEASE_SECONDS,
+) -> tuple[PostedMessage, Claim | None]:
+    """Finish a thread and take the next thread or task, in one transaction."""
+    checks.name("agent", agent)
+    checks.seconds("lease-seconds", lease_seconds)
+    content = messages.check_content(summary, body, payload_json, artifacts, payload)
+    settle_tasks(store)
+    return _finish_and_take(store, thread_id, content, agent, lease_token, lease_seconds)
+
+
+@retry_on_contention
+def _finish_and_take(
+    store: Store, thread_id: str, content: Content, agent: str, lease_token: str | None, lease_seconds: float
+) -> tuple[PostedMessage, Claim | None]:
+    from postroom.work.progress import finish_thread
+
+    with store.write() as tx:
+        posted = finish_thread(tx, thread_id, content, agent=agent, status=DONE, lease_token=lease_token)
+        return posted, _take_next(tx, agent, lease_seconds)
+
+
+def _take_next(tx: Transaction, agent: str, lease_seconds: float) -> Claim | None:
+    task = tx.fetch_one(tx.sql.tasks_waiting, agent=agent, kind=TASK, limit=1)
+    if task is None or not _is_before(task, candidates.peek_next(tx, agent=agent)):
+        return candidates.take_next(tx, agent=agent, lease_seconds=lease_seconds)
+    return _claim_task(tx, task, lease_seconds)
 
 
 def _is_before(task: TaskRow, thread: Thread | None) -> bool:

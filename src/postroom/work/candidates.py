@@ -10,11 +10,11 @@ from postroom.core.verbs import OWN_NAME, OWN_VIEW, READ, WRITE, verb
 from postroom.store.retries import retry_on_contention
 from postroom.work import leases, messages
 from postroom.work.listing import NEWEST, wrong_cursor_error
-from postroom.work.participation import is_lapsed, is_takeable
+from postroom.work.participation import is_takeable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from postroom.core.records.work import Claim, OfferedThread, Thread
     from postroom.store.interface import Store, Transaction
@@ -78,12 +78,9 @@ def take(store: Store, *, agent: str, lease_seconds: float = leases.DEFAULT_LEAS
         return take_next(tx, agent=agent, lease_seconds=lease_seconds)
 
 
-def take_next(
-    tx: Transaction, *, agent: str, lease_seconds: float, may_take_lapsed: Callable[[Transaction, Thread], bool] | None = None
-) -> Claim | None:
+def take_next(tx: Transaction, *, agent: str, lease_seconds: float) -> Claim | None:
     """Claim the most urgent candidate that no other transaction has locked. Returns None only if there is no candidate.
 
-    `may_take_lapsed` is asked before a thread is taken from a holder whose lease ran out. If it returns False, it has ended the thread.
     Raises `StoreBusy` if other workers took every offered thread `MAX_TAKE_ATTEMPTS` times in a row.
     """
     pending = tx.fetch_one(tx.sql.thread_pending, agent=agent, now=clock.format_stamp(tx.now()))
@@ -95,14 +92,19 @@ def take_next(
             return None
         for thread_id in offered:
             if tx.lock_thread(thread_id, wait=False):
-                thread, lease = messages.get_thread(tx, thread_id)
-                now = clock.format_stamp(tx.now())
-                if not is_takeable(thread, lease, agent, now):
-                    continue
-                if may_take_lapsed is None or not is_lapsed(thread, lease, now) or may_take_lapsed(tx, thread):
-                    return leases.grant_lease(tx, thread, lease, agent=agent, lease_seconds=lease_seconds)
+                claimed = _take_locked(tx, thread_id, agent, lease_seconds)
+                if claimed is not None:
+                    return claimed
         tx.lock_thread(offered[0])  # all are locked by others: wait for the first one, then look again
     raise StoreBusy("others took every thread that was offered", hint="Try again.")
+
+
+def _take_locked(tx: Transaction, thread_id: str, agent: str, lease_seconds: float) -> Claim | None:
+    """Claim a thread that this transaction has locked. Returns None if it is not to be taken any more."""
+    thread, lease = messages.get_thread(tx, thread_id)
+    if not is_takeable(thread, lease, agent, clock.format_stamp(tx.now())):
+        return None
+    return leases.replace_lease(tx, thread, lease, agent=agent, lease_seconds=lease_seconds)
 
 
 def peek_next(tx: Transaction, *, agent: str) -> Thread | None:

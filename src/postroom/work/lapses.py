@@ -1,4 +1,4 @@
-"""Lapses: note in the event log that a lease ran out, once for each, so that those who watch a thread learn it.
+"""Lapses: note in the event log that a lease ran out, once for each, and count it as an attempt of the task that the thread answers.
 
 Time passes without a write, so a lapse is noted by the first process that notices it: a waiter, the server, or a verb that takes the
 thread from its holder. The cursor `work.lapses` is the instant up to which all lapses are noted.
@@ -7,8 +7,8 @@ thread from its holder. The cursor `work.lapses` is the instant up to which all 
 from __future__ import annotations
 
 from postroom.core import clock
-from postroom.core.errors import StoreBusy, StoreReadOnly
-from postroom.core.states import LAPSED, PRIORITIES
+from postroom.core.errors import Contended, StoreBusy, StoreReadOnly
+from postroom.core.states import LAPSED, MAX_TASK_ATTEMPTS, PRIORITIES
 from postroom.store.retries import retry_on_contention
 from postroom.work import messages
 
@@ -26,12 +26,32 @@ CLOCK_TOLERANCE_SECONDS = (
 BATCH_ROWS = 1000  # of each priority in one transaction. More leases than this that end in the same microsecond are not all noted
 
 
-def note_lapse(tx: Transaction, thread: Thread, lease: Lease | None) -> None:
-    """Note that the lease of a thread ran out, unless that is noted. The caller has locked the thread and is about to end the lease."""
+def close_lapse(tx: Transaction, thread: Thread, lease: Lease | None) -> bool:
+    """Note that a lease ran out, and count it as an attempt of the thread's task. Return whether the thread goes on.
+
+    The last attempt cancels the thread, and its task fails when tasks are settled next. Does nothing if the lease is live or was ended.
+    The caller has locked the thread, and takes it from its holder if it goes on.
+    """
     if lease is None or not lease.is_held or lease.is_live(clock.format_stamp(tx.now())):
-        return
+        return True
     if clock.parse_stamp(lease.expires_at) > _start_of_search(tx, tx.fetch_one(tx.sql.cursor_find, name=CURSOR_NAME)):
         _append_lapse(tx, thread, lease)
+    return not thread.task_id or _count_attempt(tx, thread)
+
+
+def _count_attempt(tx: Transaction, thread: Thread) -> bool:
+    task = tx.fetch_one(tx.sql.task_find, task_id=thread.task_id)
+    if task is None or task.thread_id != thread.thread_id or not task.is_open:
+        return True  # anybody may give a thread the id of a task
+    changed = Contended(f"task {task.task_id} changed while its attempt was being counted", hint="Try again.")
+    tx.execute_exactly_one(changed, tx.sql.task_attempt, task_id=task.task_id, thread_id=thread.thread_id, seen_attempt=task.attempt)
+    if task.attempt + 1 < MAX_TASK_ATTEMPTS:
+        return True
+    from postroom.work.progress import cancel_thread
+
+    content = messages.check_content(f"accepted {task.attempt + 1} times, and never ended", "", "{}", ())
+    cancel_thread(tx, thread.thread_id, content, agent=task.source_agent)
+    return False
 
 
 def is_lapse_due(tx: Transaction) -> bool:

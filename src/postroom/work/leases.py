@@ -8,7 +8,7 @@ from __future__ import annotations
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, InvalidState, LeaseHeld, LeaseLost
 from postroom.core.records.work import Claim, Lease, PostedMessage, Thread
-from postroom.core.states import BLOCKED, CLAIMED, PENDING, TERMINAL_STATUSES
+from postroom.core.states import BLOCKED, CANCELLED, CLAIMED, PENDING, TERMINAL_STATUSES
 from postroom.core.text import shell_quote
 from postroom.core.verbs import PEOPLE, READ, THREAD_PART, THREAD_TAKE, WRITE, verb
 from postroom.store.agents import note_seen
@@ -30,7 +30,8 @@ def claim(store: Store, thread_id: str, *, agent: str, lease_seconds: float = DE
     Atomic: exactly one of several concurrent callers gets the lease, even if all use the same agent name. Any agent may
     claim a thread whose lease ran out. `takeover` replaces a live lease of the same agent, for a worker that lost its
     token. The old token is refused from then on.
-    Refuses with `LeaseHeld` while a lease is live, with `NotFound`, or with `InvalidState` once the thread has ended.
+    Refuses with `LeaseHeld` while a lease is live, with `NotFound`, or with `InvalidState` once the thread has ended. Also if the lease
+    that ran out was the last attempt of the thread's task.
     """
     checks.name("agent", agent)
     checks.seconds("lease-seconds", lease_seconds)
@@ -40,7 +41,20 @@ def claim(store: Store, thread_id: str, *, agent: str, lease_seconds: float = DE
             raise thread_ended_error(thread)
         if lease is not None and lease.is_live(clock.format_stamp(tx.now())) and not (takeover and lease.agent_id == agent):
             raise lease_held_error(lease, agent)
-        return grant_lease(tx, thread, lease, agent=agent, lease_seconds=lease_seconds)
+        claimed = replace_lease(tx, thread, lease, agent=agent, lease_seconds=lease_seconds)
+    if claimed is None:  # after the commit: the attempt is counted
+        raise thread_ended_error(thread.replace(status=CANCELLED))
+    return claimed
+
+
+def replace_lease(tx: Transaction, thread: Thread, lease: Lease | None, *, agent: str, lease_seconds: float) -> Claim | None:
+    """Grant a lease as `grant_lease` does. Returns None if the lease before it was the last attempt of the thread's task."""
+    if lease is not None and lease.is_held:
+        from postroom.work.lapses import close_lapse
+
+        if not close_lapse(tx, thread, lease):
+            return None
+    return grant_lease(tx, thread, lease, agent=agent, lease_seconds=lease_seconds)
 
 
 def grant_lease(tx: Transaction, thread: Thread, lease: Lease | None, *, agent: str, lease_seconds: float) -> Claim:
@@ -67,10 +81,6 @@ def grant_lease(tx: Transaction, thread: Thread, lease: Lease | None, *, agent: 
     messages.write_thread_state(tx, thread, claimed)
     note_seen(tx, "agent", agent)
     replaced = lease.agent_id if lease is not None and lease.is_held else None
-    if replaced is not None:
-        from postroom.work.lapses import note_lapse
-
-        note_lapse(tx, thread, lease)
     messages.announce_thread_event(tx, claimed, event_type="thread.claimed", source=agent, summary=thread.subject, replaced=replaced)
     return Claim(claimed, granted, said, more)
 
@@ -133,6 +143,8 @@ def revoke_lease(store: Store, thread_id: str, *, person: str, reason: str = "")
     The holder receives a `control` message and is refused from then on. Its unanswered question is closed. Refuses with
     `InvalidState` if the thread is not held or has ended, and with `InvalidInput` if `person` is not a registered person.
     """
+    from postroom.work import lapses
+
     checks.name("person", person)
     content = messages.check_content(reason, "", "{}", ())
     with store.write() as tx:
@@ -142,11 +154,13 @@ def revoke_lease(store: Store, thread_id: str, *, person: str, reason: str = "")
             raise thread_ended_error(thread)
         if lease is None or not lease.is_held:
             raise InvalidState(f"nobody holds {thread_id}", hint="There is nothing to take back: it waits for a worker.")
-        end_lease(tx, lease)
-        tx.execute(tx.sql.questions_end, thread_id=thread_id, agent=lease.agent_id)
-        return messages.post(
-            tx, thread, content, kind="control", sender=person, to=lease.agent_id, event_type=messages.RELEASED_EVENT, status=PENDING
-        )
+        if lapses.close_lapse(tx, thread, lease):
+            end_lease(tx, lease)
+            tx.execute(tx.sql.questions_end, thread_id=thread_id, agent=lease.agent_id)
+            return messages.post(
+                tx, thread, content, kind="control", sender=person, to=lease.agent_id, event_type=messages.RELEASED_EVENT, status=PENDING
+            )
+    raise thread_ended_error(thread.replace(status=CANCELLED))  # after the commit: the lapse was the last attempt of its task
 
 
 def _check_is_person(tx: Transaction, person: str) -> None:

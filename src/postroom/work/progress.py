@@ -69,7 +69,7 @@ def done(
     """Finish a thread with its result."""
     content = messages.check_content(summary, body, payload_json, artifacts, payload)
     with store.write() as tx:
-        return _finish_thread(tx, thread_id, content, agent=agent, status=DONE, lease_token=lease_token)
+        return finish_thread(tx, thread_id, content, agent=agent, status=DONE, lease_token=lease_token)
 
 
 @verb(caller="agent", access=THREAD_PART, mode=WRITE)
@@ -93,7 +93,7 @@ def done_and_take(
     checks.seconds("lease-seconds", lease_seconds)
     content = messages.check_content(summary, body, payload_json, artifacts, payload)
     with store.write() as tx:
-        posted = _finish_thread(tx, thread_id, content, agent=agent, status=DONE, lease_token=lease_token)
+        posted = finish_thread(tx, thread_id, content, agent=agent, status=DONE, lease_token=lease_token)
         return posted, take_next(tx, agent=agent, lease_seconds=lease_seconds)
 
 
@@ -114,7 +114,7 @@ def fail(
     """End a thread as failed, with the reason."""
     content = messages.check_content(summary, body, payload_json, artifacts, payload)
     with store.write() as tx:
-        return _finish_thread(tx, thread_id, content, agent=agent, status=FAILED, lease_token=lease_token)
+        return finish_thread(tx, thread_id, content, agent=agent, status=FAILED, lease_token=lease_token)
 
 
 @verb(caller="agent", access=THREAD_CONTROL, mode=WRITE)
@@ -146,7 +146,8 @@ def cancel_thread(tx: Transaction, thread_id: str, content: Content, *, agent: s
     return messages.post(tx, thread, content, kind="control", sender=agent, to=to, event_type="thread.cancelled", status=CANCELLED)
 
 
-def _finish_thread(tx: Transaction, thread_id: str, content: Content, *, agent: str, status: str, lease_token: str | None) -> PostedMessage:
+def finish_thread(tx: Transaction, thread_id: str, content: Content, *, agent: str, status: str, lease_token: str | None) -> PostedMessage:
+    """End a thread that the caller holds, in this transaction."""
     thread, lease = leases.lock_held_thread(tx, thread_id, agent=agent, lease_token=lease_token)
     leases.end_lease(tx, lease)
     posted = messages.post(

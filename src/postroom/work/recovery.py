@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidState
-from postroom.core.states import PENDING, RETRIED_STATUSES, TERMINAL_STATUSES
+from postroom.core.states import CANCELLED, PENDING, RETRIED_STATUSES, TERMINAL_STATUSES
 from postroom.core.text import shell_quote
 from postroom.core.verbs import THREAD_CONTROL, WRITE, verb
 from postroom.store.retries import retry_on_contention
@@ -23,7 +23,7 @@ def reassign(store: Store, thread_id: str, *, agent: str, to: str, reason: str =
     """Give a thread that is pending, or whose lease ran out, to another agent. It is pending for `to`.
 
     A holder whose lease ran out is refused from then on. Refuses with `LeaseHeld` while a lease is live, and with
-    `InvalidState` once the thread has ended.
+    `InvalidState` once the thread has ended, also if the lease that ran out was the last attempt of its task.
     """
     checks.name("agent", agent)
     checks.name("to", to)
@@ -35,11 +35,12 @@ def reassign(store: Store, thread_id: str, *, agent: str, to: str, reason: str =
         if lease is not None and lease.is_live(clock.format_stamp(tx.now())):
             hint = "Its holder can give it away with `inbox release --to`. Otherwise wait until the lease runs out."
             raise leases.lease_held_error(lease, agent, hint=hint)
-        lapses.note_lapse(tx, thread, lease)
-        leases.end_lease(tx, lease)
-        return messages.post(
-            tx, thread, content, kind="event", sender=agent, to=to, event_type="thread.reassigned", status=PENDING, assigned_to=to
-        )
+        if lapses.close_lapse(tx, thread, lease):
+            leases.end_lease(tx, lease)
+            return messages.post(
+                tx, thread, content, kind="event", sender=agent, to=to, event_type="thread.reassigned", status=PENDING, assigned_to=to
+            )
+    raise leases.thread_ended_error(thread.replace(status=CANCELLED))  # after the commit: the lapse was the last attempt of its task
 
 
 @verb(caller="agent", access=THREAD_CONTROL, mode=WRITE)

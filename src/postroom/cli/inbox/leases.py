@@ -101,7 +101,9 @@ def handle_done(args: Arguments) -> Outcome:
             progress.done(inputs.open_store_for(args), thread, agent=agent, lease_token=token, **text).to_json(), view="finished"
         )
     lease = inputs.given_options(args, "lease_seconds")
-    finished, taken = progress.done_and_take(inputs.open_store_for(args), thread, agent=agent, lease_token=token, **lease, **text)
+    from postroom.tasks.taking import done_and_take
+
+    finished, taken = done_and_take(inputs.open_store_for(args), thread, agent=agent, lease_token=token, **lease, **text)
     return Outcome({**finished.to_json(), "next": taken.to_json() if taken else None}, view="finished")
 
 

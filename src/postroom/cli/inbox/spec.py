@@ -136,7 +136,7 @@ _WORK_COMMANDS = (
         "done",
         "Finish a thread with its result.",
         "inbox.leases:handle_done",
-        (_THREAD, *_TEXTS, _TOKEN, Flag("--take-next", "", "also take the next thread, in the same transaction"), _LEASE, *_ARTIFACTS),
+        (_THREAD, *_TEXTS, _TOKEN, Flag("--take-next", "", "also take the next thread or task, in one transaction"), _LEASE, *_ARTIFACTS),
         words=("[THREAD_ID]",),
         example='inbox done --agent builder --thread thr_123 --summary "Login page added" --body-file result.md',
     ),
