@@ -121,3 +121,8 @@ def test_a_list_of_work_that_is_cut_is_read_on_by_its_cursors(server: RunningSer
     assert (rest["after"], rest["nextBeforeTask"]) == (None, None)
     assert [row["subject"] for row in first["threads"] + rest["threads"]] == [f"Thread {number}" for number in range(3)]
     assert {row["description"] for row in first["tasks"] + rest["tasks"]} == {f"Task {number}" for number in range(MAX_WAITING + 1)}
+
+
+def test_the_first_call_of_a_new_process_may_give_a_task(workspace: WorkspaceClient, other: WorkspaceClient) -> None:
+    with at(workspace, "stdio") as agent:
+        assert agent.ok("work_send", to=other.agent, kind="task", summary="Review it")["task"]["to"] == other.agent

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from tests.cli import fork_client
 from tests.server.running_server import RunningServer, WorkspaceClient, refusal
 
 
@@ -74,3 +77,13 @@ def test_a_person_cancels_what_an_agent_gave(server: RunningServer, worker: str)
     assert answer.json()["task"]["reason_code"] == "cancelled", answer.text
     refusal(server.person.post(f"/api/tasks/{task['task_id']}/cancel", json={}), 409)
     refusal(server.stranger.get("/api/tasks"), 401)
+
+
+def test_the_first_request_to_a_new_server_may_give_a_task(found: Callable[..., RunningServer], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The servers of other tests are forked from a process that has loaded every module. This one is a new interpreter."""
+    monkeypatch.setattr(fork_client, "suits", lambda argv, environment: False)
+    server = found().open()
+    server.inbox.ok("agent", "register", "builder")
+    given = server.person.post("/api/tasks", json={"to": "builder", "description": "Review it"})
+    assert given.status_code == 201, given.text
+    assert server.close() == 0

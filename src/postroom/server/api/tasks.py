@@ -7,12 +7,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from postroom.core.errors import InvalidInput
-from postroom.core.verbs import VERBS
 from postroom.server.http.auth import Caller
 from postroom.server.http.endpoint import json_body, query_integer, refuse_unknown_parameters
 from postroom.server.http.responses import JsonResponse
 from postroom.server.http.state import AppState
-from postroom.server.rpc.calls import VerbCall, make_call
+from postroom.server.rpc.calls import make_call, make_task_call
 from postroom.tasks import listing, skills
 
 LIST_PARAMETERS = ("agent", "from", "status", "limit", "before_event")
@@ -44,7 +43,7 @@ async def give_task(request: Request, state: AppState, caller: Caller) -> Respon
         choose = make_call(caller, skills.choose_agent, skill=skill, without=caller.name)
         target = await state.store_access.read_in_thread(choose)
     arguments = {"source_agent": caller.name, "target_agent": target, "description": fields.pop("description", ""), **fields}
-    return JsonResponse(await _run_on_task(state, caller, "tasks.submit", arguments), 201)
+    return JsonResponse(await _run_on_task(state, caller, "submit", arguments), 201)
 
 
 async def cancel_task(request: Request, state: AppState, caller: Caller) -> Response:
@@ -54,11 +53,11 @@ async def cancel_task(request: Request, state: AppState, caller: Caller) -> Resp
     shown = await state.store_access.read_in_thread(make_call(caller, listing.show_task, task_id=task_id))
     giver = caller.name if caller.agent else shown.task.source_agent
     arguments = {"task_id": task_id, "agent": giver, "reason": reason or f"cancelled by {caller.name}"}
-    return JsonResponse(await _run_on_task(state, caller, "tasks.cancel", arguments))
+    return JsonResponse(await _run_on_task(state, caller, "cancel", arguments))
 
 
 async def _run_on_task(state: AppState, caller: Caller, verb: str, arguments: dict[str, object]) -> dict[str, object]:
     """Run a verb of the conductor that returns a task, and return the task as JSON."""
-    call = VerbCall(caller, VERBS[verb], arguments)
+    call = make_task_call(caller, verb, **arguments)
     task = await state.store_access.write(call, call.door)
     return {"task": {**task.model_dump(mode="json"), "verified": task.verified}}

@@ -9,9 +9,8 @@ from postroom.core.errors import InvalidInput
 from postroom.core.records.tasks import ListedTask
 from postroom.core.records.work import Thread
 from postroom.core.states import RESULT
-from postroom.core.verbs import VERBS
 from postroom.server.http.auth import Caller
-from postroom.server.rpc.calls import VerbCall
+from postroom.server.rpc.calls import make_task_call
 from postroom.server.runtime.store_access import StoreAccess
 from postroom.tasks import listing, skills
 from postroom.work import threads
@@ -64,7 +63,7 @@ class TaskTools:
             name: arguments[key] for key, name in (("priority", "priority"), ("deadlineSeconds", "deadline_seconds")) if key in arguments
         }
         given = {"source_agent": self._agent, "target_agent": target, "description": description, **options}
-        call = VerbCall(self._caller, VERBS["tasks.submit"], given)
+        call = make_task_call(self._caller, "submit", **given)
         task = await self._store_access.write(call, call.door)
         shown = await self._run_read(listing.show_task, task_id=task.task_id)
         return {"task": self._task_json(shown.task), "next": "Its result comes in `results` of work_fetch."}
@@ -74,7 +73,7 @@ class TaskTools:
         shown = await self._run_read(listing.show_task, task_id=task_id)
         if shown.task.kind != RESULT:
             raise InvalidInput("this is a task, not a result", field="taskId", hint="Claim it with work_claim, then end its thread.")
-        call = VerbCall(self._caller, VERBS["tasks.acknowledge"], {"task_id": task_id, "agent": self._agent})
+        call = make_task_call(self._caller, "acknowledge", task_id=task_id, agent=self._agent)
         await self._store_access.write(call, call.door)
         shown = await self._run_read(listing.show_task, task_id=task_id)
         return {"task": self._task_json(shown.task)}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from postroom.core import tracing
 from postroom.core.errors import Refusal
-from postroom.core.verbs import WAIT, Verb
+from postroom.core.verbs import VERBS, WAIT, Verb
 from postroom.server.http.auth import Caller, verify_token
 from postroom.server.observability import metrics
 from postroom.server.rpc import permissions
@@ -97,6 +97,14 @@ class VerbCall:
 def make_call(caller: Caller, verb: Callable[..., Any], **arguments: Any) -> VerbCall:
     """Return the call of a verb that is given as a function of a room."""
     return VerbCall(caller, verb.verb, arguments)  # type: ignore[attr-defined] # set by `core.verbs.verb`
+
+
+def make_task_call(caller: Caller, name: str, **arguments: Any) -> VerbCall:
+    """Return the call of a verb of the conductor. The first one loads the conductor, which imports pydantic and registers its verbs."""
+    from postroom.tasks import conductor
+
+    assert conductor
+    return VerbCall(caller, VERBS[f"tasks.{name}"], arguments)
 
 
 def verify_in_write(caller: Caller, write: Callable[[Store], T]) -> Callable[[Store], T]:
