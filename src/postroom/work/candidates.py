@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_TAKE_ATTEMPTS = 100
 RECHECK_SECONDS = 0.01
-MAX_FARTHEST_LEASES = 8  # how many of the leases that end last are compared with their length
+MAX_FARTHEST_LEASES = 8  # how many leases, those with the latest end, are checked for an end too far ahead: a clock set back
 MAX_COMPARED_THREADS = 1000  # how many lapsed threads of a priority, or threads of a status, `fetch` sorts by urgency
 MAX_LAPSED_PER_PRIORITY = 32  # how many lapsed threads `take` compares: those that lapsed first
 _AFTER_ALL_EVENTS = 2**62

@@ -29,7 +29,9 @@ class _QueuedWrite(NamedTuple):
 
 
 class GroupCommitWriter:
-    """Threads that run all writes in batches. A refused verb is rolled back alone. A failed commit fails all verbs of the batch.
+    """Threads that run all writes in batches. A failed commit fails all verbs of the batch.
+
+    A refused verb changes nothing for the others: if it had written, the batch runs again with each verb isolated.
 
     A file has one writer at a time, and so one thread. On a database server several batches commit beside each other.
     """

@@ -130,7 +130,7 @@ class Listener:
         self._settler = EventSettler()
         self._ready = Event()  # what the newest waiter needs is listened to, or failed
         self._error: Refusal | None = None
-        self._announced: set[int] = set()
+        self._notified: set[int] = set()
         self._checked, self._seen = 0, 0  # the ids of the newest event at the last check, and before it
         self._unsettled: set[int] = set()  # channels whose waiters look again once all events are settled
         self._pause = UNSETTLED_SECONDS[0]
@@ -215,7 +215,7 @@ class Listener:
                         self._handle(notify)
                     if monotonic() >= check_at:
                         check_at = monotonic() + CHECK_SECONDS
-                        self._check_announced()
+                        self._check_lost_notifications()
                         self._close_unused()
                     self._wake_unsettled()
             except (Error, Refusal, OSError) as error:
@@ -257,7 +257,7 @@ class Listener:
             name = "all" if number == ALL else str(number)
             driver.execute(f"LISTEN {self._address.schema}_{name}".encode())  # safe: the checked schema name and a number
         if is_new:
-            _announce_listening(driver)
+            _declare_listening(driver)
         if ALL in needed:
             self._seen = self._checked = self._settler.settle(driver)[1]
         with self._lock:
@@ -292,7 +292,7 @@ class Listener:
         if not numbers:  # too many to be named
             self._wake_all()
             return
-        self._announced.update(map(int, event_ids.split(",")))
+        self._notified.update(map(int, event_ids.split(",")))
         self._wake_channels({ALL, *map(int, numbers.split(","))})
 
     def _wake_channels(self, numbers: set[int]) -> None:
@@ -320,18 +320,18 @@ class Listener:
             self._wake_channels(set(self._unsettled))
         self._unsettled, self._pause = set(), UNSETTLED_SECONDS[0]
 
-    def _check_announced(self) -> None:
+    def _check_lost_notifications(self) -> None:
         """Wake all waiters if an event was committed before the last check, and has not been announced since."""
         assert self._connection is not None
         driver = self._connection.driver
-        _announce_listening(driver)
+        _declare_listening(driver)
         is_settled, newest = self._settler.settle(driver, store_after=1)
         if not is_settled:
             self._unsettled.add(ALL)
         if ALL in self._listening:
             committed = {event_id for (event_id,) in driver.execute(IDS_BETWEEN, (self._seen, self._checked))}
-            is_lost = not committed <= self._announced
-            self._announced = {event_id for event_id in self._announced if event_id > self._checked}
+            is_lost = not committed <= self._notified
+            self._notified = {event_id for event_id in self._notified if event_id > self._checked}
         else:  # most events are for others, and are not announced here
             is_lost = newest != self._checked
         self._seen, self._checked = self._checked, newest
@@ -361,7 +361,7 @@ class Listener:
             os.read(interrupted, 4096)
 
 
-def _announce_listening(connection: Connection) -> None:
+def _declare_listening(connection: Connection) -> None:
     """Note in the store that some process listens, so that writers send notifications. Only one of many processes has to write it."""
     [(is_due,)] = connection.execute(IS_ANNOUNCEMENT_DUE, (LISTENING_MICROSECONDS // 2,)).fetchall()
     if not is_due:

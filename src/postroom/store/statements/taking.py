@@ -45,7 +45,7 @@ thread_pending = select_pending(lock="")
 
 lease_waiting = Query("SELECT waiting FROM leases WHERE thread_id = :thread_id AND released_at IS NULL", single_value)
 
-# Whether a message to the agent offers a blocked thread again that the agent gave back until its question is answered.
+# Whether a message makes a thread pending again that its agent released until its question is answered.
 lease_ready = Query(
     """
     SELECT 1 FROM leases WHERE thread_id = :thread_id AND released_at IS NOT NULL AND agent_id = :agent
