@@ -7,11 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from postroom import mail, work
-from postroom.core.errors import NotFound, StoreBusy
+from postroom.core.errors import Contended, NotFound, StoreBusy
 from postroom.core.records.mail import Delivery
 from postroom.core.records.work import Claim
 from postroom.store.postgres import engine
-from postroom.store.postgres.batch import BatchFailed
 from postroom.store.postgres.connections.pipelined_connection import PipelinedConnection
 from postroom.store.postgres.engine import PostgresStore
 from tests.contract.thread_data import sent
@@ -110,7 +109,7 @@ def test_the_first_of_several_failed_guards_is_the_refusal(store: PostgresStore)
 
 def test_a_guard_that_fails_when_the_batch_ends_fails_the_batch(store: PostgresStore) -> None:
     """The refusal belongs to one of its verbs, and the caller of the batch does not know to which."""
-    with pytest.raises(BatchFailed), store.batch() as batch, batch.write() as tx:
+    with pytest.raises(Contended), store.batch() as batch, batch.write() as tx:
         tx.execute_exactly_one(NotFound("of one verb"), NO_SUCH_AGENT)
 
 

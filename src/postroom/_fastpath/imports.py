@@ -48,12 +48,15 @@ def import_in_order(*names: str) -> None:
     """Import modules, each of which imports none of ours but those before it, without the locks of `importlib`.
 
     Only for a process that has one thread yet. After `import_quickly`; otherwise, and from the first module that has no compiled file
-    that fits, nothing is done, and `importlib` imports each module when it is needed.
+    that fits or that fails, nothing is done, and `importlib` imports each module when it is needed.
     """
     finder = sys.meta_path[0]
     if isinstance(finder, CompiledFinder):
         for name in names:
-            if name not in sys.modules and not _import_directly(finder, name):
+            try:
+                if name not in sys.modules and not _import_directly(finder, name):
+                    return
+            except Exception:  # it fails again when it is needed, where the program prints its refusal
                 return
 
 

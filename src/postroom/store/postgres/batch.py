@@ -24,10 +24,6 @@ WRITES = ("INSERT", "UPDATE", "DELETE", guard_row_count("").split()[0])
 LOCK_WAIT = "500ms"  # a deadlock of two batches would last until the server looks for it, by default after a second
 
 
-class BatchFailed(Contended):
-    """A verb of the batch failed after it had written. Nothing of the batch was kept."""
-
-
 class BatchTransaction(PostgresWriteTransaction):
     """The transaction that the verbs of a batch share."""
 
@@ -77,10 +73,10 @@ class PostgresBatch:
 
     def __exit__(self, *exc: object) -> None:
         if exc[0] is None and self._failures:
-            failed = BatchFailed(
+            failed = Contended(
                 "a verb of the batch failed after it had written", hint="Run the batch again, each verb in a transaction of its own."
             )
-            self._outer.__exit__(BatchFailed, failed, None)
+            self._outer.__exit__(Contended, failed, None)
             raise failed
         try:
             self._outer.__exit__(*exc)
@@ -88,7 +84,7 @@ class PostgresBatch:
             if not isinstance(error, Contended | StoreBusy) and error is not self._outer.failed_guard:
                 raise
             # A statement that was still on its way failed.
-            raise BatchFailed(str(error), hint=error.hint) from None
+            raise Contended(str(error), hint=error.hint) from None
 
 
 class NestedPostgresTransaction(PostgresTransaction):

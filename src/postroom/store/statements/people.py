@@ -142,7 +142,7 @@ _FLAGGED = """
     UNION ALL SELECT o.seq FROM entries o WHERE :flag = 'open' AND o.is_open = 1 AND o.root_id IS NULL
     UNION ALL SELECT p.seq FROM entries p WHERE :flag = 'pinned' AND p.section IN ('inbox', 'notices') AND p.pinned_at IS NOT NULL
     LIMIT :limit"""
-entries_flagged_count = Query(f"SELECT count(*) FROM ({_FLAGGED}) AS flagged", single_value)
+entries_flagged_count = Query(f"SELECT count(*) FROM ({_FLAGGED}) AS page", single_value)
 # With their search words.
 entries_flagged = Query(
     f"""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from postroom.core.states import TASK_PRIORITIES, UNVERIFIED_DOORS
 from postroom.tasks.a2a.frozen import freeze
@@ -79,6 +79,14 @@ class A2ATask(Snapshot):
     ended_at: str | None = None
     door: str = ""  # how the task entered, as the store recorded it
     traceparent: str | None = None  # the trace in which it was given, as W3C Trace Context writes it
+
+    @model_serializer(mode="wrap")
+    def _leave_out_missing_trace(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Return the fields, without a trace if there is none, as every other record does."""
+        fields: dict[str, Any] = serialize(self)
+        if fields.get("traceparent") is None:
+            fields.pop("traceparent", None)
+        return fields
 
     @property
     def verified(self) -> bool:

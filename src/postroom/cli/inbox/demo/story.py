@@ -19,7 +19,7 @@ from postroom.cli.framework import terminal
 from postroom.cli.framework.output import Outcome, write_all
 from postroom.cli.inbox import views as work_views
 from postroom.core.clock import parse_stamp
-from postroom.core.errors import InvalidInput, Refusal, StorageFailure
+from postroom.core.errors import InvalidInput, NoStore, Refusal, StorageFailure
 from postroom.processes.interpreter import NEUTRAL_FOLDER, isolated_command, short_environment, store_environment
 from postroom.store.location import shown_location
 
@@ -57,10 +57,13 @@ def handle_demo(args: Arguments) -> Outcome:
 
 def _create_store(db: str | None) -> Store:
     location = db or os.path.join(tempfile.mkdtemp(prefix="postroom-demo-"), "coord.db")
-    if not postroom.init(location):
-        hint = "The demonstration uses a store of its own: leave --db out."
-        raise InvalidInput(f"{shown_location(location)} exists already", field="db", hint=hint)
-    return postroom.open(location)
+    try:
+        postroom.open(location).close()
+    except NoStore:
+        postroom.init(location)
+        return postroom.open(location)
+    hint = "The demonstration uses a store of its own: leave --db out."
+    raise InvalidInput(f"{shown_location(location)} exists already", field="db", hint=hint)
 
 
 def _start_actor(role: str, location: str) -> subprocess.Popen[bytes]:

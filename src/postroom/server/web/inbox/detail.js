@@ -120,7 +120,9 @@ export class Detail {
   }
 
   documentsOf(entry) {
-    const fresh = (entry.docs ?? []).map((doc) => documentOf(entry, doc.path, { quote: (words) => this.quote(words), visit: () => this.visit }));
+    const fresh = (entry.docs ?? []).map((doc) =>
+      documentOf(entry, doc.path, { quote: (words) => this.quote(words), visit: () => this.visit }),
+    );
     this.documents.push(...fresh);
     for (const document of fresh) document.look();
     return fresh.map(({ element }) => element);

@@ -143,8 +143,8 @@ class PipelinedConnection:
         self._pgconn.send_query_params(b"DEALLOCATE " + self._prepared.pop(oldest), None)
         self._replies.append(None)
 
-    def receive(self, last: Reply) -> None:
-        """Wait for the results up to `last`. Raises the error of the first statement that failed."""
+    def receive(self, last: Reply | None = None) -> None:
+        """Wait for the results up to `last`, or for all. Raises the error of the first statement that failed."""
         if self._has_unsent:
             self._pgconn.send_flush_request()
             self._flush()
