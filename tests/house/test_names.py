@@ -8,6 +8,9 @@ from pathlib import Path
 
 from tests.house.tree import ROOT, SOURCES, nodes
 
+# Each program has a table of commands, handlers, views, a start and a way to print; each engine has the same parts.
+SAME_PART = {"__init__", "__main__", "spec", "commands", "views", "output", "engine", "errors", "health", "schema", "batch"}
+SAME_PART |= {"statements", "work_statements", "mail_statements", "people_statements"}
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 
@@ -17,11 +20,10 @@ def test_no_two_classes_have_the_same_name() -> None:
     assert {name for name, number in counted.items() if number > 1} == set()
 
 
-def test_no_two_modules_of_the_commands_have_the_same_name() -> None:
-    # Each folder has a table of commands, views, and handlers that need no name of their own. A program has a way to start and to print.
-    shared = {"__init__.py", "__main__.py", "spec.py", "views.py", "commands.py", "output.py"}
-    counted = Counter(path.name for path in SOURCES if "cli" in path.relative_to(ROOT / "src" / "postroom").parts[:1])
-    assert {name for name, number in counted.items() if number > 1} - shared == set()
+def test_no_two_modules_of_a_tree_of_packages_have_the_same_name() -> None:
+    packages = ROOT / "src" / "postroom"
+    counted = Counter((path.relative_to(packages).parts[0], path.stem) for path in SOURCES if path.stem not in SAME_PART)
+    assert {place for place, number in counted.items() if number > 1} == set()
 
 
 def _class_names(path: Path) -> set[str]:
