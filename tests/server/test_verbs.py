@@ -379,7 +379,8 @@ def test_what_comes_back_is_what_the_library_gives(here: Store, person: Store) -
     claimed = work.claim(person, thread, agent="builder")
     work.update(person, thread, agent="builder", summary="Half")
     for look in LOOKS:
-        assert look(person) == look(here)
+        before = look(here)
+        assert look(person) in (before, look(here))  # mail of other tests, which is in flight, may fall due meanwhile
     seen, stored = work.show(person, thread), work.show(here, thread)
     assert stored.lease is not None
     assert stored.lease.lease_token == claimed.lease.lease_token
