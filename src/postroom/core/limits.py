@@ -97,7 +97,7 @@ MAX_UNREAD_EVENTS = 1000  # a stream with more is ended, and its client resumes 
 MAX_CHILD_MEMORY_BYTES = 2048 * MIB  # of address space
 MAX_CHILD_CPU_SECONDS = 600
 
-# What a limit may be set to. Names are in indexes, whose keys have a limit on PostgreSQL, so they cannot be longer. The lower ends are
+# Values that a limit may have. Names are in indexes, whose keys have a limit on PostgreSQL, so they cannot be longer. The lower ends are
 # what Postroom itself needs: its ids, its lists, the heads of browsers.
 _RANGES = {
     "MAX_NAME_CHARS": (64, MAX_NAME_CHARS),

@@ -1,4 +1,4 @@
-"""What each person was shown of a document, so that their next visit can tell what changed since they last read it."""
+"""The versions of a document that each person was shown, so that the next visit can tell what changed since then."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Record:
 
 
 class ListPage:
-    """What the pages of lists have in common: they can be iterated, counted and indexed like the tuple in their first field.
+    """Base of the pages of lists. They can be iterated, counted and indexed like the tuple in their first field.
 
     If there are `more`, pass `after` to get the next page.
     """

@@ -131,7 +131,7 @@ class Ask(Record):
 
 
 class DocumentReading(Record):
-    """What a person was shown of a document: in their last visit (`shown_…`), and at the end of the visit before it (`read_…`)."""
+    """The versions of a document shown to a person: in their last visit (`shown_…`), and at the end of the visit before it (`read_…`)."""
 
     entry_id: str
     path: str

@@ -179,7 +179,7 @@ def _copy(source: Connection, target: str) -> None:
             source.backup(copy, pages=PIECE_PAGES, progress=lambda *_: os.fsync(file))
         finally:
             source.execute("ROLLBACK")
-        # What was written meanwhile could not leave the log. The next commit would do that in its turn to write, and all others would wait.
+        # Pages written meanwhile could not leave the log. The next commit would do that in its turn to write, and all others would wait.
         source.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         copy.execute("PRAGMA journal_mode=DELETE").fetchone()
         os.fsync(file)

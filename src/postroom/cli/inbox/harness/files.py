@@ -80,7 +80,7 @@ class ConnectionRecord:
 
     @property
     def options(self) -> dict[str, bool]:
-        """What was chosen when this was connected: `is_user` and `hold`. Empty if nothing is recorded."""
+        """Return the choices of the connection: `is_user` and `hold`. Empty if nothing is recorded."""
         return dict(self.data["options"])
 
     def apply(self, changes: dict[str, Change], used: Iterable[str], options: dict[str, bool]) -> None:
