@@ -7,6 +7,7 @@ SUITE := $(VENV)/conformance
 BROWSER := $(VENV)/browser
 SHELLS := $(VENV)/shells
 PGBOUNCER := $(VENV)/pgbouncer
+CADDY := $(VENV)/caddy
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 QUICK_TESTS := tests/unit tests/house tests/contract tests/tasks tests/queues
 
@@ -26,12 +27,12 @@ quick: check
 	$(PYTEST) -m "not wires and not fuzz and not postgres" $(QUICK_TESTS)
 
 # Everything but the contract over the wires: each verb travels once over each wire (tests/server/test_verbs_over_wires.py).
-test: $(VENV)/dev $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried $(PGBOUNCER)/tried
+test: $(VENV)/dev $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried $(PGBOUNCER)/tried $(CADDY)/tried
 	@$(MAKE) --no-print-directory -j2 check compiled-tests
 	$(PYTEST)
 
 # The second run has all servers and pages on PostgreSQL.
-test-all: $(VENV)/dev $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried $(PGBOUNCER)/tried
+test-all: $(VENV)/dev $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried $(PGBOUNCER)/tried $(CADDY)/tried
 	@$(MAKE) --no-print-directory -j2 check compiled-tests
 	$(PYTEST) -m "" --hypothesis-profile thorough
 	POSTROOM_TEST_SERVER_ENGINE=postgres $(PYTEST) tests/server tests/browser
@@ -79,7 +80,7 @@ soak: $(VENV)/dev
 # About 25 minutes on two busy cores. QUICK=1 takes about ten and writes no page; SECTIONS="mail waking" measures those and keeps the other results.
 QUICK ?=
 SECTIONS ?=
-bench: $(VENV)/bench $(BROWSER)/ready
+bench: $(VENV)/bench-dependencies $(BROWSER)/ready
 	QUICK=$(QUICK) $(BIN)/python -m bench $(SECTIONS); missed=$$?; $(if $(QUICK),,$(BIN)/python -m docs.make_benchmarks &&) exit $$missed
 
 # Two commits in turns: BASE=main, and HEAD=commit instead of the working tree. Some five minutes.
@@ -88,7 +89,7 @@ HEAD ?=
 bench-compare: $(VENV)/dev
 	$(BIN)/python -m bench.compare --base $(BASE) $(if $(HEAD),--head $(HEAD))
 
-$(VENV)/bench: $(VENV)/dev
+$(VENV)/bench-dependencies: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group bench
 	@touch $@
 
@@ -137,18 +138,22 @@ $(BROWSER)/ready: tests/browser/package.json tests/browser/eslint.config.mjs tes
 	@$(BIN)/npm install --prefix $(BROWSER) --cache $(BROWSER)/cache --no-package-lock --no-audit --no-fund --ignore-scripts --loglevel=error \
 	  && $(BIN)/python tests/browser/unpack.py $(BROWSER) && rm -rf $(BROWSER)/cache && touch $@ || echo "The browser could not be fetched." >&2
 
-# The shells whose completion is tested, from Debian's packages, unpacked without root, with lists of our own. Where that fails, the file says why.
-SHELL_PACKAGES := zsh zsh-common fish fish-common libpcre2-32-0
-$(SHELLS)/tried: | $(VENV)/dev
-	@mkdir -p $(SHELLS)/lists/partial && cd $(SHELLS) && rm -f *.deb \
-	  && { apt-get -o Dir::State::Lists=$$PWD/lists update && apt-get -o Dir::State::Lists=$$PWD/lists download $(SHELL_PACKAGES) \
-	    && for package in *.deb; do dpkg -x $$package . || exit; done; } > tried 2>&1 \
-	  || echo "zsh and fish could not be fetched: their completion is tested only if the machine has them." >&2
+# Packages of Debian, unpacked without root, with lists of our own. Where that fails, the file says why.
+define unpack_packages
+@mkdir -p $(@D)/lists/partial && cd $(@D) && rm -f *.deb \
+  && { apt-get -o Dir::State::Lists=$$PWD/lists update && apt-get -o Dir::State::Lists=$$PWD/lists download $(1) \
+    && for package in *.deb; do dpkg -x $$package . || exit; done; } > tried 2>&1 \
+  || echo "$(2) could not be fetched: $(3) tested only if the machine has it." >&2
+endef
 
-# The pooler that tests/faults puts before a PostgreSQL, fetched in the same way.
-PGBOUNCER_PACKAGES := pgbouncer libevent-2.1-7 libc-ares2
+# The shells whose completion is tested.
+$(SHELLS)/tried: | $(VENV)/dev
+	$(call unpack_packages,zsh zsh-common fish fish-common libpcre2-32-0,zsh and fish,completion is)
+
+# The pooler that tests/faults puts before a PostgreSQL.
 $(PGBOUNCER)/tried: | $(VENV)/dev
-	@mkdir -p $(PGBOUNCER)/lists/partial && cd $(PGBOUNCER) && rm -f *.deb \
-	  && { apt-get -o Dir::State::Lists=$$PWD/lists update && apt-get -o Dir::State::Lists=$$PWD/lists download $(PGBOUNCER_PACKAGES) \
-	    && for package in *.deb; do dpkg -x $$package . || exit; done; } > tried 2>&1 \
-	  || echo "PgBouncer could not be fetched: poolers are tested only if the machine has it." >&2
+	$(call unpack_packages,pgbouncer libevent-2.1-7 libc-ares2,PgBouncer,a pooler is)
+
+# The proxy that reads deploy/Caddyfile.
+$(CADDY)/tried: | $(VENV)/dev
+	$(call unpack_packages,caddy,Caddy,deploy/Caddyfile is)

@@ -1,4 +1,4 @@
-"""What somebody might pick instead of a mailbox over the network: Redis streams and NATS JetStream, where the machine has them."""
+"""Peers of a mailbox over the network: Redis streams and NATS JetStream, where the machine has them."""
 
 from __future__ import annotations
 

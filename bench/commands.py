@@ -1,4 +1,4 @@
-"""What a command costs beside a bare interpreter of the same environment."""
+"""The cost of a command beside a bare interpreter of the same environment."""
 
 from __future__ import annotations
 

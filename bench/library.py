@@ -60,7 +60,7 @@ def _side_by_side(place: str) -> Blocks:
 
 
 def _by_hand(bare: sqlite3.Connection, thread_id: str) -> None:
-    """What a careful person would type: the same rows, the same guards, nothing checked in Python."""
+    """The statements as written by hand: the same rows, the same guards, no checks in Python."""
     now = clock.format_stamp(clock.now())
     token, message_id = ids.new_id("lse", clock.now()), ids.new_id("msg", clock.now())
     key = {"thread_id": thread_id}
@@ -79,7 +79,16 @@ def _by_hand(bare: sqlite3.Connection, thread_id: str) -> None:
     bare.execute(sql.lease_release, {**key, "lease_token": token, "now": now})
     event_id = bare.execute(sql.event_append, {**event, "event_type": "thread.done", "message_id": message_id}).lastrowid
     said = {"from_agent": "w", "to_agent": "leader", "kind": "result", "summary": "ok", "body": "", "payload_json": "{}", "door": "hand"}
-    posted = {**key, **said, "message_id": message_id, "created_at": now, "event_id": event_id, "in_reply_to": None, "is_open": 0}
+    posted = {
+        **key,
+        **said,
+        "message_id": message_id,
+        "created_at": now,
+        "event_id": event_id,
+        "in_reply_to": None,
+        "is_open": 0,
+        "traceparent": None,
+    }
     bare.execute(sql.message_insert, posted)
     bare.execute(sql.questions_end, {**key, "agent": ""})
     bare.execute(sql.thread_move, {**move, "status": "done", "seen": "claimed", "latest_message_id": message_id})

@@ -82,7 +82,7 @@ class Line:
         self._socket.sendall(data)
 
     def until(self, mark: bytes) -> bytes:
-        """What came, up to something that ends with this."""
+        """Return the bytes that arrived, up to and including this ending."""
         data = b""
         while not data.endswith(mark):
             data += self.received()
@@ -168,7 +168,7 @@ def tell(crowds: list[Crowd], line: Line, data: bytes) -> None:
 
 
 class Driven(NamedTuple):
-    """What came of one round: requests a second, how many this client could have sent in a second of its own CPU, and all there were."""
+    """The result of a round: requests a second, how many this client could have sent in a second of its own CPU, and their number."""
 
     rate: float
     capacity: float

@@ -177,7 +177,7 @@ _number = count()
 
 
 def _enqueue_by_hand(bare: sqlite3.Connection) -> None:
-    """What a careful person would type: the same rows, the same guards, nothing checked in Python."""
+    """The statements as written by hand: the same rows, the same guards, no checks in Python."""
     now = clock.now()
     msg_id = f"hand:{now * 1000}"
     bare.execute("BEGIN IMMEDIATE")

@@ -74,7 +74,7 @@ def run(report: Report) -> None:
 
 
 def _searching(report: Report, server: Served) -> None:
-    """Of a word that every entry holds, and of one that the oldest alone would hold: a page of hits."""
+    """Measure a page of hits for a word that every entry holds, and for one that only the oldest could hold."""
     with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", headers={"Authorization": f"Bearer {server.token}"}) as client:
         for what, words in (("in all of them", "analysis"), ("in none", "zeppelin"), ("in all, and unread", "findings is:unread")):
             took = []

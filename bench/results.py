@@ -1,4 +1,4 @@
-"""What a run measured: one measurement for each operation, subject, size and number of clients, kept as JSON.
+"""The results of a run: one measurement for each operation, subject, size and number of clients, kept as JSON.
 
 `python -m bench` replaces the sections that it ran and keeps the others. `python -m docs.make_benchmarks` writes the page from it.
 """
@@ -37,7 +37,7 @@ class Measurement:
 
     @property
     def row(self) -> tuple[str, int, int]:
-        """What is compared between subjects: the same operation with the same size and as many clients."""
+        """Return the key that subjects are compared by: operation, size and number of clients."""
         return self.operation, self.size, self.clients
 
 

@@ -103,7 +103,7 @@ def _ratio(report: Report, door: str, measured: Blocks) -> None:
 
 
 def _reading(report: Report, folder: str) -> None:
-    """Of the small store that is there already."""
+    """Use the small store that is there already."""
     report.section(
         f"Server: reading a page of 20 over {READERS} keep-alive lines, beside a Starlette endpoint with the same bytes, in turns"
     )
@@ -263,7 +263,7 @@ def report_group_commit(report: Report, folder: str, places: dict[str, str] | No
     report.row("together / one commit a request", times(ratio), "at least 3", met=ratio >= 3)
 
 
-# What it costs to be watched
+# Cost of logs and metrics
 
 
 def report_observation(report: Report, folder: str) -> None:
@@ -303,7 +303,7 @@ def _verbs(report: Report, folder: str) -> None:
 
 
 def _permissions(report: Report, folder: str) -> None:
-    """What the permission check of an agent in a thread costs: the same program with the check and without it, in turns."""
+    """Measure the permission check of an agent in a thread: the same program with the check and without it, in turns."""
     agent, places = "atlas", [office(folder, name) for name in ("checked", "unchecked")]
     rates: dict[str, list[float]] = {"checked": [], "unchecked": []}
     with serve(places[0][0]) as checked, serve_unchecked(places[1][0]) as unchecked:

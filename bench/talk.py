@@ -1,4 +1,4 @@
-"""Who speaks to a mailbox, or to what somebody might pick instead: small raw clients, many lines at once, in a process of their own.
+"""Small raw clients of a mailbox and of its peers, with many connections at once, in a process of their own.
 
 Each is a conversation: what it says first, and what it says to what it hears. `done` counts what was confirmed. Nothing is said before
 the answer is whole, but by those who are pushed to, which is what they are for.
@@ -49,7 +49,7 @@ class Conversation:
         raise NotImplementedError
 
     def hear(self) -> bytes:
-        """What to say to what came; nothing if that is not whole yet."""
+        """Return the answer to what arrived, or nothing if it is not complete yet."""
         raise NotImplementedError
 
     def turn(self) -> None:
@@ -286,7 +286,7 @@ class Nats(Conversation):
         return b'CONNECT {"verbose":false,"pedantic":false}\r\n' + f"SUB inbox.{self.facts['run']}.{self.number} 1\r\n".encode()
 
     def messages(self) -> list[tuple[str, bytes]]:
-        """What came whole: where to answer, and what it says."""
+        """Return a complete message: the subject to answer to, and its text."""
         found = []
         while (end := self.came.find(b"\r\n")) >= 0:
             words = self.came[:end].decode().split(" ")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import cache
@@ -11,7 +13,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-import hypothesis
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -28,13 +29,15 @@ if TYPE_CHECKING:
     from tests.server_in_thread import ServerInThread
 
 ENGINES = ("sqlite", "postgres")
+SETS_PER_FURTHER_ENGINE = 5  # of the sets of arguments of a test, a further engine gets the first two and each fifth
 MARKS = (
     "travels(*wires): the full matrix runs this module over these wires too",
     "needs_the_store(why): not possible over a wire",
     "full: takes long; only `make test-all` runs it",
     "fuzz: thousands of hostile inputs, which only `make test-all` runs",
     "input_check: refused before a statement runs; `make test` runs it on SQLite, `make test-all` on every engine",
-    "second_engine: an input check on a further engine, which only `make test-all` runs",
+    "every_value: the engine itself meets each set of arguments; `make test` runs all of them on every engine",
+    "second_engine: an input check or one more set of arguments on a further engine, which only `make test-all` runs",
     "wires: a contract test over HTTP, a Unix socket or a WebSocket, which only `make test-all` runs",
     "postgres: needs a PostgreSQL server, which `make quick` does not start",
 )
@@ -47,15 +50,26 @@ MIN_FREE_BYTES = 6 << 30
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MIN_FREE_BYTES:
     tempfile.tempdir = str(MEMORY)
 
-hypothesis.settings.register_profile("thorough", max_examples=400)  # `make test-all`
+# A busy machine must fail no property: by default, Hypothesis limits the time in which inputs are made and used.
+settings.register_profile("postroom", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("thorough", settings.get_profile("postroom"), max_examples=400)  # `make test-all`
 
 
 def pytest_configure(config: pytest.Config) -> None:
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
-    # A busy machine must fail no property: by default, Hypothesis limits the time in which inputs are made and used.
-    settings.register_profile("postroom", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("postroom")
+
+
+def pytest_sessionstart() -> None:
+    """Collect without the garbage collector: thousands of tests are made, and none is thrown away."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+    gc.set_threshold(10_000, 20, 100)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -64,23 +78,47 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "engine" in metafunc.fixturenames and not named:
         travels = metafunc.definition.get_closest_marker("travels")
         here = metafunc.definition.get_closest_marker("needs_the_store")
-        wires = () if travels is None or here is not None else travels.args
+        wires = () if travels is None or here is not None or _is_left_out("wires", metafunc.config) else travels.args
         over_wires = [pytest.param(wire, marks=pytest.mark.wires) for wire in wires]
         metafunc.parametrize("engine", [*_engine_parameters(metafunc), *over_wires], indirect=True)
+
+
+def _is_left_out(mark: str, config: pytest.Config) -> bool:
+    """Whether this run deselects a mark. Its thousands of tests are then not even made: that is a third of the time of a collection."""
+    return f"not {mark}" in config.option.markexpr
 
 
 def _engine_parameters(metafunc: pytest.Metafunc) -> list[object]:
     """Return the engines. Of a test that checks input alone, every engine but the first runs in the full matrix only."""
     if metafunc.definition.get_closest_marker("input_check") is None:
         return list(ENGINES)
+    if _is_left_out("second_engine", metafunc.config):
+        return [ENGINES[0]]
     return [ENGINES[0], *(pytest.param(engine, marks=pytest.mark.second_engine) for engine in ENGINES[1:])]
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark the tests that need PostgreSQL: those with its fixture, and those with its name as a parameter."""
+    if isinstance(item, pytest.Function) and _is_one_more_set(item):
+        item.add_marker(pytest.mark.second_engine)
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
     if "postgres" in getattr(item, "fixturenames", ()) or any(isinstance(one, str) and one == "postgres" for one in parameters):
         item.add_marker(pytest.mark.postgres)
+
+
+_sets_seen: Counter[tuple[str, str]] = Counter()
+
+
+def _is_one_more_set(item: pytest.Function) -> bool:
+    """Whether a test repeats, on a further engine, the statements of another one with other arguments: each fifth set is not one.
+
+    `make test` runs each set on the first engine, and each test on every engine.
+    """
+    if not hasattr(item, "callspec") or item.callspec.params.get("engine") not in ENGINES[1:] or item.get_closest_marker("every_value"):
+        return False
+    test = item.module.__name__, item.originalname
+    _sets_seen[test] += 1
+    return _sets_seen[test] > 2 and _sets_seen[test] % SETS_PER_FURTHER_ENGINE != 0
 
 
 class Clock:

@@ -15,7 +15,7 @@ from uuid import uuid4
 import psycopg
 
 from postroom.store import init_store
-from tests.schemas import OURS, Connection, Schema, others
+from tests.schemas import OURS, Connection, Others, Schema, others
 
 
 class Postgres:
@@ -39,6 +39,7 @@ class Postgres:
         with psycopg.connect(url, autocommit=True) as connection:  # a schema with statistics is not as new, and is not used again
             connection.execute("ALTER SYSTEM SET autovacuum TO off")
             connection.execute("ALTER SYSTEM SET max_wal_size TO '128MB'")  # its folder may be in memory
+            connection.execute("ALTER SYSTEM SET full_page_writes TO off")  # tests end processes, and cut no power
             connection.execute("SELECT pg_reload_conf()")
         return url
 
@@ -64,16 +65,16 @@ class Postgres:
         """The address of a fresh store: one that is as new, or a new one."""
         if self._connection is None:
             self._connection = psycopg.connect(self.url, autocommit=True, application_name=OURS)
-        schema = self._as_new(self._connection) or self._made(self._connection)
+        before = others(self._connection)  # of other schemas: one of them may last as long as a module's tests
+        schema = self._as_new(self._connection, before) or self._made(self._connection)
         yield self.at(schema.name)
         if self._connection is not None:
-            schema.let_go(others(self._connection))
+            schema.let_go(others(self._connection) - before)
             self._rested.append(schema)
 
-    def _as_new(self, connection: Connection) -> Schema | None:
+    def _as_new(self, connection: Connection, connected: Others) -> Schema | None:
         if connection.info.parameter_status("is_superuser") != "on":
             return None
-        connected = others(connection)
         for schema in [rested for rested in self._rested if rested.is_left(connected)]:
             self._rested.remove(schema)
             if schema.made_as_new(connection):

@@ -8,6 +8,8 @@ from tests.browser.browser_page import BrowserTabs
 from tests.server.agents import at
 from tests.server.running_server import RunningServer, WorkspaceClient
 
+SOURCES = """() => performance.getEntriesByType("resource").filter(({ name }) => name.includes("/web/"))
+  .map(({ workerFinalSourceType }) => workerFinalSourceType)"""
 CARET = "[document.activeElement.id, document.activeElement.selectionStart, document.activeElement.selectionEnd]"
 
 
@@ -137,6 +139,9 @@ def test_what_is_written_while_the_network_is_away_is_sent_once(
     reader.allow("ERR_")
     expect(reader.reply).to_be_enabled()
     reader.value("navigator.serviceWorker.ready.then(() => true)")
+    reader.page.reload()
+    expect(reader.reply).to_be_enabled()
+    assert set(reader.page.evaluate(SOURCES)) == {"network"}  # past the worker: out of the browser's own cache
     reader.context.set_offline(True)
     reader.send("From the tunnel")
     expect(reader.toasts).to_contain_text("Your words are kept")

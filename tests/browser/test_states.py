@@ -115,6 +115,26 @@ def test_while_it_loads_there_are_quiet_placeholders(server: RunningServer, work
     expect(reader.page.locator('[aria-busy="true"]')).to_have_count(0)
 
 
+def test_entries_and_a_question_are_shown_before_and_after_the_summary_arrives(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    identity = server.ask(workspace.agent, "Ship it?", "--choice", "yes", "--choice", "no")
+    reader = visit(server, "/settings")
+    held: list[Route] = []
+    released: list[bool] = []
+    reader.page.route("**/api/summary", lambda route: route.continue_() if released else held.append(route))
+    reader.page.goto(f"{server.url}/", wait_until="commit")
+    expect(reader.row(identity)).to_be_visible()
+    reader.row(identity).locator("a").first.click()
+    expect(reader.of(identity)).to_be_visible()
+    expect(reader.connection).to_have_text("Connecting…")  # whose question it is, the summary says
+    released.append(True)
+    for route in held:
+        route.continue_()
+    expect(reader.page.get_by_role("group", name="Choices").get_by_role("button", name="yes")).to_be_visible()
+    reader.expect_live()
+
+
 def test_an_address_that_is_nowhere_is_answered_kindly(server: RunningServer, visit: BrowserTabs) -> None:
     for path in ("/threads/no-such-thread", "/runs/no-such-run", "/mailboxes/no-such-mailbox"):
         reader = visit(server, path)

@@ -34,6 +34,7 @@ def test_tasks_are_listed_filtered_and_shown_with_their_history(own: RunningServ
     expect(article.get_by_role("heading", level=1)).to_have_text("Review <b>module</b> X")
     expect(article.locator("b", has_text="module")).to_have_count(0)
     expect(article).not_to_contain_text("unverified")
+    assert article.locator(".plain").inner_text() == "Review <b>module</b> X\nand its tests"  # on two lines
     own.inbox.ok("task", "complete", "--agent", "canyon", "--task", first, "--artifacts-json", '{"review": "<i>fine</i>"}')
     expect(article).to_have_attribute("data-status", "completed")
     expect(article).to_contain_text("<i>fine</i>")

@@ -12,6 +12,25 @@ from tests.cli.process import Inbox
 from tests.cli.remote import served
 
 FAR = ("test_work", "test_mailbox_deliver")  # what the transcripts, which are all played over a server, do not show
+# Of those, `make test` runs over a server what waits, renews, is woken or ends there. The others differ in what a command does.
+OVER_A_SERVER = {
+    "test_a_command_that_succeeds_finishes_its_thread_with_its_output",
+    "test_inside_the_command_inbox_needs_no_flags",
+    "test_a_command_that_asks_is_run_again_when_the_answer_comes",
+    "test_a_stopped_worker_leaves_its_question_to_a_worker_of_the_same_name_that_runs",
+    "test_a_lease_is_renewed_while_the_command_runs",
+    "test_a_cancelled_thread_stops_its_command",
+    "test_a_worker_told_to_stop_gives_its_thread_back",
+    "test_a_killed_workers_command_dies_and_its_thread_is_taken_by_another",
+    "test_inside_a_command_the_environment_names_the_store_and_the_delivery",
+    "test_anything_else_nacks_and_says_why",
+    "test_once_delivers_one_message_of_each_session",
+    "test_a_resident_one_is_woken_by_a_message",
+    "test_a_resident_one_is_woken_when_a_retry_falls_due",
+    "test_a_delivery_is_extended_while_its_command_runs",
+    "test_sigkill_ends_its_command_too_and_the_message_comes_again",
+    "test_a_delivery_that_is_lost_ends_its_command_and_nothing_else",
+}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -19,7 +38,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "settled" in metafunc.fixturenames:
         here = metafunc.definition.get_closest_marker("needs_the_store")
         far = metafunc.module.__name__.rpartition(".")[2] in FAR and here is None
-        metafunc.parametrize("settled", ("file", "unix") if far else ("file",), indirect=True)
+        unix = pytest.param("unix", marks=() if metafunc.function.__name__ in OVER_A_SERVER else pytest.mark.full)
+        metafunc.parametrize("settled", ("file", unix) if far else ("file",), indirect=True)
 
 
 @pytest.fixture

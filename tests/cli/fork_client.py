@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import os
 import select
+import selectors
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import IO, Any
 
 from tests.cli import forkserver
 
@@ -85,6 +87,18 @@ class ForkServer:
         self._ask(program, argv, cwd, env, [os.dup(stdin), os.dup(stdout), os.dup(stderr)], answer)
         return Forked([program[0], *argv], heard)
 
+    def start_heard(self, program: tuple[str, str, str], argv: Sequence[str | bytes], *, cwd: Path, env: Mapping[str, str]) -> Forked:
+        """Start a command with nothing to read, whose output and errors are read here."""
+        stdout, stderr = os.pipe(), os.pipe()
+        try:
+            with open(os.devnull) as nothing:
+                forked = self.start(program, argv, cwd=cwd, env=env, stdin=nothing.fileno(), stdout=stdout[1], stderr=stderr[1])
+        finally:
+            os.close(stdout[1])
+            os.close(stderr[1])
+        forked.stdout, forked.stderr = (open(pipe[0], "rb", buffering=0) for pipe in (stdout, stderr))  # noqa: SIM115 # until it has ended
+        return forked
+
     def _ask(
         self,
         program: tuple[str, str, str],
@@ -109,11 +123,21 @@ class ForkServer:
         self.process.communicate(timeout=60)
 
 
+def wait_until_readable(files: Sequence[IO[Any]], timeout: float | None) -> list[IO[Any]]:
+    """Return the files that can be read. By poll: `select` takes no descriptor above 1023, and a worker of pytest may have more."""
+    with selectors.PollSelector() as selector:
+        for file in files:
+            selector.register(file, selectors.EVENT_READ)
+        return [key.fileobj for key, _ in selector.select(timeout)]  # type: ignore[misc]
+
+
 class Forked:
-    """A forked command that runs: as much of `subprocess.Popen` as is used of one whose streams are the caller's."""
+    """A forked command that runs: as much of `subprocess.Popen` as is used of one that has nothing to read."""
 
     def __init__(self, line: Sequence[str | bytes], heard: int) -> None:
         self._line = list(line)
+        self.stdout: IO[bytes] | None = None
+        self.stderr: IO[bytes] | None = None
         self._heard = open(heard, "rb", buffering=0)  # noqa: SIM115 # until it has ended
         self.pid = int(self._heard.readline())
         self.returncode: int | None = None
@@ -127,11 +151,31 @@ class Forked:
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:
-            if not select.select([self._heard], [], [], timeout)[0]:
+            if not wait_until_readable([self._heard], timeout):
                 raise subprocess.TimeoutExpired(self._line, timeout or 0)
             self.returncode = int(self._heard.readline())
             self._heard.close()
         return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
+        """What it has written since it was last read, once it has ended."""
+        assert self.stdout is not None, "its streams are the caller's"
+        assert self.stderr is not None
+        deadline = None if timeout is None else time.monotonic() + timeout
+        heard: dict[IO[bytes], bytes] = {self.stdout: b"", self.stderr: b""}
+        left = [stream for stream in heard if not stream.closed]
+        while left:
+            ready = wait_until_readable(left, None if deadline is None else max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise subprocess.TimeoutExpired(self._line, timeout or 0)
+            for stream in ready:
+                read = stream.read(1 << 16)
+                heard[stream] += read
+                if not read:
+                    left.remove(stream)
+                    stream.close()
+        self.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        return heard[self.stdout], heard[self.stderr]
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:

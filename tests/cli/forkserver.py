@@ -63,7 +63,7 @@ class CommandRequest:
 
 
 def import_all(*without: str) -> None:
-    """Whatever a command might import, but for what needs one of the packages that are left out: a command then imports that itself.
+    """Import every module that a command might need, except those of the packages that are left out: a command imports these itself.
 
     To be imported is all that happens to a module: `test_fork_client.py` sees to it.
     """

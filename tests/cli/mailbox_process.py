@@ -5,13 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import shlex
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from tests.cli.process import LIMIT, Finished, Inbox, Waiter, eventually, module
+from tests.cli.process import LIMIT, Finished, Inbox, ProgramUnderTest, Waiter, eventually, module
 
 MAILBOX = module("mailbox")
 COMMAND = MAILBOX.line
@@ -28,6 +27,10 @@ class Mailbox(Inbox):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self._started: list[Waiter] = []
+
+    @property
+    def program(self) -> ProgramUnderTest:
+        return MAILBOX
 
     def __enter__(self) -> Self:
         return self
@@ -56,16 +59,7 @@ class Mailbox(Inbox):
         )
 
     def start(self, *argv: str, **environment: str) -> Waiter:
-        waiter = Waiter(
-            subprocess.Popen(
-                [*COMMAND, *argv],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=self.folder,
-                env=self.environment(**environment),
-            )
-        )
+        waiter = MAILBOX.start_heard(argv, folder=self.folder, environment=self.environment(**environment))
         self._started.append(waiter)
         return waiter
 
@@ -77,8 +71,7 @@ class Mailbox(Inbox):
 
     def refusal(self, *argv: str | bytes, stdin: bytes = b"", **environment: str) -> dict[str, Any]:
         """How both forms refuse, alike: the error as JSON says it, and the exit code."""
-        spoken = self.execute(argv, environment, stdin=stdin)
-        written = self.execute(["--json", *argv], environment, stdin=stdin)
+        spoken, written = self.run_each(argv, ["--json", *argv], stdin=stdin, **environment)
         assert "Traceback" not in spoken.stderr + written.stderr, spoken
         assert written.raw.count(b"\n") == 1, written
         assert written.json["schema_version"] == 1

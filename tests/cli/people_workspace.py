@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -77,9 +76,7 @@ class PeopleWorkspace:
 
     def contents(self) -> tuple[list[str], bytes]:
         """Every row of the store, and the mirror."""
-        with closing(sqlite3.connect(self.inbox.db)) as store:
-            rows = list(store.iterdump())
-        return rows, self.mirror.read_bytes() if self.mirror.exists() else b""
+        return self.inbox.everything(), self.mirror.read_bytes() if self.mirror.exists() else b""
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:

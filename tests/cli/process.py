@@ -14,13 +14,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.cli import fork_client
+from tests.cli import batch, fork_client
 
 SCRIPTS = Path(sys.executable).parent
 SCRIPT = str(SCRIPTS / "inbox")
@@ -56,7 +56,7 @@ class Finished:
 class Waiter:
     """A process that is still running."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes] | fork_client.Forked) -> None:
         self.process = process
 
     def sleeping(self) -> Waiter:
@@ -104,15 +104,18 @@ class Waiter:
 
     def finish(self) -> Finished:
         stdout, stderr = self.process.communicate(timeout=LIMIT)
-        return Finished(self.process.returncode, stdout, stderr)
+        return Finished(self.process.wait(), stdout, stderr)
 
 
 def eventually(fact: Callable[[], bool]) -> None:
     """Wait for something that can be observed."""
-    deadline = time.monotonic() + LIMIT
+    looked = time.monotonic()
+    deadline = looked + LIMIT
     while not fact():
-        assert time.monotonic() < deadline, "it never came to be"
-        time.sleep(0.002)
+        now = time.monotonic()
+        assert now < deadline, "it never came to be"
+        time.sleep(max(0.004, 2 * (now - looked)))  # a look that starts a process takes most of the time from what it waits for
+        looked = time.monotonic()
 
 
 def processes_with(variable: str) -> list[int]:
@@ -176,6 +179,20 @@ class ProgramUnderTest:
             )
         return Finished(done.returncode, done.stdout, done.stderr)
 
+    def run_each(
+        self, lines: Sequence[Sequence[str | bytes]], *, folder: Path, environment: dict[str, str], stdin: bytes = b""
+    ) -> list[Finished]:
+        """Run command lines that are refused, or open no store, one after another in one process. Each reads the same."""
+        if not all(fork_client.suits(line, environment) for line in lines):
+            return [self.run(line, folder=folder, environment=environment, stdin=stdin) for line in lines]
+        program, given = ("-c", batch.PROGRAM, ""), batch.make_input(lines, stdin)
+        server = fork_client.server(lines[0])
+        done = server.run(program, [self.name], cwd=folder, env=environment, input=given, timeout=LIMIT)
+        assert (done.returncode, done.stderr) == (0, b""), done
+        ended = [Finished(*answer) for answer in batch.read_answers(done.stdout)]
+        assert len(ended) == len(lines)
+        return ended
+
     def start(
         self, argv: Sequence[str], *, folder: Path, environment: dict[str, str], stdout: int, stderr: int
     ) -> subprocess.Popen[bytes] | fork_client.Forked:
@@ -185,6 +202,15 @@ class ProgramUnderTest:
                 streams = {"stdin": nothing.fileno(), "stdout": stdout, "stderr": stderr}
                 return fork_client.server(argv).start(self._warm, argv, cwd=folder, env=environment, **streams)
             return subprocess.Popen([*self.line, *argv], stdin=nothing, stdout=stdout, stderr=stderr, cwd=folder, env=environment)
+
+    def start_heard(self, argv: Sequence[str], *, folder: Path, environment: dict[str, str]) -> Waiter:
+        """Start it, with nothing to read. What it writes is read here."""
+        if fork_client.suits(argv, environment):
+            return Waiter(fork_client.server(argv).start_heard(self._warm, argv, cwd=folder, env=environment))
+        pipe = subprocess.PIPE
+        return Waiter(
+            subprocess.Popen([*self.line, *argv], stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, cwd=folder, env=environment)
+        )
 
 
 def installed(name: str) -> ProgramUnderTest:
@@ -209,6 +235,10 @@ class Inbox:
         self.folder = folder
         self.cold = cold
         self.served: dict[str, str] = {}  # where its store is, if that is behind a server
+
+    @property
+    def program(self) -> ProgramUnderTest:
+        return installed("inbox")
 
     @property
     def db(self) -> Path:
@@ -238,6 +268,10 @@ class Inbox:
             unprivileged=unprivileged,
             cold=self.cold,
         )
+
+    def run_each(self, *lines: Sequence[str | bytes], stdin: bytes = b"", **environment: str) -> list[Finished]:
+        """Run command lines that are refused, or open no store, in one process."""
+        return self.program.run_each(lines, folder=self.folder, environment=self.environment(**environment), stdin=stdin)
 
     def shell(self, script: str, *, unprivileged: bool = False, setup: Callable[[Path], None] | None = None) -> Finished:
         """A line of shell, in which "$0" is the command."""
@@ -269,16 +303,7 @@ class Inbox:
         return finished.stdout
 
     def start(self, *argv: str, **environment: str) -> Waiter:
-        return Waiter(
-            subprocess.Popen(
-                [SCRIPT, *argv],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=self.folder,
-                env=self.environment(**environment),
-            )
-        )
+        return installed("inbox").start_heard(argv, folder=self.folder, environment=self.environment(**environment))
 
     def found(self) -> None:
         """A fresh store, if there is none: what `init` makes, which is made once and copied."""
@@ -292,8 +317,19 @@ class Inbox:
 
     def everything(self) -> list[str]:
         """Every row of the store."""
-        with closing(sqlite3.connect(self.db)) as store:
-            return list(store.iterdump())
+        return rows_of(self.db)
+
+
+def rows_of(place: Path) -> list[str]:
+    """Every row of a store. A store whose files are the same bytes has the same rows, and is not read again."""
+    files = [place, place.with_name(f"{place.name}-wal")]
+    return _read_rows(place, *(file.read_bytes() for file in files if file.exists()))
+
+
+@lru_cache(maxsize=4)
+def _read_rows(place: Path, *content: bytes) -> list[str]:
+    with closing(sqlite3.connect(place)) as store:
+        return list(store.iterdump())
 
 
 @cache

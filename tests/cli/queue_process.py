@@ -7,7 +7,6 @@ import os
 import shlex
 import signal
 import sqlite3
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from tests.cli.process import LIMIT, Finished, Waiter, eventually, is_alive, module, processes_with
+from tests.queues.conftest import journal_files
 
 PROGRAMS = {name: module(name) for name in ("thread", "notifier")}
 COMMANDS = {name: program.line for name, program in PROGRAMS.items()}
@@ -85,16 +85,7 @@ class QueueCommands:
         return self.run("notifier", argv, environment)
 
     def start(self, program: str, *argv: str, **environment: str) -> Waiter:
-        waiter = Waiter(
-            subprocess.Popen(
-                [*COMMANDS[program], *argv],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=self.folder,
-                env=self.environment(**environment),
-            )
-        )
+        waiter = PROGRAMS[program].start_heard(argv, folder=self.folder, environment=self.environment(**environment))
         self._started.append(waiter)
         return waiter
 
@@ -134,7 +125,8 @@ class QueueCommands:
         return self.queue / "handlers" / quote(consumer, safe="")
 
     def journal(self) -> list[dict[str, Any]]:
-        return lines((self.queue / "events.jsonl").read_text())
+        """The events of all its files: on a busy machine, processes that push until they are killed fill more than one."""
+        return [event for file in journal_files(str(self.queue)) for event in lines(file.read_text())]
 
     def told(self, program: str, *argv: str, **environment: str) -> Any:
         """Run a command that must succeed, and return its JSON."""
@@ -144,8 +136,9 @@ class QueueCommands:
 
     def refuses(self, code: int, program: str, *argv: str | bytes, stdin: bytes = b"", **environment: str) -> dict[str, str]:
         """How both forms refuse, alike: what went wrong, and what to do."""
-        spoken = self.run(program, argv, environment, stdin=stdin)
-        written = self.run(program, [*argv, "--json"], environment, stdin=stdin)
+        spoken, written = PROGRAMS[program].run_each(
+            [argv, [*argv, "--json"]], folder=self.folder, environment=self.environment(**environment), stdin=stdin
+        )
         assert (spoken.code, written.code) == (code, code), (spoken, written)
         assert (spoken.stdout, written.stdout) == ("", ""), (spoken, written)
         assert written.stderr.count("\n") == 1, written

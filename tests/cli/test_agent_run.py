@@ -156,18 +156,29 @@ def test_a_plain_command_gets_threads_and_mail(inbox: Inbox) -> None:
     assert inbox.execute(["peek", "--session", AGENT, "--json"], {}, program="mailbox").json["total"] == 0
 
 
-def test_a_killed_plain_command_is_run_again_and_reported_once(inbox: Inbox) -> None:
+def test_a_killed_plain_command_is_run_again_at_once_and_reported_once(inbox: Inbox) -> None:
     thread = _send(inbox, "build")
     command = "echo x >> runs; while [ ! -e go ]; do sleep 0.05; done; echo built"
-    with _running(inbox, command, "--lease-seconds", "1") as first:
+    with _running(inbox, command) as first:  # the lease runs for 15 minutes
         eventually((inbox.folder / "runs").exists)
         os.kill(first.pid, signal.SIGKILL)
         first.wait()
     (inbox.folder / "go").touch()
-    with _running(inbox, command, "--lease-seconds", "1"):
-        eventually(lambda: _status(inbox, thread)[0] == "done")
+    assert inbox.run("agent", "run", AGENT, "--with", command, "--until-empty").code == 0
+    assert _status(inbox, thread)[0] == "done"
     assert [message["kind"] for message in inbox.ok("show", "--thread", thread)["messages"]].count("result") == 1
     assert (inbox.folder / "runs").read_text() == "x\nx\n"
+
+
+def test_a_thread_that_another_worker_of_that_name_took_meanwhile_is_left_to_it(inbox: Inbox) -> None:
+    thread = _send(inbox, "build")
+    with _running(inbox, "touch runs; exec sleep 1000", "--lease-seconds", "1") as first:
+        eventually((inbox.folder / "runs").exists)
+        os.kill(first.pid, signal.SIGKILL)
+        first.wait()
+    eventually(lambda: inbox.run("claim", "--thread", thread, "--agent", AGENT).code == 0)
+    assert inbox.run("agent", "run", AGENT, "--with", "echo mine", "--until-empty").code == 0
+    assert inbox.ok("show", "--thread", thread)["thread"]["status"] == "claimed"
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def _refused(inbox: Inbox, *argv: str | bytes, stdin: bytes = b"") -> tuple[int,
 
 def _both(inbox: Inbox, *argv: str | bytes, stdin: bytes = b"") -> tuple[int, str, str]:
     """How both forms refuse."""
-    spoken, written = inbox.run(*argv, stdin=stdin), inbox.run(*argv, "--json", stdin=stdin)
+    spoken, written = inbox.run_each(argv, [*argv, "--json"], stdin=stdin)
     _compare(spoken, written)
     return written.error
 

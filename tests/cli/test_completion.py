@@ -21,6 +21,7 @@ from postroom.cli.notifier.spec import NOTIFIER
 from postroom.cli.thread.spec import THREAD
 from postroom.store import open_store
 from tests.cli.process import SCRIPTS, Inbox
+from tests.contract.task_data import conductor_with_agents
 
 PROGRAMS = {program.name: program for program in (INBOX, MAILBOX, THREAD, NOTIFIER)}
 COMMANDS = [(program, name) for program in PROGRAMS.values() for name in program.commands]
@@ -53,6 +54,10 @@ def test_bash_completes_files_with_spaces_and_values_with_quotes(bare: Inbox) ->
         (bare.folder / name).touch()
     assert _complete_in_bash(bare, "inbox", "done", "--body-file", "res") == ["result one.md", "result.md"]
     assert _complete_in_bash(bare, "inbox", "send", "--to", "ada") == ["ada\\ lovelace"]
+
+
+def test_files_are_offered_for_the_stores_of_a_copy() -> None:
+    assert [_words(INBOX, "copy", flag, "") for flag in ("--from", "--to")] == [[FILES], [FILES]]
 
 
 ZSH_CALL = """[[ -n $SHELLS ]] && { module_path=($SHELLS/usr/lib/*/zsh/*(N)); fpath=($SHELLS/usr/share/zsh/functions/**/(N)) }
@@ -169,7 +174,11 @@ def test_the_values_of_the_store_are_completed(bare: Inbox) -> None:
     bare.found()
     store = open_store(str(bare.db))
     work.send(store, sender="leader", to="ada", thread_id="login", subject="Add the login page", run_id="r1")
-    mail.enqueue(store, {"from": "lead", "to": "analyst", "payload": "x"})
+    mail.enqueue(store, {"from": "lead", "to": "analyst", "payload": "x", "msg_id": "m1"})
+    conductor = conductor_with_agents(store, "canyon", "forge")
+    task, job = conductor.submit("forge", "canyon", "Review").task_id, conductor.start_job("canyon").job_id
+    people.issue_link(store, person="user")
+    [listed] = people.list_passes(store).passes
     entry = people.notify(store, sender="cron", text="Backup\nfailed")
     db = ["--db", str(bare.db)]
     assert list_candidates(INBOX, [*db, "show", "lo"]) == [("login", "pending: Add the login page")]
@@ -177,6 +186,11 @@ def test_the_values_of_the_store_are_completed(bare: Inbox) -> None:
     assert "leader" in _words(INBOX, *db, "take", "--agent", "")
     assert _words(INBOX, *db, "run", "show", "") == ["r1"]
     assert _words(MAILBOX, *db, "dequeue", "--session", "a") == ["analyst"]
+    assert _words(MAILBOX, *db, "dequeue", "a") == ["analyst"]
+    assert _words(MAILBOX, *db, "ack", "--session", "analyst", "") == _words(MAILBOX, *db, "show", "--msg-id", "") == ["m1"]
+    assert _words(INBOX, *db, "task", "show", "") == [task]
+    assert _words(INBOX, *db, "job", "show", "") == [job]
+    assert _words(INBOX, *db, "pass", "revoke", "") == [listed.pass_id]
     assert entry.id not in _words(INBOX, *db, "show", "")
     store.close()
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tests.cli.process import Inbox
+import signal
+
+import pytest
+
+from tests.cli.process import Inbox, eventually, processes_with
 
 
 def test_the_demonstration_ends_by_itself_with_everything_done(bare: Inbox) -> None:
@@ -23,3 +27,20 @@ def test_the_demonstration_leaves_an_existing_store_alone(inbox: Inbox) -> None:
     before = inbox.everything()
     assert inbox.run("demo", "--db", str(inbox.db), "--json").error[:2] == (30, "invalid_input")
     assert inbox.everything() == before
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGHUP, 129), (signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_an_interrupted_demonstration_leaves_no_folder_and_no_process(bare: Inbox, number: signal.Signals, code: int) -> None:
+    folder = bare.folder / "temporary"
+    folder.mkdir()
+    demo = bare.start("demo", TMPDIR=str(folder))
+    eventually(lambda: len(_actors(bare)) == 3)
+    demo.process.send_signal(number)
+    assert demo.finish().code == code
+    assert _actors(bare) == []
+    assert list(folder.iterdir()) == []
+
+
+def _actors(inbox: Inbox) -> list[int]:
+    (store,) = [str(path) for path in (inbox.folder / "temporary").glob("*/coord.db")] or ["none yet"]
+    return processes_with(f"INBOX_DB={store}")

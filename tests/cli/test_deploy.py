@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from postroom.cli.framework.parser import parse
 from postroom.cli.inbox.spec import INBOX
@@ -47,7 +48,8 @@ def test_every_file_that_the_image_copies_exists_and_is_not_ignored() -> None:
 
 def test_the_image_does_not_run_as_root() -> None:
     last_stage = DOCKERFILE.split("\nFROM ")[-1]
-    assert re.findall(r"^USER (.*)$", last_stage, re.MULTILINE) == ["postroom"]
+    [user] = re.findall(r"^USER (\d+)$", last_stage, re.MULTILINE)  # by number: a host that refuses root cannot resolve a name
+    assert f"--uid {user} " in last_stage
 
 
 def test_the_proxy_and_the_units_agree_on_the_port() -> None:
@@ -73,6 +75,48 @@ def test_the_command_of_the_image_passes_its_health_check(tmp_path: Path) -> Non
             assert (ended.returncode, ended.stderr) == (0, "")
         finally:
             server.terminate()
+
+
+def _find_program(name: str, *unpacked: str) -> str:
+    """Return the path of a program, of the machine or as `make test` fetched it. Without it, the test is skipped, and fails under CI."""
+    unpacked_program = Path(sys.prefix, name, *unpacked, name)
+    found = shutil.which(name) or (str(unpacked_program) if unpacked_program.exists() else None)
+    if found is None:
+        assert "CI" not in os.environ, f"{name} is missing: run `make test` once to fetch it"
+        pytest.skip(f"{name} is missing")
+    return found
+
+
+def test_the_image_passes_the_linter() -> None:
+    ended = subprocess.run([SCRIPTS / "hadolint", "--no-color", FOLDER / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_the_containers_name_services_and_volumes_that_are_defined() -> None:
+    compose = yaml.safe_load(COMPOSE)
+    services = compose["services"]
+    assert {name for service in services.values() for name in service.get("depends_on", {})} <= set(services)
+    sources = {volume.split(":")[0] for service in services.values() for volume in service.get("volumes", ())}
+    assert {source for source in sources if not source.startswith(".")} == set(compose["volumes"])
+    assert all((FOLDER / source).exists() for source in sources if source.startswith("."))
+    waits = {name: wait["condition"] for service in services.values() for name, wait in service.get("depends_on", {}).items()}
+    assert all("healthcheck" in services[name] or "build" in services[name] for name, how in waits.items() if how == "service_healthy")
+    host, port = services["proxy"]["environment"]["POSTROOM_UPSTREAM"].split(":")
+    assert services[host]["command"][services[host]["command"].index("--port") + 1] == port
+
+
+def test_the_proxy_accepts_its_file(tmp_path: Path) -> None:
+    caddy = _find_program("caddy", "usr", "bin")
+    environment = {"HOME": str(tmp_path), "POSTROOM_HOST": "office.example", "POSTROOM_UPSTREAM": "server:8420"}
+    argv = [caddy, "adapt", "--config", str(FOLDER / "Caddyfile"), "--adapter", "caddyfile", "--validate"]
+    ended = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert ended.returncode == 0, ended.stderr
+    [route] = json.loads(ended.stdout)["apps"]["http"]["servers"]["srv0"]["routes"]
+    [proxy] = route["handle"][0]["routes"][0]["handle"]
+    assert route["match"] == [{"host": ["office.example"]}]
+    assert (proxy["upstreams"], proxy["flush_interval"]) == ([{"dial": "server:8420"}], -1)
+    formatted = subprocess.run([caddy, "fmt", FOLDER / "Caddyfile"], env=environment, capture_output=True, text=True, check=False)
+    assert formatted.stdout == (FOLDER / "Caddyfile").read_text()
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)

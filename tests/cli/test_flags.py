@@ -8,7 +8,7 @@ import pytest
 
 from postroom.cli.framework.spec import SWITCH
 from postroom.cli.inbox.spec import INBOX
-from tests.cli.process import Inbox
+from tests.cli.process import Finished, Inbox
 
 COMMANDS = INBOX.commands
 
@@ -17,7 +17,10 @@ SEND = ("send", "--from", "leader", "--to", "builder", "--subject", "Add the log
 
 def _invalid(inbox: Inbox, *argv: str) -> Any:
     """The refusal of a wrong command line: the same code, message and exit with and without --json."""
-    spoken, written = inbox.run(*argv), inbox.run("--json", *argv)
+    return _refusal(*inbox.run_each(argv, ["--json", *argv]))
+
+
+def _refusal(spoken: Finished, written: Finished) -> Any:
     assert written.error[:2] == (30, "invalid_input"), written
     error = written.json["error"]
     hint = f"hint: {error['hint']}\n" if error["hint"] else ""
@@ -109,9 +112,15 @@ def test_an_unknown_flag_is_named_with_the_nearest_one(bare: Inbox, argv: list[s
     assert (error["message"], error["hint"]) == (message, hint)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_refuses_an_unknown_flag(bare: Inbox, name: str) -> None:
-    assert "--no-such-flag" in _invalid(bare, *name.split(), "--no-such-flag")["message"]
+def _messages(inbox: Inbox, lines: list[list[str]]) -> list[str]:
+    """The message with which each of these wrong command lines is refused."""
+    ended = inbox.run_each(*(form for line in lines for form in (line, ["--json", *line])))
+    return [_refusal(spoken, written)["message"] for spoken, written in zip(ended[::2], ended[1::2], strict=True)]
+
+
+def test_every_command_refuses_an_unknown_flag(bare: Inbox) -> None:
+    messages = _messages(bare, [[*name.split(), "--no-such-flag"] for name in COMMANDS])
+    assert [name for name, message in zip(COMMANDS, messages, strict=True) if "--no-such-flag" not in message] == []
 
 
 def _valued() -> list[tuple[str, str]]:
@@ -122,14 +131,14 @@ def _switches() -> list[tuple[str, str]]:
     return [(command.name, flag.name) for command in COMMANDS.values() for flag in command.flags if flag.kind == SWITCH]
 
 
-@pytest.mark.parametrize(("name", "flag"), _valued())
-def test_every_flag_that_takes_a_value_refuses_to_go_without(bare: Inbox, name: str, flag: str) -> None:
-    assert _invalid(bare, *name.split(), flag)["message"] == f"{flag} needs a value"
+def test_every_flag_that_takes_a_value_refuses_to_go_without(bare: Inbox) -> None:
+    messages = _messages(bare, [[*name.split(), flag] for name, flag in _valued()])
+    assert messages == [f"{flag} needs a value" for _, flag in _valued()]
 
 
-@pytest.mark.parametrize(("name", "flag"), _switches())
-def test_every_switch_refuses_a_value(bare: Inbox, name: str, flag: str) -> None:
-    assert _invalid(bare, *name.split(), f"{flag}=yes")["message"] == f"{flag} takes no value"
+def test_every_switch_refuses_a_value(bare: Inbox) -> None:
+    messages = _messages(bare, [[*name.split(), f"{flag}=yes"] for name, flag in _switches()])
+    assert messages == [f"{flag} takes no value" for _, flag in _switches()]
 
 
 def test_a_flag_is_not_swallowed_as_the_value_of_another(bare: Inbox) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli import fork_client, forkserver
+from tests.cli.fork_client import wait_until_readable
 from tests.cli.process import LIMIT, Finished, Inbox, eventually, installed, module
 from tests.cli.transcript import PROGRAMS
 
@@ -82,6 +85,29 @@ def test_what_it_does_not_read_is_no_failure(inbox: Inbox) -> None:
     assert inbox.run("list", stdin=b"x" * 1_000_000).code == 0
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_refusals_and_pages_of_one_process_are_those_of_processes_of_their_own(tmp_path: Path, name: str) -> None:
+    lines = [("--help",), ("nonsense",), ("--json", "nonsense"), (b"caf\xe9", "ü"), ()]
+    program, environment = installed(name), Inbox(tmp_path).environment()
+    alone = [program.run(line, folder=tmp_path, environment=environment, stdin=b"unread") for line in lines]
+    together = program.run_each(lines, folder=tmp_path, environment=environment, stdin=b"unread")
+    assert [vars(one) for one in together] == [vars(one) for one in alone]
+
+
+def test_each_of_one_process_reads_the_same_from_the_beginning(inbox: Inbox) -> None:
+    line = ("send", "--from", "leader", "--to", "", "--subject", "S", "--body-file", "-")
+    assert len({(one.code, one.stderr) for one in inbox.run_each(line, line, stdin=b"x" * 100_000)}) == 1
+
+
+def test_what_a_started_one_writes_is_read_once_it_has_ended(inbox: Inbox) -> None:
+    waiting = inbox.start("watch", "--agent", "builder", "--timeout-seconds", "60", "--json").sleeping()
+    with pytest.raises(subprocess.TimeoutExpired):
+        waiting.process.communicate(timeout=0.01)
+    inbox.send()
+    finished = waiting.finish()
+    assert (finished.code, finished.json["ok"], finished.stderr) == (0, True, "")
+
+
 def test_it_is_ended_when_it_takes_too_long(inbox: Inbox) -> None:
     argv = ["watch", "--after-event", "0"]
     with pytest.raises(subprocess.TimeoutExpired):
@@ -149,3 +175,17 @@ def test_what_an_interpreter_or_a_library_may_read_as_it_starts_is_started_cold(
     assert not fork_client.suits(["list"], bare.environment(**{name: ""}))
     assert not fork_client.suits(["list"], bare.environment(LANG="C"))
     assert not fork_client.suits(["list", "x" * fork_client.LARGEST], bare.environment())
+
+
+def test_a_file_with_a_high_number_can_be_waited_for() -> None:
+    """`select` refuses descriptors above 1023."""
+    read, write = os.pipe()
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    high = fcntl.fcntl(read, fcntl.F_DUPFD_CLOEXEC, min(1500, limit - 1))
+    os.write(write, b"x")
+    with open(high, "rb", buffering=0) as file:
+        assert wait_until_readable([file], 0) == [file]
+        file.read(1)
+        assert wait_until_readable([file], 0) == []
+    os.close(read)
+    os.close(write)

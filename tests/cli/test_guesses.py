@@ -91,6 +91,52 @@ def test_the_ids_of_runs_jobs_and_channels_may_be_shortened_too(inbox: Inbox) ->
     assert inbox.ok("channel", "show", channel[:-2])["channel"]["channel_id"] == channel
 
 
+def test_the_ids_of_mail_that_we_made_may_be_shortened(inbox: Inbox) -> None:
+    mailbox = Mailbox(inbox.folder)
+    first, second = (mailbox.ok("send", "--from", "lead", "--to", "ana", "--payload", "x")["msg_id"] for _ in range(2))
+    assert mailbox.ok("receive", "ana")["message"]["msg_id"] == first
+    several = mailbox.run("ack", "lead:1", "--session", "ana", "--json")
+    assert several.error[:2] == (30, "invalid_input")
+    assert f"{first}, {second}" in several.json["error"]["hint"]
+    assert mailbox.run("show", "lead:", "--json").error[:2] == (40, "not_found")
+    assert mailbox.ok("extend", first[:-1], "--session", "ana")["msg_id"] == first
+    assert mailbox.ok("ack", first[:-1], "--session", "ana")["state"] == "acked"
+    assert mailbox.ok("show", first[:-1])["state"] == "acked"
+    mailbox.ok("policy", "ana", "--retries", "0")
+    mailbox.ok("receive", "ana")
+    assert mailbox.ok("nack", second[:-1], "--session", "ana")["state"] == "dead_letter"
+    assert mailbox.ok("retry-dead-letter", "--session", "ana", "--msg-id", second[:-1])["retried"] == 1
+    assert inbox.run("store", "erase", "--msg-id", second[:-1], "--json").code == 0
+
+
+def test_an_id_of_mail_that_its_sender_chose_is_written_whole(inbox: Inbox) -> None:
+    mailbox = Mailbox(inbox.folder)
+    mailbox.ok("send", "--from", "lead", "--to", "ana", "--msg-id", "order-10", "--payload", "x")
+    mailbox.ok("receive", "ana")
+    assert mailbox.run("ack", "order-1", "--session", "ana", "--json").error[:2] == (40, "not_found")
+    assert mailbox.ok("show", "order-10")["state"] == "in_flight"
+
+
+def test_the_ids_of_messages_entries_and_workspaces_may_be_shortened(inbox: Inbox) -> None:
+    inbox.ok("send", "--from", "leader", "--to", "ada", "--thread", "login", "--subject", "Login")
+    inbox.ok("take", "--agent", "ada")
+    asked = inbox.ok("update", "login", "--agent", "ada", "--status", "blocked", "--summary", "A or B?")["message"]["message_id"]
+    assert inbox.ok("reply", "login", "--from", "leader", "--question", asked[:-1], "--summary", "A")["message"]["in_reply_to"] == asked
+    assert inbox.ok("wait-reply", "login", "--agent", "ada", "--question", asked[:-1])["message"]["summary"] == "A"
+    (inbox.folder / "thesis").mkdir()
+    workspace = inbox.ok("workspace", "add", "thesis")["workspace"]["workspace_id"]
+    older, newer = (inbox.ok("push", "--agent", "thesis", "--comments", text)["entry"]["id"] for text in ("one", "two"))
+    assert len(inbox.ok("entries", "--workspace", workspace[:-1])["entries"]) == 2
+    assert [entry["id"] for entry in inbox.ok("entries", "--before", newer[:8])["entries"]] == [older]
+    assert inbox.ok("store", "erase", "--entry", older[:8])
+
+
+def test_a_run_that_is_a_filter_is_named_whole_and_others_are_pointed_out(inbox: Inbox) -> None:
+    inbox.ok("send", "--from", "leader", "--to", "ada", "--run", "nightly-7", "--subject", "x")
+    assert inbox.says("list", "--run", "night") == "No threads.\n  note: runs that begin so: nightly-7\n"
+    assert "note" not in inbox.ok("list", "--run", "other")
+
+
 def test_the_beginning_of_several_ids_is_refused_with_them_and_changes_nothing(inbox: Inbox) -> None:
     for thread in ("login-page", "logout-page"):
         inbox.ok("send", "--from", "leader", "--to", "ada", "--thread", thread, "--subject", thread)
@@ -116,6 +162,12 @@ def test_a_task_is_named_by_a_word(inbox: Inbox) -> None:
     assert inbox.ok("task", "complete", task[:8], "--agent", "canyon")["task"]["status"] == "completed"
     twice = inbox.run("task", "show", task, "--task", "another", "--json")
     assert twice.error[:2] == (30, "invalid_input")
+
+
+def test_a_timer_is_named_by_a_word(tmp_path: Path) -> None:
+    with QuietQueueCommands(tmp_path) as queues:
+        queues.notifier("timer", "add", "--agent", "ada", "--timer-id", "hourly", "--cron", "0 * * * *", "--command", "true")
+        assert queues.notifier("timer", "remove", "hourly").stdout == "hourly removed\n"
 
 
 def test_a_queue_is_named_by_a_word(tmp_path: Path) -> None:

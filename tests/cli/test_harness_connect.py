@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import tomllib
@@ -120,7 +121,7 @@ def test_an_entry_that_was_changed_by_hand_is_reported_and_left_alone(inbox: Inb
     assert "--verbose" in settings.read_text()
 
 
-@pytest.mark.parametrize("fault", ["broken", "read-only", "link", "folder", "another entry"])
+@pytest.mark.parametrize("fault", ["broken", "read-only", "link", "folder", "another entry", *(["foreign"] if os.getuid() == 0 else [])])
 def test_a_file_that_is_not_ours_to_change_is_reported_and_left_alone(inbox: Inbox, fault: str) -> None:
     path = inbox.folder / ".mcp.json"
     path.write_text({"broken": "{", "another entry": '{"mcpServers": {"inbox": {"url": "x"}}}'}.get(fault, "{}"))
@@ -129,6 +130,8 @@ def test_a_file_that_is_not_ours_to_change_is_reported_and_left_alone(inbox: Inb
     elif fault == "link":
         path.rename(inbox.folder / "other.json")
         path.symlink_to(inbox.folder / "other.json")
+    elif fault == "foreign":
+        os.chown(path, 65534, -1)
     elif fault == "folder":
         path.unlink()
         path.mkdir()
@@ -263,13 +266,29 @@ def test_a_check_looks_at_what_was_connected(inbox: Inbox, program: str, flag: s
         assert {check["check"] for check in checks if not check["ok"]} <= {"program", "trust"}
 
 
-def test_a_missing_command_stops_no_turn_of_gemini(inbox: Inbox) -> None:
-    _connect(inbox, "gemini", "--hold")
-    hooks = json.loads((inbox.folder / ".gemini/settings.json").read_text())["hooks"]
-    for groups in hooks.values():
-        line = groups[0]["hooks"][0]["command"]
-        moved = line.replace(line.split()[0], "/nowhere/inbox")
-        assert subprocess.run(["sh", "-c", moved], capture_output=True, check=False).returncode == 0
+@pytest.mark.parametrize("program", ["claude", "codex", "gemini", "qwen"])
+def test_a_missing_or_foreign_command_stops_no_turn_and_wakes_nobody(inbox: Inbox, program: str) -> None:
+    _connect(inbox, program, *(["--hold"] if program == "gemini" else []))
+    foreign = inbox.folder / "foreign"  # argparse, and an interpreter that misses its script, exit with 2
+    foreign.write_text("#!/bin/sh\nexit 2\n")
+    foreign.chmod(0o755)
+    lines = [line for line in map(_hook_line, _commands(inbox)) if line]
+    assert len(lines) >= 4
+    for line in lines:
+        for command in ("/nowhere/inbox", str(foreign)):
+            moved = line.replace(line.split()[0], command)
+            assert subprocess.run(["sh", "-c", moved], capture_output=True, check=False).returncode == 0
+
+
+def _hook_line(text: str) -> str:
+    """The command of a line of settings, if that is a hook."""
+    return str(json.loads("{" + text.rstrip(",") + "}")["command"]) if " hook " in text else ""
+
+
+def test_codex_starts_without_the_server(inbox: Inbox) -> None:
+    settings = _settings(inbox, "codex")
+    _connect(inbox, "codex")
+    assert set(tomllib.loads(settings.read_text())["mcp_servers"]["inbox"]) == {"command", "args"}
 
 
 @pytest.mark.parametrize(

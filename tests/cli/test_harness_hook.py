@@ -245,6 +245,23 @@ def test_a_background_hook_wakes_the_agent_by_exit_code_2(inbox: Inbox) -> None:
     assert _waits(inbox) == 1
 
 
+def test_the_line_that_is_connected_wakes_claude(inbox: Inbox) -> None:
+    inbox.ok("harness", "connect", "claude")
+    hooks = json.loads((inbox.folder / ".claude/settings.json").read_text())["hooks"]
+    line = hooks["Stop"][0]["hooks"][0]["command"]
+    _mail(inbox)
+    done = subprocess.run(
+        ["sh", "-c", line],
+        input=_event(inbox, "claude", "stop"),
+        cwd=inbox.folder,
+        env=inbox.environment(),
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, b"1 new in your Postroom inbox" in done.stderr) == (2, True)
+    assert subprocess.run(["sh", "-c", line.replace("--agent", "--agnet")], capture_output=True, check=False).returncode == 0
+
+
 def test_one_process_waits_for_a_session(inbox: Inbox) -> None:
     first = _waiter(inbox)
     eventually(lambda: any(inbox.folder.glob(".local/state/postroom/hooks/*.waiter")))

@@ -65,7 +65,7 @@ def test_serve_prints_no_password(bare: Inbox, url: str, words: tuple[str, ...])
         *(BARE.format("s3cret"), BARE.format("s3cret%zz"), BARE.format("s3?cret"), BARE.format("s3[cret"), BARE.format("s3/cret")),
         *(f"{BARE.format('x')}?password=s3cret&nonsense=1", f"{BARE.format('x')}?sslpassword=s3cret&connect_timeout=1"),
         *("postgresql:/boss:s3cret@h/db", "http://boss:s3cret@127.0.0.1:1", "ws://boss:s3cret@h", "mysql://boss:s3cret@h/db"),
-        "postgresql://boss:s3cret@127.0.0.1:1/none?schema=NOT",
+        *("postgresql://boss:s3cret@127.0.0.1:1/none?schema=NOT", "postgres//boss:s3cret@h/db", "team.db?password=s3cret"),
     ],
 )
 def test_commands_that_refuse_print_no_password(bare: Inbox, location: str) -> None:
@@ -75,6 +75,16 @@ def test_commands_that_refuse_print_no_password(bare: Inbox, location: str) -> N
         assert finished.json["error"]["hint"]
         assert not [part for part in ("s3", "cret") if part in said(finished)], finished
     assert list(bare.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("location", [BARE.format("s3cret"), BARE.format("s3/cret" * 9), f"{BARE.format('x')}?sslpassword=s3cret"])
+@pytest.mark.parametrize("words", [(), ("list",), ("show",), ("list", "--status"), ("serve", "--port"), ("workspace", "add")])
+def test_a_url_in_a_wrong_place_is_repeated_without_its_password(inbox: Inbox, words: tuple[str, ...], location: str) -> None:
+    for form in ((), ("--json",)):
+        finished = inbox.run(*words, location, *form)
+        assert finished.code in (30, 40), finished
+        assert "boss" in said(finished)
+        assert "cret" not in said(finished)
 
 
 @pytest.mark.parametrize("named_by", ["flag", "variable"])

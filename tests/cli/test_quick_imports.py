@@ -24,7 +24,7 @@ if "quickly" in sys.argv:
     import_quickly()
 if "in_order" in sys.argv:
     from postroom._fastpath.imports import import_quickly
-    import_quickly("postroom.core", "postroom.core.errors", "postroom.store", "postroom.store.statements")
+    import_quickly("postroom.core", "postroom.core.errors", "postroom.store", "postroom.store.statements", archive="described")
 for name in ("postroom.core", "postroom.core.errors", "postroom.store.statements", "postroom.work.threads"):
     module = importlib.import_module(name)
     spec = module.__spec__
@@ -78,7 +78,7 @@ NEEDED = """
 import os, sys
 from postroom._fastpath import imports
 if "directly" not in sys.argv:
-    imports.import_in_order = lambda *names: None
+    imports.import_in_order = lambda *names, archive: None
 from postroom import cli
 from postroom.cli import inbox, mailbox
 parts, program = sys.argv[1].split(","), sys.argv[2]
@@ -112,6 +112,22 @@ import_quickly("postroom.core", "postroom.core.limits", "postroom.core.errors")
 print([name for name in sys.modules if name.startswith("postroom.core")])
 import postroom.core.limits
 print(type(postroom.core.limits.__loader__).__name__)
+"""
+
+
+ARCHIVED = """
+import sys
+from postroom._fastpath import imports
+read = []
+read_file = imports._read_file
+def note_path(path):
+    content = read_file(path)
+    read.append(path.rpartition("/")[2].partition(".")[0])
+    return content
+imports._read_file = note_path
+imports.import_quickly("postroom.core", "postroom.core.limits", archive="test")
+import postroom.core.limits
+print(postroom.core.limits.MAX_BATCH, *read)
 """
 
 
@@ -152,14 +168,25 @@ def test_a_module_is_described_as_by_importlib() -> None:
     assert _python("-c", DESCRIBE, "in_order") == described
 
 
-@pytest.mark.parametrize("parts", ["COMMAND_MODULES WORK_MODULES SQLITE_MODULES", "COMMAND_MODULES MAIL_MODULES SQLITE_MODULES"])
+@pytest.mark.parametrize("parts", ["WORK_MODULES SQLITE_MODULES WORK_STATEMENTS", "MAIL_MODULES SQLITE_MODULES MAIL_STATEMENTS"])
 def test_each_listed_module_stands_behind_those_that_it_imports(parts: str) -> None:
     compileall.compile_dir(Path(postroom.__file__).parent, quiet=1)
-    assert _python("-c", ORDER, *parts.split()) == "[] [] True"
+    assert _python("-c", ORDER, "COMMAND_MODULES", *parts.split()) == "[] [] True"
 
 
-RENEW = ("COMMAND_MODULES,WORK_MODULES,SQLITE_MODULES", "inbox", "renew", "--agent", "w", "--thread", "t1", "--json")
-ENQUEUE = ("COMMAND_MODULES,MAIL_MODULES,SQLITE_MODULES", "mailbox", "enqueue", "--from", "a", "--to", "b", "--payload", "x", "--json")
+RENEW = ("COMMAND_MODULES,WORK_MODULES,SQLITE_MODULES,WORK_STATEMENTS", "inbox", "renew", "--agent", "w", "--thread", "t1", "--json")
+ENQUEUE = (
+    "COMMAND_MODULES,MAIL_MODULES,SQLITE_MODULES,MAIL_STATEMENTS",
+    "mailbox",
+    "enqueue",
+    "--from",
+    "a",
+    "--to",
+    "b",
+    "--payload",
+    "x",
+    "--json",
+)
 
 
 @pytest.mark.parametrize("argv", [RENEW, ENQUEUE], ids=["renew", "enqueue"])
@@ -211,6 +238,35 @@ def test_a_compiled_file_that_does_not_fit_is_left_to_importlib(copied_package: 
         compiled.write_bytes(content)
     assert _python("-c", LOADERS, path=copied_package) == "SourceFileLoader 1"
     assert _python("-c", LOADERS, path=copied_package) == "CompiledLoader 1", "importlib has compiled it"
+
+
+def test_modules_are_read_from_an_archive_from_the_second_time_on(copied_package: Path) -> None:
+    assert _python("-B", "-c", ARCHIVED, path=copied_package) == "1 __init__ limits"
+    assert _python("-c", ARCHIVED, path=copied_package) == "1 __init__ limits __init__ limits", "-B kept it from being written"
+    assert _python("-c", ARCHIVED, path=copied_package) == "1 imports"
+    assert not list(copied_package.rglob("*.test.*")), "no unfinished archive is left"
+
+
+@pytest.mark.parametrize("change", ["source", "cut off", "empty", "damaged", "another Python", "other modules", "gone"])
+def test_an_archive_that_does_not_fit_is_written_again(copied_package: Path, change: str) -> None:
+    _python("-c", ARCHIVED, path=copied_package)
+    limits = copied_package / "postroom" / "core" / "limits.py"
+    (archive,) = copied_package.rglob("*.test")
+    content = archive.read_bytes()
+    if change == "source":
+        limits.write_text("MAX_BATCH = 22\n")
+        assert compileall.compile_dir(copied_package, quiet=1)
+    elif change == "other modules":
+        script = ARCHIVED.replace('"postroom.core.limits", archive', '"postroom.core.errors", archive')
+        assert "errors" in _python("-c", script, path=copied_package)
+    elif change == "gone":
+        archive.unlink()
+    else:
+        changed = {"cut off": content[:-10], "empty": b"", "damaged": content[:16] + b"?" + content[17:], "another Python": b"\0" * 16}
+        archive.write_bytes(changed[change])
+    value = "22" if change == "source" else "1"
+    assert _python("-c", ARCHIVED, path=copied_package).endswith("__init__ limits __init__ limits")
+    assert _python("-c", ARCHIVED, path=copied_package) == f"{value} imports"
 
 
 def test_a_deleted_source_is_not_found(copied_package: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -65,8 +64,7 @@ class SharedTasks:
         return SharedTasks(Inbox(folder), self.ids)
 
     def rows(self) -> list[str]:
-        with closing(sqlite3.connect(self.inbox.db)) as store:
-            return list(store.iterdump())
+        return self.inbox.everything()
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:

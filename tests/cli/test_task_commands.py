@@ -383,7 +383,8 @@ def test_a_wait_whose_time_is_over_exits_10(crew: Inbox) -> None:
     assert answer["task"]["status"] == "pending"
     spoken = crew.run(*argv)
     assert (spoken.code, spoken.stderr) == (10, "")
-    assert spoken.stdout.strip()
+    assert spoken.stdout.startswith("The time is over before the end.\nKIND")
+    assert all(word in spoken.stdout for word in (identity, "pending"))
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])

@@ -51,6 +51,7 @@ MEANINGS = {
     "a workspace": "--workspace",
     "a process": "--owner",
     "a program of agents": "--harness",
+    "the exit code that wakes an agent": "--wake-status",
     "the question: its text, or its id": "--question",
     "makes a retry safe": "--key",
     "a lease, by its token": "--lease-token",

@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -88,12 +89,16 @@ class TranscriptStep:
         self.line = line
         self.expected = expected
 
+    @cached_property
+    def _parts(self) -> tuple[dict[str, str], str, list[str]]:
+        return split(self.line)
+
     @property
     def program(self) -> str:
-        return split(self.line)[1]
+        return self._parts[1]
 
     def argv(self) -> list[str]:
-        return split(self.line)[2]
+        return self._parts[2]
 
 
 class TranscriptCase:

@@ -11,7 +11,7 @@ from typing import Any
 from postroom import mail, people, work
 from postroom.core import clock as time
 from postroom.core.errors import InvalidInput
-from postroom.core.records.work import Event
+from postroom.core.records import Event
 from postroom.store.interface import Store
 from tests.conftest import Clock
 from tests.contract.thread_data import events

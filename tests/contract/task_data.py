@@ -6,7 +6,7 @@ import json
 from typing import Any, NamedTuple
 
 from postroom.core import clock as time
-from postroom.core.records.work import Event
+from postroom.core.records import Event
 from postroom.store.interface import Store
 from postroom.tasks import A2ATask, Conductor
 from tests.conftest import Clock

@@ -214,7 +214,7 @@ def test_a_changed_priority_changes_the_order(store: Store, clock: Clock) -> Non
     assert taken(store) == second
 
 
-# What was not read
+# Unread messages
 
 
 def test_unread_lists_threads_with_something_said_to_the_agent(store: Store) -> None:

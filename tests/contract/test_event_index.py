@@ -8,7 +8,7 @@ from itertools import cycle, product
 import pytest
 
 from postroom import work
-from postroom.core.records.work import Event
+from postroom.core.records import Event
 from postroom.store.event_log import append_event
 from postroom.store.interface import Store
 from postroom.work import messages

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from postroom import work
+from postroom import tasks, work
 from postroom.core.errors import InvalidInput, InvalidState
-from postroom.core.records.work import Event
+from postroom.core.records import Event
 from postroom.store.interface import Store
 from tests.conftest import Clock
 from tests.contract.thread_data import asking, events, held, last_message, latest, sent
@@ -75,7 +75,7 @@ def test_a_takeover_is_a_claim(store: Store) -> None:
 
 def test_done_and_take_announces_the_end_and_then_the_claim(store: Store) -> None:
     thread_id, following = holding(store), sent(store)
-    found = new_events(store, lambda: work.done_and_take(store, thread_id, agent="builder"))
+    found = new_events(store, lambda: tasks.done_and_take(store, thread_id, agent="builder"))
     assert [(event.event_type, event.thread_id) for event in found] == [("thread.done", thread_id), ("thread.claimed", following)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from postroom import work
+from postroom import tasks, work
 from postroom.core import clock as time
 from postroom.core.errors import InvalidInput, InvalidState, LeaseHeld, LeaseLost, NotFound
 from postroom.store.interface import Store
@@ -23,7 +23,7 @@ HOLDERS_VERBS: dict[str, Act] = {
     "done": work.done,
     "fail": work.fail,
     "release": work.release,
-    "done_and_take": work.done_and_take,
+    "done_and_take": tasks.done_and_take,
 }
 WRITES = {name: HOLDERS_VERBS[name] for name in ("renew", "update")}
 each_verb = pytest.mark.parametrize("act", HOLDERS_VERBS.values(), ids=HOLDERS_VERBS.keys())
@@ -131,7 +131,7 @@ def test_a_lease_of_no_sensible_length_is_refused(store: Store, seconds: float) 
     assert everything(store) == before
 
 
-# What ran out
+# Lapsed leases
 
 
 def test_a_lease_is_live_to_its_last_moment(store: Store, clock: Clock) -> None:

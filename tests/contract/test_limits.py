@@ -66,7 +66,7 @@ def test_a_value_over_its_bound_is_refused_and_nothing_is_stored(store: Store, f
 def test_values_at_their_bounds_are_stored(store: Store) -> None:
     line = "é" * (limits.MAX_LINE_BYTES // 2)
     attachments = [Attachment("a.md", "file", "{}")] * 100
-    posted = work.send(store, sender="leader", to="builder", subject=line, summary=line, run_id=line, body="x" * MIB, artifacts=attachments)
+    posted = work.send(store, sender="leader", to="builder", subject=line, summary=line, body="x" * MIB, artifacts=attachments)
     assert len(work.show(store, posted.thread.thread_id).messages[0].body) == MIB
     assert len(mail.enqueue_all(store, [{"from": "leader", "to": "box", "payload": ""}] * 1000)) == 1000
 

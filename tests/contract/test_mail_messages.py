@@ -46,7 +46,7 @@ DOCUMENTS_OWN = {
 }
 
 
-# What is taken in
+# Accepted messages
 
 
 def test_the_documents_own_message_comes_back_to_the_letter(store: Store) -> None:
@@ -112,6 +112,7 @@ def test_a_made_id_fits_however_long_the_senders_name(store: Store) -> None:
 
 
 @pytest.mark.parametrize("created_at", [0, 1, 1743999600, LAST_SECOND, LAST_SECOND + 1, 2**63 - 1, 2**63, LAST_UINT64])
+@pytest.mark.every_value
 def test_created_at_may_be_any_second_there_is(store: Store, created_at: int) -> None:
     msg_id = post(store, created_at=created_at)
     shown = mail.show(store, msg_id).message
@@ -137,6 +138,7 @@ def test_an_empty_payload_is_a_payload(store: Store) -> None:
 
 
 @each_text
+@pytest.mark.every_value
 def test_a_payload_comes_back_as_it_was_given(store: Store, text: str) -> None:
     msg_id = post(store, text)
     shown = mail.show(store, msg_id).message
@@ -145,6 +147,7 @@ def test_a_payload_comes_back_as_it_was_given(store: Store, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\0", "\x10", "\x10\x10", "\x100\0\x10", "\0" * 3], ids=ascii)
+@pytest.mark.every_value
 def test_a_payload_may_hold_nul_on_every_engine(store: Store, clock: Clock, text: str) -> None:
     msg_id = mail.enqueue(store, message(text, msg_id="m:1")).msg_id
     assert not mail.enqueue(store, message(text, msg_id="m:1")).queued
@@ -181,6 +184,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.every_value
 def test_a_name_is_only_a_name(store: Store, name: str, tmp_path: Path) -> None:
     post(store, sender=name, to=name)
     delivery = taken(store, name)
@@ -201,6 +205,7 @@ UNKNOWN: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("extra", UNKNOWN, ids=lambda extra: next(iter(extra)) or "empty")
+@pytest.mark.every_value
 def test_unknown_fields_come_back_wherever_the_message_does(store: Store, clock: Clock, extra: dict[str, Any]) -> None:
     msg_id = mail.enqueue(store, {**message(), **extra}).msg_id
     whole = {**message(msg_id=msg_id, created_at=clock.instant // time.MICROSECONDS_PER_SECOND, attempt=0), **extra}
@@ -278,7 +283,7 @@ def test_pending_counts_what_has_fallen_due(store: Store, clock: Clock) -> None:
     assert mail.enqueue(store, message()).pending == 3
 
 
-# What is refused
+# Refused messages
 
 MISSING = ...  # the field is not there at all
 BAD_NAMES = ["", "   ", " ann", "ann ", "a\nb", "a\tb", "a\0b", "\ud800", "x" * 201, "x" * 10_000, "a\u2028b", "\x1b[31m", 7, ["ann"]]
@@ -382,6 +387,7 @@ def test_a_receiver_of_no_proper_name_gets_nothing(store: Store, receiver: str) 
 
 
 @each_text
+@pytest.mark.every_value
 def test_a_reason_comes_back_as_it_was_given(store: Store, clock: Clock, text: str) -> None:
     post(store)
     killed(store, clock, reason=text)

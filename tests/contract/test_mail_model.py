@@ -109,7 +109,7 @@ class MailMachine(RuleBasedStateMachine):
             self.store.close()
             shutil.rmtree(self.folder)
 
-    # What must happen
+    # Expected results
 
     def passes(self, pause: int) -> None:
         self.clock.instant += pause
@@ -161,7 +161,7 @@ class MailMachine(RuleBasedStateMachine):
             act()
         return None
 
-    # What can be done
+    # Rules
 
     @precondition(lambda self: len(self.letters) < 10)
     @rule(sender=SENDERS, session=SESSIONS, date=DATES, pause=PAUSES)
@@ -348,7 +348,7 @@ class MailMachine(RuleBasedStateMachine):
                 assert told.message is not None
                 assert (told.message.created_at, told.message.attempt) == (letter.created_at, letter.attempt)
 
-    # What must always be so
+    # Invariants
 
     @invariant()
     def the_counts_are_the_models(self) -> None:

@@ -268,7 +268,7 @@ def test_dead_letters_retried_together_keep_their_order(store: Store, clock: Clo
     assert drained(store) == ["0", "1", "2"]
 
 
-# What is shown
+# Listings
 
 
 def test_peek_shows_the_order_of_delivery(store: Store) -> None:

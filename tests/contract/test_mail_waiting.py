@@ -53,7 +53,7 @@ def waited(store: Store, session: str = BOX, **how: Any) -> Delivery:
     return delivery
 
 
-# What comes
+# Messages that end a wait
 
 
 def test_what_is_there_already_is_taken_without_sleeping(live: Store, sleeper: Make) -> None:
@@ -152,7 +152,7 @@ def test_a_waiter_wakes_for_the_next_when_a_last_delivery_times_out(live: Store,
     assert state_of(live, scene.msg_id) == "dead_letter"
 
 
-# What is not to be had
+# Waits without a message
 
 
 def test_when_the_time_is_over_there_is_none_and_nothing_was_changed(live: Store) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from postroom import work
+from postroom import tasks, work
 from postroom.core import clock as time
 from postroom.core.errors import AmbiguousQuestion, InvalidState, LeaseHeld, LeaseLost, Refusal
 from postroom.core.states import HELD_STATUSES, PRIORITIES, TERMINAL_STATUSES
@@ -82,7 +82,7 @@ class LeaseMachine(RuleBasedStateMachine):
             self.store.close()
             shutil.rmtree(self.folder)
 
-    # What must happen
+    # Expected results
 
     def pick(self, which: int) -> tuple[str, ThreadModel]:
         ids = list(self.lines)
@@ -138,7 +138,7 @@ class LeaseMachine(RuleBasedStateMachine):
         ]
         return sorted(found, key=lambda thread_id: self.lines[thread_id].urgency(thread_id))
 
-    # What can be done
+    # Rules
 
     @precondition(lambda self: len(self.lines) < 6)
     @rule(sender=AGENTS, to=AGENTS, priority=st.sampled_from(PRIORITIES))
@@ -222,7 +222,7 @@ class LeaseMachine(RuleBasedStateMachine):
         thread_id, line = self.pick(which)
         given = self.token(line, token)
         refusal = self.owning(line, agent, given)
-        act = lambda: work.done_and_take(self.store, thread_id, agent=agent, lease_token=given, lease_seconds=seconds)  # noqa: E731
+        act = lambda: tasks.done_and_take(self.store, thread_id, agent=agent, lease_token=given, lease_seconds=seconds)  # noqa: E731
         if both := self.expect(refusal, act):
             self.said(line, "result", by=agent, status="done")
             self.took(both[1], agent, seconds)
@@ -260,6 +260,7 @@ class LeaseMachine(RuleBasedStateMachine):
         thread_id, line = self.pick(which)
         refusal = InvalidState if line.holder is None else None
         if self.expect(refusal, lambda: work.revoke_lease(self.store, thread_id, person="user")):
+            self.events += line.lapsed(self.clock.instant)
             line.questions = [question for question in line.questions if question[0] != line.holder]
             self.said(line, "control", by="user", status="pending")
 
@@ -283,7 +284,7 @@ class LeaseMachine(RuleBasedStateMachine):
     def wait(self, seconds: float) -> None:
         self.clock.advance(seconds)
 
-    # What must always be so
+    # Invariants
 
     @invariant()
     def the_store_and_the_model_agree(self) -> None:

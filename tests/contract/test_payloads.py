@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from postroom import work
+from postroom import tasks, work
 from postroom.core import limits
 from postroom.core.errors import InvalidInput
 from postroom.core.records.work import Attachment, Claim
@@ -44,7 +44,7 @@ def test_a_claim_carries_what_was_said_with_payloads_and_artifacts(store: Store,
 def test_done_and_take_carries_the_messages_of_the_next_thread(store: Store) -> None:
     thread = held(store, agent="builder").thread.thread_id
     sent(store, to="builder", subject="Next")
-    _, taken = work.done_and_take(store, thread, agent="builder", summary="ok")
+    _, taken = tasks.done_and_take(store, thread, agent="builder", summary="ok")
     assert taken is not None
     assert said(taken) == ["Next"]
 
@@ -86,7 +86,7 @@ def test_every_verb_that_writes_takes_its_payload_as_a_dict(store: Store) -> Non
     for end in (work.fail, work.cancel):
         other = held(store, agent="builder").thread.thread_id
         assert end(store, other, agent="builder", payload=payload).message.payload == payload
-    finished, _ = work.done_and_take(store, held(store, agent="builder").thread.thread_id, agent="builder", payload=payload)
+    finished, _ = tasks.done_and_take(store, held(store, agent="builder").thread.thread_id, agent="builder", payload=payload)
     assert finished.message.payload == payload
 
 

@@ -63,7 +63,7 @@ def assert_outside(refusal: Refusal) -> None:
     assert field(refusal) == "docs"
 
 
-# What may be pushed
+# Accepted documents
 
 
 def test_a_document_is_its_path_its_hash_and_its_size(desk: DocumentFolders) -> None:
@@ -213,7 +213,7 @@ def test_a_workspace_whose_own_folder_is_a_link_keeps_to_where_it_led(desk: Docu
     assert isinstance(desk.refusal("secret.txt"), NotFound)
 
 
-# What is no file
+# Paths that name no file
 
 
 def test_what_is_not_there_is_not_found(desk: DocumentFolders) -> None:

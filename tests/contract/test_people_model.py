@@ -113,7 +113,7 @@ class PeopleMachine(RuleBasedStateMachine):
             self.store.close()
             shutil.rmtree(self.folder)
 
-    # What must happen
+    # Expected results
 
     def passes(self, pause: int) -> None:
         self.clock.instant += pause
@@ -145,7 +145,7 @@ class PeopleMachine(RuleBasedStateMachine):
         mine = [item for item in self.items.values() if item.agent == agent and not item.thread_id]
         return [item for item in mine if item.state in states and not item.collected]
 
-    # What can be done
+    # Rules
 
     @precondition(lambda self: len(self.items) < 9)
     @rule(agent=WHO, text=TEXTS, pause=PAUSES)
@@ -349,7 +349,7 @@ class PeopleMachine(RuleBasedStateMachine):
     def wanted(self, item: Item, wanted: str) -> bool:
         return {"all": True, "unread": item.read[0] is None, "open": item.open}.get(wanted, item.agent == wanted)
 
-    # What must always be so
+    # Invariants
 
     @invariant()
     def the_inbox_is_the_models(self) -> None:

@@ -199,6 +199,17 @@ def test_one_pass_is_revoked_by_its_id(store: Store) -> None:
     assert people.revoke_passes(store, pass_id=only_pass(store).pass_id[:11])
 
 
+def test_the_beginning_of_two_passes_is_refused_with_both(store: Store) -> None:
+    with store.write() as tx:
+        for token in ("prq_323", "prq_441"):  # their hashes begin with 19aa
+            passes.insert_question_pass(tx, token, USER, "e1", 60)
+    ids = [f"pass_{sha256(token.encode())[:12]}" for token in ("prq_323", "prq_441")]
+    with pytest.raises(InvalidInput) as refusal:
+        people.revoke_passes(store, pass_id="19aa")
+    assert all(one in str(refusal.value.hint) for one in ids)
+    assert [one.pass_id for one in people.revoke_passes(store, pass_id=ids[0][:-2])] == ids[:1]
+
+
 def test_all_passes_of_a_name_or_of_everyone_are_revoked(store: Store) -> None:
     persons(store)
     of_ada = [people.issue_link(store, person=ADA), people.issue_bearer(store, person=ADA)]

@@ -212,7 +212,7 @@ def test_a_thread_that_has_ended_takes_no_reply(store: Store, end: str, seen: bo
     assert letters(store) == []
 
 
-# What an agent reads
+# Replies as an agent reads them
 
 
 def test_messages_come_oldest_first_whatever_they_are(store: Store, clock: Clock, desk: str) -> None:

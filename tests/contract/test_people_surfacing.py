@@ -181,7 +181,7 @@ def test_whatever_a_question_says_it_surfaces(store: Store) -> None:
         assert ids(store) == several
 
 
-# What closes a question
+# Ends of a question
 
 
 def test_an_answer_given_in_the_thread_closes_the_entry(store: Store) -> None:

@@ -86,7 +86,9 @@ def test_an_open_question_that_is_done_still_needs_an_answer(store: Store) -> No
 def test_pinned_entries_are_listed_alone(store: Store, desk: str) -> None:
     entry_id, other = pushed(store, desk), pushed(store, desk)
     assert people.pin_entry(store, entry_id, person=USER).to_json()["pinned"]
-    assert ids(store, pinned=True) == [entry_id]
+    assert ids(store, pinned=True) == ids(store, pinned=True, state="inbox") == [entry_id]
+    people.set_state(store, entry_id, person=USER, state="done")
+    assert (ids(store, pinned=True), ids(store, pinned=True, state="inbox")) == ([entry_id], [])  # the page lists it no more
     assert ids(store) == [other, entry_id]
     assert not people.pin_entry(store, entry_id, person=USER, pinned=False).to_json()["pinned"]
     assert ids(store, pinned=True) == []

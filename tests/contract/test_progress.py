@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from postroom import work
+from postroom import tasks, work
 from postroom.core.errors import InvalidInput, InvalidState, LeaseHeld, NotFound
 from postroom.core.records.work import Attachment, PostedMessage
 from postroom.core.states import STATUSES
@@ -89,7 +89,7 @@ def test_a_worker_goes_from_blocked_to_in_progress_and_back(store: Store) -> Non
     assert work.update(store, thread_id, agent="builder", status="blocked", summary="And now?").thread.status == "blocked"
 
 
-@pytest.mark.parametrize("verb", [work.update, work.done, work.fail, work.done_and_take])
+@pytest.mark.parametrize("verb", [work.update, work.done, work.fail, tasks.done_and_take])
 @pytest.mark.parametrize("payload", ["{", "[]", "NaN", '{"a": Infinity}'])
 @pytest.mark.input_check
 def test_a_payload_that_is_no_json_object_is_refused(store: Store, verb: Callable[..., object], payload: str) -> None:
@@ -189,7 +189,7 @@ def test_what_is_not_there_cannot_be_cancelled(store: Store) -> None:
 def test_done_and_take_finishes_one_and_claims_the_next(store: Store, clock: Clock) -> None:
     first = held(store).thread.thread_id
     second = sent(store)
-    posted, claimed = work.done_and_take(store, first, agent="builder", summary="Done", lease_seconds=60)
+    posted, claimed = tasks.done_and_take(store, first, agent="builder", summary="Done", lease_seconds=60)
     assert claimed is not None
     assert (posted.thread.status, claimed.thread.thread_id, claimed.lease.lease_seconds) == ("done", second, 60)
     assert (status_of(store, first), status_of(store, second)) == ("done", "claimed")
@@ -197,14 +197,14 @@ def test_done_and_take_finishes_one_and_claims_the_next(store: Store, clock: Clo
 
 def test_done_and_take_finishes_also_when_there_is_nothing_next(store: Store) -> None:
     first = held(store).thread.thread_id
-    posted, claimed = work.done_and_take(store, first, agent="builder")
+    posted, claimed = tasks.done_and_take(store, first, agent="builder")
     assert (posted.thread.status, claimed) == ("done", None)
 
 
 def test_done_and_take_does_not_take_what_it_just_finished_though_its_lease_ran_out(store: Store, clock: Clock) -> None:
     first = held(store).thread.thread_id
     clock.advance(10_000)
-    assert work.done_and_take(store, first, agent="builder")[1] is None
+    assert tasks.done_and_take(store, first, agent="builder")[1] is None
     assert status_of(store, first) == "done"
 
 
@@ -212,7 +212,7 @@ def test_done_and_take_that_is_refused_takes_nothing(store: Store) -> None:
     other = held(store, agent="other").thread.thread_id
     waiting = sent(store)
     with pytest.raises(LeaseHeld):
-        work.done_and_take(store, other, agent="builder")
+        tasks.done_and_take(store, other, agent="builder")
     assert status_of(store, waiting) == "pending"
 
 

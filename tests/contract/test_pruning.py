@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 
@@ -17,8 +18,8 @@ from postroom.store.event_log import BLOCK_EVENTS
 from postroom.store.interface import Store, Transaction
 from postroom.store.maintenance.space import SharedFile
 from postroom.store.sqlite.engine import SqliteStore
-from postroom.store.sqlite.open_database import MAX_IDLE_WAL_BYTES
-from postroom.tasks import Conductor
+from postroom.store.sqlite.open_database import MAX_IDLE_WAL_BYTES, WalFile
+from postroom.tasks import A2ATaskStatus, Conductor
 from tests.conftest import Clock
 from tests.contract import people_data, task_data
 from tests.contract.blocking_store import eventually
@@ -155,6 +156,18 @@ def test_ids_that_make_a_repeat_safe_outlive_their_rows(store: Store, clock: Clo
     assert count(store, "deliveries") == 0
 
 
+def test_a_checkpoint_does_not_bring_a_removed_task_back(store: Store, clock: Clock) -> None:
+    conductor = task_data.conductor_with_agents(store)
+    ended = conductor.cancel(task_data.asked(conductor).task_id, agent=task_data.ANN)
+    conductor.acknowledge_all(agent=task_data.ANN)
+    clock.advance(91 * DAY_SECONDS)
+    assert pruned(store).tasks == 2
+    job = conductor.start_job(task_data.BOB).job_id
+    with pytest.raises(InvalidState, match="removed"), conductor.checkpoint(job) as state:
+        state.inbox.put_task(ended.model_copy(update={"status": A2ATaskStatus.PENDING}))
+    assert count(store, "tasks") == 0
+
+
 def test_a_cursor_behind_what_was_removed_is_refused_with_where_to_go_on(store: Store, clock: Clock) -> None:
     ended(store)
     clock.advance(91 * DAY_SECONDS)
@@ -236,6 +249,71 @@ def test_the_time_that_a_batch_holds_the_store_includes_its_commit(sqlite_place:
             tx.execute(tx.sql.setting_put, name="a", value="b")
             before_commit = monotonic()
         assert before_commit < shared.left_at() < monotonic()
+
+
+def _put_settings(tx: Transaction, names: Sequence[str]) -> int:
+    for name in names:
+        tx.execute(tx.sql.setting_put, name=name, value="b")
+    return len(names)
+
+
+def test_the_batches_of_pruning_leave_the_sync_to_its_end(sqlite_place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[None] = []
+    with SqliteStore(sqlite_place) as store:
+        sent(store)
+        batches = PacedBatches(store)
+        monkeypatch.setattr(WalFile, "sync", lambda _: synced.append(None))
+        batches.run_parts(["a", "b", "c"], _put_settings)
+        assert synced == []
+        batches.sync()
+        assert synced == [None]
+        sent(store)
+        assert synced == [None, None]  # what somebody is told is on the disk
+
+
+def test_a_page_begins_with_what_the_pages_before_took(sqlite_place: str) -> None:
+    parts: list[int] = []
+
+    def change(tx: Transaction, items: Sequence[int]) -> int:
+        parts.append(len(items))
+        return len(items)
+
+    with SqliteStore(sqlite_place) as store:
+        batches = PacedBatches(store)
+        while not parts or parts[-1] < 50:
+            batches.run_parts(range(100), change)
+        parts.clear()
+        batches.run_parts(range(100), change)
+    assert parts[0] > paced_batches.QUIET_HOLD_SECONDS / paced_batches.FIRST_ROW_SECONDS
+
+
+def test_a_long_thread_goes_in_several_transactions(store: Store, clock: Clock) -> None:
+    thread = sent(store)
+    with store.batch() as batch:
+        for number in range(150):
+            work.send(batch, sender="leader", to="builder", thread_id=thread, summary="More", key=f"k{number}")
+    work.cancel(store, thread, agent="leader", reason="Not wanted")
+    clock.advance(91 * DAY_SECONDS)
+    left: set[int] = set()
+    assert pruned(store, is_stopping=lambda: bool(left.add(count(store, "messages")))).threads == 1  # type: ignore[func-returns-value]
+    assert len(left & set(range(1, 150))) >= 2
+    assert (count(store, "threads"), count(store, "messages"), count(store, "removed_ids")) == (0, 0, 151)
+
+
+def test_a_thread_that_changes_after_it_was_found_stays(store: Store, clock: Clock) -> None:
+    changed, _ = ended(store), ended(store)
+    clock.advance(91 * DAY_SECONDS)
+    moments: list[None] = []
+
+    def change_it() -> bool:
+        moments.append(None)
+        if len(moments) == 2:  # the first is that of the mark, the second comes after the page was read
+            with store.write() as tx:
+                tx.execute("UPDATE threads SET status = 'in_progress' WHERE thread_id = :thread_id", thread_id=changed)
+        return False
+
+    assert pruned(store, is_stopping=change_it).threads == 1
+    assert work.show(store, changed).messages
 
 
 def test_a_log_that_a_reader_held_up_shrinks_again(sqlite_place: str) -> None:

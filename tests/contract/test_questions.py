@@ -232,7 +232,7 @@ def test_a_remark_does_not_offer_a_blocked_thread_whose_lease_ran_out(store: Sto
     assert taken.thread.thread_id == thread_id
 
 
-# What else closes a question
+# Other ends of a question
 
 
 def test_a_revoked_lease_ends_the_questions_of_its_holder_alone(store: Store) -> None:

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from postroom import people, work
+from postroom import people, tasks, work
 from postroom.core.errors import InvalidInput, InvalidState, LeaseHeld, NotFound
 from postroom.core.records.work import ReplyWaitResult
 from postroom.store.interface import Store
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.travels("http")
 
 Act = Callable[..., object]
 each_write = pytest.mark.parametrize(
-    "act", [work.renew, work.update, work.done, work.fail, work.release, work.done_and_take], ids=lambda act: act.__name__
+    "act", [work.renew, work.update, work.done, work.fail, work.release, tasks.done_and_take], ids=lambda act: act.__name__
 )
 
 
@@ -139,7 +139,7 @@ def test_what_is_not_there_is_not_taken_back(store: Store) -> None:
         work.revoke_lease(store, held(store).thread.thread_id, person=USER, reason="a\0b")
 
 
-# What was asked
+# Open questions
 
 
 def test_the_question_of_a_thread_that_was_taken_back_has_ended(store: Store) -> None:

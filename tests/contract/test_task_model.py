@@ -112,7 +112,7 @@ class TaskMachine(RuleBasedStateMachine):
             self.store.close()
             shutil.rmtree(self.folder)
 
-    # What must happen
+    # Expected results
 
     def passes(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -144,7 +144,7 @@ class TaskMachine(RuleBasedStateMachine):
         assert task.live or task.status in str(refused.value)
         return False
 
-    # What can be done
+    # Rules
 
     def start(self, agent: str) -> None:
         job = self.conductor.start_job(agent, state={"step": 0})
@@ -293,7 +293,7 @@ class TaskMachine(RuleBasedStateMachine):
             assert state.inbox.fail_task(task_id, "no")
         return self.tasks[task_id]
 
-    # What must always be so
+    # Invariants
 
     @invariant()
     def every_task_is_as_the_model_has_it(self) -> None:

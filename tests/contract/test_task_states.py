@@ -126,7 +126,7 @@ def test_whose_task_it_is_not_cannot_move_it(store: Store, clock: Clock, act: Ac
     assert everything(store) == before
 
 
-# What is kept of an end
+# Records of an ended task
 
 
 def test_a_completed_task_has_its_artifacts_and_its_times(store: Store, clock: Clock) -> None:

@@ -266,10 +266,10 @@ def test_a_task_that_three_workers_lost_fails(store: Store, clock: Clock, last: 
     assert [result.reason_code for result in conductor.tasks(ANN)] == ["attempts_exhausted"]
 
 
-def _done_and_take(verb: Callable[..., tuple[object, Claim | None]], store: Store, agent: str) -> Claim | None:
+def _done_and_take(store: Store, agent: str) -> Claim | None:
     """Take the next thread after one of the agent that is done."""
     held = work.claim(store, work.send(store, sender=ANN, to=agent, subject="Before").thread.thread_id, agent=agent)
-    return verb(store, held.thread.thread_id, agent=agent, summary="Done", lease_seconds=10)[1]
+    return tasks.done_and_take(store, held.thread.thread_id, agent=agent, summary="Done", lease_seconds=10)[1]
 
 
 def _reassign(store: Store, thread_id: str) -> Claim | None:
@@ -286,8 +286,8 @@ def _take_back(store: Store, thread_id: str) -> Claim | None:
 WAYS: dict[str, Callable[[Store, str], Claim | None]] = {
     "tasks.take": lambda store, thread_id: tasks.take(store, agent=BOB, lease_seconds=10),
     "work.take": lambda store, thread_id: work.take(store, agent=CID, lease_seconds=10),
-    "tasks.done_and_take": lambda store, thread_id: _done_and_take(tasks.done_and_take, store, BOB),
-    "work.done_and_take": lambda store, thread_id: _done_and_take(work.done_and_take, store, CID),
+    "tasks.done_and_take": lambda store, thread_id: _done_and_take(store, BOB),
+    "tasks.done_and_take by another": lambda store, thread_id: _done_and_take(store, CID),
     "work.claim": lambda store, thread_id: work.claim(store, thread_id, agent=CID, lease_seconds=10),
     "takeover": lambda store, thread_id: work.claim(store, thread_id, agent=BOB, lease_seconds=10, takeover=True),
     "reassign": _reassign,

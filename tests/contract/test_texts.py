@@ -26,6 +26,7 @@ TEXTS = {
     "cjk": "水はまだ流れている",
 }
 each_text = pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
+pytestmark = pytest.mark.every_value
 BAD = {"nul": "a\0b", "only nul": "\0", "high surrogate": "a\ud800b", "low surrogate": "\udcff"}
 each_bad = pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from postroom import work
-from postroom.core.records.work import Claim, Event, Lease, Message, PostedMessage, Thread
+from postroom.core.records import Event
+from postroom.core.records.work import Claim, Lease, Message, PostedMessage, Thread
 from postroom.store.interface import Store
 from postroom.store.postgres.engine import PostgresStore
 from tests.contract.blocking_store import eventually

@@ -88,7 +88,7 @@ def assert_exact(store: Store, **wanted: Any) -> None:
     assert {line["id"]: {**empty, **line} if line["id"] in theirs else line for line in kept} == told
 
 
-# What the children do
+# The work of each child
 
 
 def worker(place: str, say: Say, name: str, desk: str, rounds: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from postroom import queues
 from postroom.core.errors import InvalidInput
+from postroom.processes.command_environment import add_own_programs
 from postroom.queues.notifier import list_tasks, open_notifier
 from postroom.queues.subscriptions import read_subscription_state
 from tests.cli.notifier_process import adding, ended
@@ -113,3 +114,14 @@ def test_a_name_that_no_shell_accepts_is_refused(tmp_path: Path) -> None:
         for name in ("", "1A", "A B", "A=B", "Ä", "INBOX_WATCHDOG_FD"):
             with pytest.raises(InvalidInput, match="env cannot be"):
                 queues.subscribe(queue, "c", handler="true", environment={name: "1"})
+
+
+@pytest.mark.parametrize("program", ["-c", "-m"])
+def test_no_program_of_the_current_folder_comes_before_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    """An interpreter that was started with -c or -m has that as its name, which is the name of no file."""
+    planted = tmp_path / "inbox"
+    planted.write_text("#!/bin/sh\n")
+    planted.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [program])
+    assert str(tmp_path) not in add_own_programs({"PATH": "/usr/bin"})["PATH"]

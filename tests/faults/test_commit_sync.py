@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 from threading import Event, Thread
+from typing import TYPE_CHECKING
 
 import pytest
 
 from postroom import mail
 from postroom.core.errors import StoreUnreachable
 from postroom.store.sqlite.engine import SqliteStore
+from postroom.store.sqlite.file_watcher import InotifyWatcher, PollingWatcher
+from postroom.store.sqlite.wake_files import all_wake_file_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from postroom.store.sqlite.file_watcher import FileWatcher
 
 
 @pytest.fixture
@@ -26,7 +36,7 @@ def enqueue(store: SqliteStore, payload: str = "p") -> None:
 
 def test_a_write_waits_for_the_disk_before_it_wakes_and_returns(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[tuple[str, int]] = []
-    sync, wake_file = os.fdatasync, Path(place + ".bell")
+    sync, wake_file = os.fdatasync, Path(all_wake_file_path(place))
 
     def note_sync(descriptor: int) -> None:
         synced.append((os.readlink(f"/proc/self/fd/{descriptor}"), wake_file.stat().st_mtime_ns))
@@ -34,7 +44,8 @@ def test_a_write_waits_for_the_disk_before_it_wakes_and_returns(place: str, monk
 
     monkeypatch.setattr(os, "fdatasync", note_sync)
     with SqliteStore(place) as store:
-        enqueue(store)  # COMMIT itself syncs the first one
+        with store.watch():  # makes the wake file
+            enqueue(store)  # COMMIT itself syncs the first one
         assert store.connection.execute("PRAGMA synchronous").fetchone() == (2,)
         for count in (1, 2, 3):
             os.utime(wake_file, (0, 0))
@@ -91,3 +102,53 @@ def test_a_closed_store_syncs_by_itself_again(place: str) -> None:
         store.close()
         enqueue(store)
         assert store.connection.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+def test_a_wake_file_that_became_a_link_or_a_pipe_is_not_written(place: str, tmp_path: Path) -> None:
+    wake_file, other = Path(all_wake_file_path(place)), tmp_path / "other"
+    other.write_text("kept")
+    with SqliteStore(place) as store:
+        with store.watch():  # makes the wake file
+            wake_file.unlink()
+        wake_file.symlink_to(other)
+        enqueue(store)
+        assert other.read_text() == "kept"
+        wake_file.unlink()
+        os.mkfifo(wake_file)
+        enqueue(store)
+        assert mail.peek(store, "box").total == 2
+
+
+@pytest.mark.parametrize("kind", [InotifyWatcher, PollingWatcher], ids=["inotify", "polling"])
+def test_a_watcher_is_notified_of_a_write_and_of_nothing_else(place: str, kind: Callable[[list[str], str], FileWatcher]) -> None:
+    with SqliteStore(place) as store:
+        with store.watch("mail:box"):  # makes the wake file
+            enqueue(store)
+        watcher = kind([store.wake_file_path("mail:box")], place)
+        mail.enqueue(store, {"from": "lead", "to": "another", "payload": "p"})
+        store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()  # writes to the file of the store
+        assert watcher.wait(0.01, None) == ""
+        enqueue(store)
+        assert watcher.wait(20, None) == "notified"
+        watcher.close()
+
+
+DNOTIFY = """
+import sys
+from postroom import mail
+from postroom.store.sqlite.engine import SqliteStore
+from postroom.store.sqlite.file_watcher import DnotifyWatcher
+
+store = SqliteStore(sys.argv[1])
+with store.watch("mail:box"):
+    watcher = DnotifyWatcher([store.wake_file_path("mail:box")], store.location)
+mail.enqueue(store, {"from": "lead", "to": "another", "payload": "p"})
+print(repr(watcher.wait(0.01, None)))
+mail.enqueue(store, {"from": "lead", "to": "box", "payload": "p"})
+print(repr(watcher.wait(20, None)))
+"""
+
+
+def test_a_watcher_by_signals_is_notified_of_a_write_and_of_nothing_else(place: str) -> None:
+    done = subprocess.run([sys.executable, "-c", DNOTIFY, place], capture_output=True, text=True, check=False)  # its signals end pytest
+    assert (done.stdout, done.stderr) == ("''\n'notified'\n", "")

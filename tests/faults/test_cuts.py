@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from postroom import work
+from postroom import tasks, work
 from postroom.core.errors import StoreTrouble
 from postroom.core.records.work import Attachment
 from postroom.store.sqlite.engine import SqliteStore
@@ -122,7 +122,7 @@ WRITES: dict[str, tuple[Prepare, Act]] = {
     "block": (holding, lambda s, t: work.update(s, t, agent="builder", status="blocked", summary="S")),
     "release": (holding, lambda s, t: work.release(s, t, agent="builder", to="other")),
     "done": (holding, lambda s, t: work.done(s, t, agent="builder", summary="S", artifacts=FILES)),
-    "done_and_take": (two, lambda s, t: work.done_and_take(s, t, agent="builder", summary="S")),
+    "done_and_take": (two, lambda s, t: tasks.done_and_take(s, t, agent="builder", summary="S")),
     "fail": (holding, lambda s, t: work.fail(s, t, agent="builder", summary="S", artifacts=FILES)),
     "cancel": (holding, lambda s, t: work.cancel(s, t, agent="leader", reason="S", artifacts=FILES)),
     "reassign": (lapsed, lambda s, t: work.reassign(s, t, agent="leader", to="other")),

@@ -65,7 +65,7 @@ def line(entry_id: str = FOREIGN, ts: int = 1715789012345, **fields: Any) -> byt
     return json.dumps({"id": entry_id, "ts": ts, **fields}).encode()
 
 
-# What it is
+# Content of the mirror
 
 
 def test_every_entry_is_a_line_as_the_document_has_it(store: Store, clock: Clock, desk: str) -> None:
@@ -123,7 +123,7 @@ def test_a_delete_takes_its_line_away_and_no_other(store: Store, desk: str) -> N
     assert lines(store) == []
 
 
-# What others put into it
+# Lines of other programs
 
 
 def test_what_cannot_be_read_stays_byte_for_byte_and_in_its_place(store: Store, desk: str) -> None:
@@ -257,7 +257,7 @@ def test_whatever_a_foreign_line_holds_history_goes_on(store: Store, desk: str, 
     assert "after it" in ids(store)
 
 
-# What is done to it by hand
+# Changes by hand
 
 
 def emptied(mirror: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from postroom import queues, work
+from postroom.cli.inbox.harness.sessions import HookSession
 from postroom.core.errors import InvalidInput
 from postroom.people.entries_mirror import update_mirror
 from postroom.queues.locks import ConsumerLock
@@ -58,6 +59,13 @@ def test_a_queue_is_private_whatever_the_umask(tmp_path: Path, umask: int) -> No
         assert lock is not None
         lock.close()
         assert loose_files(folder) == []
+
+
+def test_what_a_hook_remembers_is_private_whatever_the_umask(tmp_path: Path, umask: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = tmp_path / "home" / "state"  # of a user who has none yet
+    monkeypatch.setenv("XDG_STATE_HOME", str(state))
+    assert HookSession("ada", "s1").become_waiter()
+    assert loose_files(state) == []
 
 
 def test_init_tightens_an_existing_store_and_its_data(tmp_path: Path) -> None:

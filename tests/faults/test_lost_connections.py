@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
@@ -19,6 +20,15 @@ from tests.faults.test_cuts import WRITES, Act, Prepare, failure
 
 # A waiter goes on after a lost connection, instead of failing: tests/faults/test_postgres.py.
 VERBS = {name: verb for name, verb in WRITES.items() if not name.startswith("wait")}
+
+
+def in_part(sets: Mapping[str, tuple[Any, ...]]) -> list[Any]:
+    """Writes of a room that lose their connection: `make test` runs each third, and `make test-all` all.
+
+    All notice it in one way. The writes of threads, below, all run in `make test`.
+    """
+    every = enumerate(sets.items())
+    return [pytest.param(*values, id=name, marks=pytest.mark.full if number % 3 else ()) for number, (name, values) in every]
 
 
 class Losing:

@@ -18,7 +18,7 @@ from tests.conftest import Clock
 from tests.faults.inspection import assert_no_lock
 from tests.faults.mail_children import BOX, assert_sound, everything, message
 from tests.faults.test_cuts import FAILURES, INTERRUPTIONS, Act, How, Prepare, cut_everywhere, failure
-from tests.faults.test_lost_connections import Losing
+from tests.faults.test_lost_connections import Losing, in_part
 
 DAY = 86_400
 
@@ -188,7 +188,7 @@ def test_a_verb_that_a_signal_interrupts_anywhere_leaves_nothing_behind(sqlite_p
 LOSABLE = {name: verb for name, verb in WRITES.items() if not name.startswith("wait")}
 
 
-@pytest.mark.parametrize(("prepare", "act"), LOSABLE.values(), ids=LOSABLE.keys())
+@pytest.mark.parametrize(("prepare", "act"), in_part(LOSABLE))
 def test_a_write_that_loses_its_connection_has_not_happened(
     postgres_place: str, watcher: psycopg.Connection[Any], clock: Clock, prepare: Prepare, act: Act
 ) -> None:

@@ -278,7 +278,7 @@ def test_of_many_who_mark_one_entry_read_one_did(store: Store, place: str, tmp_p
 
 
 def test_pages_stay_whole_while_others_push_and_delete(store: Store, place: str, tmp_path: Path) -> None:
-    """Whatever comes and goes meanwhile, what was there before and stays is on the pages, once."""
+    """Entries that exist before and after the reading are on the pages once, whatever is added or deleted meanwhile."""
     desk = new_workspace(store, tmp_path)
     kept = [pushed(store, desk, str(number)) for number in range(12)]
     push = f"people.push(store, {desk!r}, comments='x').to_json()['id']"

@@ -13,6 +13,8 @@ from postroom.core.records.work import Claim
 from postroom.store.postgres import engine
 from postroom.store.postgres.connections.pipelined_connection import PipelinedConnection
 from postroom.store.postgres.engine import PostgresStore
+from postroom.tasks import A2ATask
+from tests.contract import task_data
 from tests.contract.thread_data import sent
 
 NO_SUCH_AGENT = "UPDATE agents SET kind = 'agent' WHERE name = 'nobody'"
@@ -73,6 +75,14 @@ def test_a_verb_of_mail_waits_for_few_answers(store: PostgresStore, count_waits:
     assert delivery is not None
     assert count_waits(lambda: mail.ack(store, "b", "m1", delivery_token=delivery.delivery_token)) == 2
     assert [message.msg_id for message in mail.peek(store, "b").messages] == ["m2"]
+
+
+def test_a_verb_of_tasks_waits_for_few_answers(store: PostgresStore, count_waits: Callable[[Callable[[], object]], int]) -> None:
+    conductor = task_data.conductor_with_agents(store)
+    tasks: list[A2ATask] = []
+    assert count_waits(lambda: tasks.append(task_data.asked(conductor))) == 6
+    assert count_waits(lambda: conductor.accept(tasks[0].task_id, agent=task_data.BOB)) == 4
+    assert count_waits(lambda: conductor.complete(tasks[0].task_id, agent=task_data.BOB)) == 5
 
 
 def test_a_write_that_changed_no_row_stops_the_commit_sent_behind_it(store: PostgresStore) -> None:

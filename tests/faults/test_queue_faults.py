@@ -15,7 +15,7 @@ from postroom.queues import notifier
 from postroom.queues.handler_process import KEPT_OUTPUT_BYTES, MAX_OUTPUT_BYTES
 from tests.cli.notifier_process import add, adding, ended, runs, tasks
 from tests.cli.process import eventually
-from tests.cli.queue_process import UNSCHEDULED, BusyQueueCommands, acking, lines, reader
+from tests.cli.queue_process import UNSCHEDULED, BusyQueueCommands, acking, end, lines, reader
 from tests.faults.children import BarrierProcess
 
 SLASHED = "external:telegram:tg-main:group:grp-123/topic-456:alice"  # the document's own example
@@ -163,11 +163,11 @@ def test_the_process_of_the_runner_is_never_told_as_0(commands: BusyQueueCommand
     with closing(notifier.open_notifier(str(commands.home))) as opened:
         for _ in range(3):
             told.clear()
-            waiter = commands.start("notifier", "start")
+            waiter = commands.start("notifier", "start", NOTIFIER_IDLE_SECONDS="3600")  # it must not end before it is killed
             eventually(up)
             assert 0 not in told
             waiter.finish()
-            os.kill(commands.runner(), signal.SIGKILL)
+            end(commands.runner())
 
 
 # One bad filter starves every consumer after it.

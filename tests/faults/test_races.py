@@ -83,7 +83,7 @@ def test_eight_processes_that_finish_one_and_take_the_next_do_each_once(store: S
     sent_ids = [sent(store, to="worker") for _ in range(40)]
     program = (
         "(lambda f: f(f, work.take(store, agent='worker'), []))"
-        "(lambda f, c, seen: seen if c is None else f(f, work.done_and_take(store, c.thread.thread_id, agent='worker',"
+        "(lambda f, c, seen: seen if c is None else f(f, postroom.tasks.done_and_take(store, c.thread.thread_id, agent='worker',"
         " lease_token=c.lease.lease_token)[1], seen + [c.thread.thread_id]))"
     )
     with racers(place, ["worker"] * 8) as children:

@@ -22,7 +22,7 @@ from tests.faults.children import BarrierProcess
 from tests.faults.inspection import assert_no_lock, assert_sound
 from tests.faults.mail_children import everything
 from tests.faults.test_cuts import FAILURES, INTERRUPTIONS, Act, FailingConnection, How, Prepare, cut_everywhere, failure
-from tests.faults.test_lost_connections import Losing
+from tests.faults.test_lost_connections import Losing, in_part
 
 JOB = "j1"
 
@@ -208,7 +208,7 @@ def test_a_verb_that_a_signal_interrupts_anywhere_leaves_nothing_behind(sqlite_p
         assert_whole(store)
 
 
-@pytest.mark.parametrize(("prepare", "act"), WRITES.values(), ids=WRITES.keys())
+@pytest.mark.parametrize(("prepare", "act"), in_part(WRITES))
 def test_a_write_that_loses_its_connection_has_not_happened(
     postgres_place: str, watcher: psycopg.Connection[Any], clock: Clock, prepare: Prepare, act: Act
 ) -> None:

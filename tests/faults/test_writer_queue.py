@@ -182,8 +182,7 @@ def test_a_store_that_met_a_stopped_holder_stands_in_line_again_when_it_is_gone(
 
 
 def test_without_the_files_of_the_writer_queue_writing_goes_on(place: str) -> None:
-    for suffix in (".lock", ".bell"):
-        os.unlink(place + suffix)
+    os.unlink(place + ".lock")
     store = postroom.open(place)
     assert sent(store)
     store.close()

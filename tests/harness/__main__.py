@@ -24,7 +24,13 @@ def main() -> int:
     parser.add_argument("--transport", action="append", choices=["http", "stdio"])
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--write-table", action="store_true", help="write what was seen into docs/harnesses.md")
+    parser.add_argument(
+        "--table-of", nargs="+", type=Path, metavar="FILE", help="run nothing: write that table from what --json printed in parts"
+    )
     given = parser.parse_args()
+    if given.table_of:
+        write_table([row for path in given.table_of for row in _read_rows(path)])
+        return 0
     rows: list[Row] = []
     for scenario in given.scenario:
         for harness in ["none"] if scenario in ALONE else given.harness or HARNESSES:
@@ -39,13 +45,20 @@ def main() -> int:
     return 0 if all(row[3] for row in rows) else 1
 
 
+def _read_rows(path: Path) -> list[Row]:
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    return [(row["scenario"], row["harness"], row["what"], row["held"], row["seen"]) for row in found]
+
+
 def _shorten(seen: str) -> str:
     """Return what was seen, if it is short enough for a table. Answers of tools are not."""
     return "" if len(seen) > MAX_SEEN_CHARS or "{" in seen else seen
 
 
 def write_table(rows: list[Row]) -> None:
-    """Replace the table between the markers of the page."""
+    """Replace the table between the markers of the page. Rows of parts are put into the order of a whole run."""
+    order = [*SCENARIOS, *MEASURED]
+    rows.sort(key=lambda row: order.index(row[0]))
     versions = " ".join((Path(__file__).parent / "programs.txt").read_text().split())
     lines = [f"Programs: {versions}.", "", "| scenario | program | what | held | seen |", "|---|---|---|---|---|"]
     lines += [

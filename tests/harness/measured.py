@@ -1,4 +1,4 @@
-"""What is measured for longer than a scenario takes: 20 wakes in a row, and 200 messages while sessions are killed at random.
+"""Measurements that take longer than a scenario: 20 wakes in a row, and 200 messages while sessions are killed at random.
 
 `make bench-harness` runs these. Like the scenarios, each returns a list of (what, whether it held, what was seen).
 """

@@ -222,6 +222,28 @@ def cancelled(name: str, transport: str) -> Seen:
         return [("notifications/cancelled is heeded", waits == 1, f"{waits} waiting")]
 
 
+def uninstalled(name: str, transport: str) -> Seen:
+    """Connected, and then `inbox` is missing, or another program of that name exits with 2: every turn goes on as without us."""
+    seen: Seen = []
+    for what, script in (("without inbox", ""), ("with another inbox, which exits with 2", "#!/bin/sh\necho usage >&2\nexit 2\n")):
+        with HarnessStage() as stage:
+            harness = HARNESSES[name](stage, transport)
+            harness.connect()
+            own = stage.folder / "bin"
+            own.mkdir()
+            if script:
+                (own / "inbox").write_text(script)
+                (own / "inbox").chmod(0o755)
+            stage.script({**harness.shell("echo hello"), "times": 1}, {"say": "all done", "times": 0})
+            path = os.pathsep.join([str(own), os.environ["KIT_NODE"], os.environ["KIT_BIN"], "/usr/bin", "/bin"])
+            ran = harness.run("hello", 150, PATH=path)
+            time.sleep(3)
+            asked = [record for record in stage.log.records if record["tools"]]
+            is_well = ran.returncode == 0 and "all done" in ran.stdout and len(asked) == 2
+            seen.append((f"goes on {what}", is_well, f"exit {ran.returncode}, {len(asked)} requests"))
+    return seen
+
+
 # ---- The last metre ---------------------------------------------------------------------------------------------------
 
 
@@ -412,6 +434,6 @@ def _tail(stage: HarnessStage) -> str:
     return words(" ".join(texts))[-300:]
 
 
-_ALL = (tools, plain, skill, patience, interrupted, strangers, cancelled, busy, idle, resumed, resident, resident_killed)
+_ALL = (tools, plain, skill, patience, interrupted, strangers, cancelled, uninstalled, busy, idle, resumed, resident, resident_killed)
 SCENARIOS: dict[str, Callable[[str, str], Seen]] = {one.__name__: one for one in _ALL}
 ALONE = {"cancelled"}  # no harness is in it

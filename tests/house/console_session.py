@@ -1,4 +1,4 @@
-"""The console blocks of a page, run as a person types them: one after another, in one shell, with the ids that the shell printed."""
+"""The commands of a page, run as a person types them: one after another, in one shell, with the ids that the shell printed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
 _PREFIXED = r"(?:msg|lse|thr|art|alr|ws|ch|prw|prl|pra|prq|prp)_\w+"
 ID = re.compile(rf"\b(?:{_PREFIXED}|{_UUID}|[0-9a-f]{{8}})\b")
 SHORT = 8  # characters of a UUID that commands print
+SHOWN_FOLDER = "/home/you/team"  # in which a page runs its commands
 _MOMENT = re.compile(r"<ago>|just now|in \d+ (?:min|s)|\d+ (?:min|s) ago")
 
 
 def read_steps(page: str) -> list[tuple[str, str]]:
-    """Return the commands of the console blocks, each with the output that the page shows."""
-    blocks = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
-    return [step for block in blocks for step in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)]
+    """Return the commands of the blocks for bash, each with the output that the page shows in comments below it."""
+    steps = []
+    for block in re.findall(r"```bash\n(.*?)```", page, re.DOTALL):
+        for command, comments in re.findall(r"^(?!#)(.*)\n((?:#.*\n)*)", block, re.MULTILINE):
+            steps.append((command, re.sub("^# ?", "", comments, flags=re.MULTILINE)))
+    return steps
 
 
 def write_files(page: str, folder: Path) -> None:
@@ -61,7 +65,7 @@ class ConsoleSession:
 
     def normalize(self, text: str) -> str:
         """Replace ids, times and the folder by placeholders."""
-        text = text.replace(str(self._folder), "<tmp>")
+        text = text.replace(str(self._folder), "<tmp>").replace(SHOWN_FOLDER, "<tmp>")
         text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "<time>", text)
         text = ID.sub(_placeholder, text)
         text = _MOMENT.sub("<ago>", text)

@@ -1,7 +1,8 @@
-"""The console blocks of README and guides are run, and must say what they say."""
+"""The commands in README and guides are run, and must print what the comments below them say."""
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from pathlib import Path
 
@@ -18,6 +19,8 @@ PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs" / "guides"
 def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path) -> None:
     steps = read_steps(page.read_text())
     assert steps
+    assert "```console" not in page.read_text(), "a block for bash can be pasted as a whole"
+    assert not [shown for _, shown in steps if re.search("<(tmp|ago|time)>", shown)], "it shows what a person sees, not a placeholder"
     folder = tmp_path / "folder"
     folder.mkdir()
     write_files(page.read_text(), folder)

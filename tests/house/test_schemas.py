@@ -48,10 +48,11 @@ def _held(watcher: Connection, place: str) -> dict[str, list[tuple[object, ...]]
 
 def _used(server: Postgres, watcher: Connection, use: Callable[[str], None]) -> tuple[str, dict[str, list[tuple[object, ...]]]]:
     """Where a store was used that nobody uses any more, and what it held when it was new."""
+    before = others(watcher)
     with server.store() as place:
         held = _held(watcher, place)
         use(place)
-        eventually(lambda: others(watcher) == set())
+        eventually(lambda: others(watcher) == before)
     return place, held
 
 
@@ -119,3 +120,11 @@ def test_a_schema_is_left_alone_while_one_lives_who_was_connected_when_its_test_
     eventually(lambda: others(watcher) == set())
     with server.store() as one, server.store() as two:
         assert place in (one, two)
+
+
+def test_a_connection_from_before_keeps_no_schema_from_being_given_out_again(server: Postgres, watcher: Connection) -> None:
+    with server.store() as lasting, postroom.open(lasting):
+        place, held = _used(server, watcher, _write)
+        with server.store() as again:
+            assert again == place
+            assert _held(watcher, again) == held

@@ -155,7 +155,7 @@ def test_threads_that_share_an_open_queue_write_each_event_once_in_the_order_of_
     assert_both_tracks_agree(queue.path)
 
 
-# What can befall it
+# Damage to the journal
 
 
 def edit(path: str, change: Callable[[bytes], bytes]) -> None:

@@ -81,7 +81,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.other.close()
             shutil.rmtree(self.folder)
 
-    # What must happen
+    # Expected results
 
     def stored(self, draft: Draft) -> EventModel:
         source, (kind, subtype), content = draft
@@ -115,7 +115,7 @@ class QueueMachine(RuleBasedStateMachine):
         if cursor is not None:
             self.progress[consumer] = cursor
 
-    # What can be done
+    # Rules
 
     @rule(draft=DRAFTS)
     def push(self, draft: Draft) -> None:
@@ -239,7 +239,7 @@ class QueueMachine(RuleBasedStateMachine):
         else:
             shutil.rmtree(Path(self.path) / "run", ignore_errors=True)
 
-    # What must always be so
+    # Invariants
 
     @invariant()
     def the_queue_is_the_models(self) -> None:

@@ -61,6 +61,18 @@ def test_an_event_that_a_consumer_has_not_read_stays_with_all_that_follow(old: Q
     assert ids(queues.pop(old, "reader")) == [3, 4, 5, 6]
 
 
+@pytest.mark.parametrize("wrong_hours", [0, 24], ids=["then back", "ahead"])
+def test_a_clock_that_jumped_removes_no_event_too_early(queue: Queue, clock: Clock, tmp_path: Path, wrong_hours: int) -> None:
+    """An old event, then one whose stamp is younger than those of three that follow it."""
+    now = clock.instant
+    for shift_hours in (-2, wrong_hours, -2, -2, -2, 0):
+        clock.instant = now + shift_hours * HOUR_SECONDS * time.MICROSECONDS_PER_SECOND
+        fill(queue, "x")
+    clock.instant = now
+    assert pruned(store_with(tmp_path, queue)) == 1
+    assert [row[0] for row in rows(queue.path)] == [2, 3, 4, 5, 6]
+
+
 def test_the_newest_event_stays(queue: Queue, clock: Clock, tmp_path: Path) -> None:
     clock.advance(-2 * HOUR_SECONDS)
     fill(queue, "a", "b")

@@ -75,7 +75,7 @@ def test_a_relative_path_is_of_the_folder_it_was_started_in(found: Found) -> Non
     assert not (server.folder / "s.sock").exists()
 
 
-# Who comes in
+# Callers of the socket
 
 
 def test_whoever_opens_it_is_the_servers_person_and_nobody_vouches_for_them(server: RunningServer) -> None:

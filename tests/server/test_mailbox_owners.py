@@ -30,7 +30,7 @@ def analyst(server: RunningServer) -> MailboxAgent:
     return MailboxAgent(server)
 
 
-# Whose mailbox it is
+# Ownership of a mailbox
 
 
 def _touch(client: httpx.Client, session: str, msg_id: str) -> dict[str, int]:

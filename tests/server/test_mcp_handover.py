@@ -89,6 +89,32 @@ def test_a_cancellation_after_the_answer_brings_the_message_again(server: Runnin
     assert "reply_seen" in _steps(server, entry_id)
 
 
+@pytest.mark.parametrize("door", ["http", "stdio"])
+def test_opencode_cancels_what_it_has_and_its_next_call_makes_that_seen(
+    server: RunningServer, workspace: WorkspaceClient, door: str
+) -> None:
+    """As recorded: `opencode run` sent this 100 ms after the answer of each call, and no message ever counted as seen."""
+    entry_id = workspace.push(comments="Look")
+    server.reply(entry_id, "word")
+    begin = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"clientInfo": {"name": "opencode", "version": "1.18.33"}}}
+    begin["params"] |= {"protocolVersion": "2025-11-25", "capabilities": {"roots": {}}}  # type: ignore[operator]
+    read, cancel, again = _call_message(7, "inbox_read"), {**CANCEL}, _call_message(8, "inbox_read")
+    if door == "http":
+        session = workspace.http.post(workspace.mcp_url, json=begin, headers=HEADERS).headers["mcp-session-id"]
+        headers = {**HEADERS, "Mcp-Session-Id": session}
+        first, _, second = (workspace.http.post(workspace.mcp_url, json=one, headers=headers) for one in (read, cancel, again))
+        answers = [_data(first), _data(second)]
+    else:
+        with _stdio(workspace) as child:
+            assert child.stdin is not None
+            _ask(child, begin)
+            first_answer = _ask(child, read)
+            child.stdin.write(json.dumps(cancel) + "\n")
+            answers = [answer["result"]["structuredContent"] for answer in (first_answer, _ask(child, again))]
+    assert [[message["body"] for message in answer["messages"]] for answer in answers] == [["word"], []]
+    assert "reply_seen" in _steps(server, entry_id)
+
+
 def test_a_call_of_another_program_confirms_nothing(server: RunningServer, workspace: WorkspaceClient) -> None:
     entry_id = workspace.push(comments="Look")
     server.reply(entry_id, "word")

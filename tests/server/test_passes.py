@@ -83,7 +83,9 @@ def test_a_person_who_becomes_an_agent_is_sent_away_at_once(server: RunningServe
     server.inbox.ok("agent", "add", "bob", "--kind", "human")
     browser, unused = server.signed_in(server.link("--person", "bob")), server.link("--person", "bob")
     assert browser.get("/api/summary").json()["person"] == "bob"
+    assert browser.get("/api/inbox/history").status_code == 200
     server.inbox.ok("agent", "add", "bob", "--kind", "agent")
+    refusal(browser.get("/api/inbox/history"), 401)  # this page is cached
     refusal(browser.get("/api/summary"), 401)
     assert server.browser().get(f"/sign-in?token={unused}").status_code == 404
 
@@ -92,9 +94,11 @@ def test_a_revoked_session_and_a_revoked_token_end_at_once(server: RunningServer
     server.inbox.ok("agent", "add", "eve", "--kind", "human")
     browser, agent = server.signed_in(server.link("--person", "eve")), server.client(server.inbox.ok("agent", "token", "mole")["token"])
     assert (browser.get("/api/summary").status_code, agent.get("/api/mailbox/mole").status_code) == (200, 200)
+    assert [browser.get("/api/inbox/history").status_code for _ in range(2)] == [200, 200]
     for name in ("eve", "mole"):
         [revoked] = server.inbox.ok("pass", "revoke", "--person", name)["revoked"]
         assert revoked["name"] == name
+    refusal(browser.get("/api/inbox/history"), 401)  # this page is cached, and its caller was known
     refusal(browser.get("/api/summary"), 401)
     refusal(agent.get("/api/mailbox/mole"), 401)
 

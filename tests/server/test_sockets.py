@@ -266,7 +266,7 @@ def test_what_a_sender_added_survives_whatever_it_is(server: RunningServer, sess
         assert wire.message()["x"] == extra
 
 
-# Who may
+# Permissions
 
 
 def test_an_agent_has_the_socket_of_its_own_mailbox(server: RunningServer, workspace: WorkspaceClient, other: WorkspaceClient) -> None:

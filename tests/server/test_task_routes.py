@@ -1,13 +1,17 @@
-"""Tasks over HTTP: people see and give them, agents see and give their own."""
+"""Tasks over HTTP: people see and give them, agents see and give their own, and run their jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from postroom.core.errors import Forbidden, LeaseLost, NotFound
+from postroom.tasks import Conductor
 from tests.cli import fork_client
 from tests.server.running_server import RunningServer, WorkspaceClient, refusal
+from tests.server.verb_calls import TokenAgent
 
 
 @pytest.fixture
@@ -77,6 +81,38 @@ def test_a_person_cancels_what_an_agent_gave(server: RunningServer, worker: str)
     assert answer.json()["task"]["reason_code"] == "cancelled", answer.text
     refusal(server.person.post(f"/api/tasks/{task['task_id']}/cancel", json={}), 409)
     refusal(server.stranger.get("/api/tasks"), 401)
+
+
+def test_an_agent_conducts_a_whole_job_over_a_server(server: RunningServer) -> None:
+    """Each step with the token of the agent, and nothing else: it has no file."""
+    giver, doer = TokenAgent(server), TokenAgent(server)
+    with giver.store as gives, doer.store as does:
+        asking, conductor = Conductor(gives), Conductor(does)
+        asking.register(giver.name)
+        conductor.register(doer.name)
+        first, second, third = [asking.submit(giver.name, doer.name, f"Review {name}").task_id for name in ("one", "two", "three")]
+        job = conductor.start_job(doer.name, state={"step": 1})
+        held: dict[str, Any] = {"lease_token": job.lease_token}
+        accepted = conductor.accept(first, agent=doer.name, job_id=job.job_id)
+        conductor.complete(first, agent=doer.name, artifacts={"review": "fine"}, lease_token=accepted.lease_token)
+        sheet = conductor.begin_sheet(job.job_id, **held)
+        assert [task.task_id for task in sheet.tasks] == [second, third]
+        answered = conductor.answer_sheet(job.job_id, f"@complete {second}: fine", sheet.token, **held)
+        assert ([task.task_id for task in answered.completed], answered.not_applied) == ([second], ())
+        with conductor.checkpoint(job.job_id, **held) as state:
+            assert (state.data, [task.task_id for task in state.inbox.get_pending_tasks()]) == ({"step": 1}, [third])
+            state.data["step"] = 2
+            state.inbox.complete_task(third, artifacts={"review": "poor"})
+        continued = conductor.start_job(doer.name, job_id=job.job_id)  # as another process of the agent does
+        with pytest.raises(LeaseLost):
+            conductor.end_job(job.job_id, **held)
+        with conductor.checkpoint(job.job_id, lease_token=continued.lease_token) as state:
+            assert (state.data, len(state.inbox.tasks)) == ({"step": 2}, 0)
+        with pytest.raises((Forbidden, NotFound)):
+            asking.begin_sheet(job.job_id)
+        assert conductor.end_job(job.job_id, lease_token=continued.lease_token).status == "ended"
+        assert [shown.status for shown in conductor.jobs(doer.name)] == ["ended"]
+        assert {result.answers for result in asking.waiting(giver.name)} == {first, second, third}
 
 
 def test_the_first_request_to_a_new_server_may_give_a_task(found: Callable[..., RunningServer], monkeypatch: pytest.MonkeyPatch) -> None:

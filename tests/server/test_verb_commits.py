@@ -149,7 +149,7 @@ def test_a_key_that_comes_twice_into_one_batch_is_done_once(either_place: str) -
         assert mail.peek(store, "box").total == 1
 
 
-# What a mode promises
+# Promises of each mode
 
 
 class _Watched:

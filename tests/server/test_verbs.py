@@ -68,7 +68,7 @@ def another_person(server: RunningServer) -> str:
     return name
 
 
-# Who may say what
+# Permissions
 
 
 def test_a_verb_is_declared_with_an_argument_that_it_has() -> None:
@@ -369,7 +369,7 @@ def test_every_refusal_of_the_house_comes_back_as_itself(kind: type[Refusal]) ->
     assert (type(again), str(again), again.hint, again.facts) == (kind, str(refused), refused.hint, refused.facts)
 
 
-# What comes back
+# Answers
 
 
 def test_what_comes_back_is_what_the_library_gives(here: Store, person: Store) -> None:

@@ -22,7 +22,7 @@ from tests.server.running_server import RunningServer, refusal
 from tests.server.verb_calls import TokenAgent, post_verb, say
 from tests.server.wires import VerbSocketClient, error_of, speaking
 
-# What cannot be said
+# Calls that are refused
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,31 +53,11 @@ def _nothing(store: Store) -> object:
     return None
 
 
-@pytest.fixture(params=WIRES)
-def wire(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
-
-
-@pytest.fixture
-def local(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    """A store that is opened by its file."""
-    (tmp_path / "local").mkdir()
-    with closing(open_with(fresh_file(tmp_path / "local"), clock)) as store:
-        yield store
-
-
-@pytest.fixture
-def behind(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    """The file of the store that the server has."""
-    (tmp_path / "behind").mkdir()
-    with closing(open_with(fresh_file(tmp_path / "behind"), clock)) as store:
-        yield store
-
-
-@pytest.fixture
-def remote(wire: str, behind: Store, clock: Clock, relay: ServerInThread) -> Iterator[Store]:
-    with relay.serving(behind.location, clock), closing(RemoteStore(relay.url(wire))) as store:
+@contextmanager
+def opened(folder: Path, clock: Clock) -> Iterator[Store]:
+    """A fresh store in a folder of its own."""
+    folder.mkdir()
+    with closing(open_with(fresh_file(folder), clock)) as store:
         yield store
 
 
@@ -86,14 +66,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("scenario", sorted(SCENARIOS))
 
 
-def test_a_verb_gives_the_same_result_over_a_wire_as_on_a_local_store(
-    scenario: str, remote: Store, behind: Store, local: Store, clock: Clock
+def test_a_verb_gives_the_same_result_over_each_wire_as_on_a_local_store(
+    scenario: str, relay: ServerInThread, clock: Clock, tmp_path: Path
 ) -> None:
     start, arrange, look = clock.instant, SCENARIOS[scenario], CHANGES.get(scenario, _nothing)
     hidden = scenario in TOKENS_HIDDEN
-    expected = describe(call(local, scenario, arrange(local)), look(local), hides_tokens=hidden)
-    clock.instant = start
-    assert describe(call(remote, scenario, arrange(behind)), look(behind), hides_tokens=hidden) == expected
+    with opened(tmp_path / "local", clock) as local:
+        expected = describe(call(local, scenario, arrange(local)), look(local), hides_tokens=hidden)
+    for wire in WIRES:
+        clock.instant = start
+        with opened(tmp_path / wire, clock) as behind, relay.serving(behind.location, clock):
+            with closing(RemoteStore(relay.url(wire))) as remote:
+                found = describe(call(remote, scenario, arrange(behind)), look(behind), hides_tokens=hidden)
+            assert (wire, found) == (wire, expected)
 
 
 def test_every_verb_that_can_travel_has_a_scenario() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from postroom.tasks.a2a.delegation import parse_answers, parse_delegations
@@ -93,6 +93,8 @@ def test_what_is_indented_like_code_does_not_fire(indent: str) -> None:
         "- @delegate forge: build it",
         "* @delegate forge: build it",
         "12. @DELEGATE forge: build it",
+        "- [x] @delegate forge: build it",
+        "* [ ] **@delegate forge**: build it",
         "**@delegate forge:** build it",
         "**@delegate forge**: build it",
         "**@delegate** forge: build it",
@@ -145,6 +147,9 @@ def test_an_answer_that_is_malformed_is_said_back(line: str) -> None:
         ("    @delegate forge: build it", 1, "outside of code"),
         ("@completed 5f0e: done", 1, "begins with @complete, @fail or @delegate"),
         ("- **@done 5f0e:** done", 1, "begins with @complete, @fail or @delegate"),
+        ("- [x] @done 5f0e: done", 1, "begins with @complete, @fail or @delegate"),
+        ("\u2705 @complete 5f0e: done", 1, "begins its line"),
+        ("Tests pass, so @complete 5f0e: done", 1, "begins its line"),
     ],
 )
 def test_what_only_looks_like_an_answer_is_said_back_and_is_none(text: str, line: int, why: str) -> None:
@@ -162,6 +167,10 @@ def test_what_only_looks_like_an_answer_is_said_back_and_is_none(text: str, line
         "@forge, see a: b",
         "```\n@app.route foo: x\n```",
         "a@b.org c: d",
+        "I used @complete and @fail: both work",
+        "Look at me@complete.org now: it is there",
+        '```\n{"example": "@complete 5f0e: x"}\n```',
+        "> He wrote: @complete 5f0e: x",
     ],
 )
 def test_a_mention_is_not_taken_for_an_answer(text: str) -> None:
@@ -335,7 +344,6 @@ def test_the_reasons_differ_by_what_is_wrong() -> None:
     assert len(set(whys)) == 4, whys
 
 
-@settings(deadline=None, max_examples=400)
 @given(markdown | st.text() | st.text("@delgat :.\n`~> "))
 def test_any_text_is_parsed_and_what_was_understood_is_well_formed(text: str) -> None:
     answer = parse_delegations(text)
@@ -350,7 +358,6 @@ def test_any_text_is_parsed_and_what_was_understood_is_well_formed(text: str) ->
         assert found == sorted(found)
 
 
-@settings(deadline=None, max_examples=400)
 @given(markdown)
 def test_what_is_found_stands_where_it_is_said_to_stand(text: str) -> None:
     lines = text.split("\n")
@@ -361,7 +368,6 @@ def test_what_is_found_stands_where_it_is_said_to_stand(text: str) -> None:
         assert one.agent in lines[one.line - 1]
 
 
-@settings(deadline=None, max_examples=400)
 @given(markdown)
 def test_whatever_was_understood_can_be_written_back_and_read_again(text: str) -> None:
     for one in parse_delegations(text).understood:
@@ -370,7 +376,6 @@ def test_whatever_was_understood_can_be_written_back_and_read_again(text: str) -
         assert again.misunderstood == ()
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(names, bodies), max_size=5), st.sampled_from(["\n", "\n\n", "\nThanks.\n\n"]))
 @example([("a", "`"), ("a", "0\n`")], "\n")  # each has a back-tick of its own
 def test_delegations_between_prose_are_read_as_they_were_written(given_them: list[tuple[str, str]], between: str) -> None:
@@ -379,7 +384,6 @@ def test_delegations_between_prose_are_read_as_they_were_written(given_them: lis
     assert answer.misunderstood == ()
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(names, bodies), min_size=1, max_size=4), st.sampled_from(["```", "~~~", "`````"]))
 def test_no_delegation_fires_when_it_is_shown_in_a_fence_with_other_text(given_them: list[tuple[str, str]], fence: str) -> None:
     shown = "\n".join(_written(agent, text) for agent, text in given_them if fence not in text)

@@ -9,7 +9,7 @@ import uuid
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -204,14 +204,12 @@ def _mixed(kinds: list[tuple[str, bool]]) -> list[A2ATask]:
 mixtures = st.lists(st.tuples(st.sampled_from(PRIORITIES), st.booleans()), min_size=1, max_size=8).map(_mixed)
 
 
-@settings(deadline=None)
 @given(mixtures)
 def test_tasks_and_results_are_one_list(tasks: list[A2ATask]) -> None:
     assert render_tasks(tasks, 100_000).shown == tuple(task.task_id for task in tasks)
     _check_forms(render_text(tasks, 100_000), tasks)
 
 
-@settings(deadline=None)
 @given(mixtures, st.randoms())
 def test_the_order_is_urgent_first_then_oldest_first_however_they_come(tasks: list[A2ATask], random: Any) -> None:
     shuffled = list(tasks)
@@ -219,14 +217,12 @@ def test_the_order_is_urgent_first_then_oldest_first_however_they_come(tasks: li
     assert render_text(shuffled, 100_000) == render_text(tasks, 100_000)
 
 
-@settings(deadline=None, max_examples=300)
 @given(unnullified, contexts)
 def test_no_description_and_no_context_is_read_as_ours(description: str, context: dict[str, Any]) -> None:
     tasks = [_task("an honest one", age=59), _task(description, context=context, age=1), _task("another", age=0)]
     _check_forms(render_text(tasks, 1_000_000), tasks)
 
 
-@settings(deadline=None, max_examples=300)
 @given(hostile, hostile, hostile, hostile)
 def test_no_name_and_no_reason_is_read_as_ours(agent: str, job: str, reason: str, code: str) -> None:
     honest = _task("an honest one", age=59)
@@ -240,7 +236,6 @@ def test_no_name_and_no_reason_is_read_as_ours(agent: str, job: str, reason: str
     _check_forms(render_text(tasks, 1_000_000), tasks)
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.sampled_from(["task_id", "deadline", "answers", "target_agent", "created_at"]), hostile)
 def test_no_field_that_should_be_ours_is_a_way_in(name: str, text: str) -> None:
     kind = "result" if name == "answers" else "task"
@@ -360,7 +355,6 @@ texts = st.tuples(st.sampled_from(["x", "\n", "a\n", "\u2028", "`", "# ", "é\r"
 carried = st.sampled_from([{}, {"x": 1}, {"x": "y" * 500}, {"x": ["\u2028" * 30] * 400}])
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(texts, carried, st.sampled_from(PRIORITIES)), min_size=1, max_size=4), st.integers(0, 3_000) | st.integers(0, 60_000)
 )

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
@@ -148,7 +148,6 @@ MOVES: dict[str, Callable[[A2AInbox, str], bool]] = {
 ALLOWED = {("pending", "accepted"), ("pending", "completed"), ("pending", "failed"), ("accepted", "completed"), ("accepted", "failed")}
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["submit", *MOVES])), max_size=25))
 def test_any_history_leaves_what_the_table_of_moves_says(history: list[tuple[int, str]]) -> None:
     inbox, model = _inbox(), dict[str, str]()
@@ -257,7 +256,6 @@ def test_what_the_caller_passed_in_is_not_shared() -> None:
     assert (_now(inbox, task).context, _now(inbox, task).artifacts) == (NESTED, NESTED)
 
 
-@settings(deadline=None)
 @example({"\\u0000": "\\ud800"})  # as text, not as escapes
 @given(st.dictionaries(words, json_values, max_size=4))
 def test_a_snapshot_survives_every_way_of_copying_it(context: dict[str, Any]) -> None:
@@ -436,7 +434,6 @@ parts = st.just("j1") | garbage | st.lists(almost.map(lambda wrong: _stored(**wr
 inboxes = st.dictionaries(st.sampled_from(["version", "job_id", "agent_name", "tasks", "novelty"]), parts)
 
 
-@settings(deadline=None, max_examples=300)
 @given(inboxes | almost.map(lambda wrong: {"job_id": "j1", "agent_name": "canyon", "tasks": [_stored(**wrong)]}) | garbage)
 def test_garbage_is_refused_or_restored_and_nothing_else(data: Any) -> None:
     try:

@@ -68,7 +68,11 @@ class Actor:
             return open_store(location)
         from postroom.store.sqlite.engine import SqliteStore
 
-        return SqliteStore(location, now=lambda: clock.now() + self.recorder.skew)
+        return SqliteStore(location, now=self.now)
+
+    def now(self) -> int:
+        """Return the time by the clock of this actor, which the disturber can set."""
+        return clock.now() + self.recorder.skew
 
     def continues(self) -> bool:
         """Begin the next step: read how far the clock is off. Return False when it is time to stop."""
@@ -261,7 +265,7 @@ def finish_task(actor: Actor, agent: str, task: str, token: str) -> None:
 
 
 def push_events(actor: Actor) -> None:
-    with queues.open_queue(actor.setting.queue) as queue:
+    with queues.open_queue(actor.setting.queue, now=actor.now) as queue:
         verbs = QueueVerbs(queue, actor.recorder)
         while actor.continues():
             verbs.push([actor.text() for _ in range(actor.random.choice((1, 1, 4)))])
@@ -271,7 +275,7 @@ def push_events(actor: Actor) -> None:
 def consume_events(actor: Actor) -> None:
     """Read as one consumer, which has one process at a time: show events, then acknowledge them."""
     consumer = actor.setting.name.split(":")[-1]
-    with queues.open_queue(actor.setting.queue) as queue:
+    with queues.open_queue(actor.setting.queue, now=actor.now) as queue:
         verbs = QueueVerbs(queue, actor.recorder)
         while actor.continues():
             events = verbs.pop(consumer)

@@ -86,7 +86,7 @@ def _prune_open_thread(store: Any, result: Any) -> Any:
     with store.write() as tx:
         found = tx.fetch_one("SELECT thread_id FROM threads WHERE status <> 'done'")
         if found is not None:
-            removal.remove_thread(tx, found[0])
+            removal.remove_threads(tx, [found[0]])
     return result
 
 

@@ -237,7 +237,7 @@ def test_a_record_of_nobodys_room_does_not_come_back() -> None:
         wire.decode(encoded)
 
 
-# What strangers send
+# Malformed input
 
 GIVEN = ("Attachment",)
 LEASE = {"~": "Lease", **dict.fromkeys(Lease.__fields__, "x")}

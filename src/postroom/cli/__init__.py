@@ -10,7 +10,7 @@ COMMAND_MODULES = (
     *("postroom.core", "postroom.core.errors", "postroom.core.text", "postroom._fastpath.json_text", "postroom.cli.framework"),
     *("postroom.cli.framework.output", "postroom.cli.framework.spec", "postroom.cli.framework.parser", "postroom.cli.framework.runner"),
     *("postroom.core.limits", "postroom.core.checks", "postroom.core.records", "postroom.core.clock", "postroom.core.states"),
-    *("postroom.core.records.work", "postroom.store", "postroom.store.location", "postroom.cli.inbox", "postroom.cli.inbox.inputs"),
+    *("postroom.store", "postroom.store.location", "postroom.cli.inbox", "postroom.cli.inbox.inputs"),
     *(
         "postroom.core.lazy_names",
         "postroom.core.tracing",
@@ -22,13 +22,14 @@ COMMAND_MODULES = (
 )
 SQLITE_MODULES = (  # for a store in a file
     *("postroom.store.sqlite", "postroom._fastpath.sqlite", "postroom.core.ids", "postroom.store.forks", "postroom.store.tables"),
-    *("postroom.store.base_transaction", "postroom.store.sqlite.statements", "postroom.store.sqlite.writer_queue"),
+    *("postroom.store.base_transaction", "postroom.store.statements", "postroom.store.statements.events"),
+    *("postroom.store.sqlite.statements", "postroom.store.sqlite.writer_queue"),
     *("postroom.store.sqlite.open_database", "postroom.store.sqlite.wake_files", "postroom.store.sqlite.engine"),
-    *("postroom.store.statements", "postroom.store.statements.taking", "postroom.store.statements.work"),
-    "postroom.store.sqlite.work_statements",
 )
-WORK_MODULES = ("postroom.cli.inbox.spec", "postroom.work", "postroom.work.messages", "postroom.work.leases")
+WORK_STATEMENTS = ("postroom.store.statements.taking", "postroom.store.statements.work", "postroom.store.sqlite.work_statements")
+MAIL_STATEMENTS = ("postroom.store.statements.mail", "postroom.store.sqlite.mail_statements")
+WORK_MODULES = ("postroom.core.records.work", "postroom.cli.inbox.spec", "postroom.work", "postroom.work.messages", "postroom.work.leases")
 MAIL_MODULES = (
     *("postroom.cli.mailbox.spec", "postroom.mail", "postroom.core.records.mail", "postroom.mail.drafts", "postroom.mail.transitions"),
-    *("postroom.mail.identity", "postroom.store.mail_values", "postroom.mail.mailbox"),
+    *("postroom.mail.identity", "postroom.store.mail_values", "postroom.mail.mailbox", "postroom.cli.mailbox.commands"),
 )

@@ -40,6 +40,11 @@ def line(field: str, value: str) -> str:
     return text(field, value, max_bytes=limits.MAX_LINE_BYTES, hint="Put the rest into the body.")
 
 
+def indexed(field: str, value: str) -> str:
+    """Return a text that becomes a part of an index. It may be short enough for its field, and have too many bytes for an index."""
+    return text(field, value, max_bytes=limits.MAX_INDEXED_BYTES, hint="Choose a shorter one.")
+
+
 def reason(field: str, value: str) -> str:
     """Return the reason of a refusal or a failure, in at most `MAX_REASON_CHARS` characters."""
     if len(text(field, value)) > limits.MAX_REASON_CHARS:
@@ -186,3 +191,10 @@ def is_nested_too_deep(value: Any) -> bool:
         if not level:
             return False
     return True
+
+
+def wrong_cursor_error(after: object) -> InvalidInput:
+    """Return the refusal of a text that no listing gave as its cursor."""
+    return InvalidInput(
+        f"after is not the cursor of a listing: {short_repr(after)}", field="after", hint="Pass `after` of the page before."
+    )

@@ -27,7 +27,8 @@ MAX_DOCUMENT_PATH_CHARS = 1024  # of a document in a workspace
 MAX_FILTER_CHARS = 4000  # of a consumer
 MAX_TARGET_CHARS = 2000  # of a channel
 MAX_SECRET_CHARS = 1000  # of a channel
-MAX_LINE_BYTES = 4 * KIB  # subject, summary, run, task
+MAX_LINE_BYTES = 4 * KIB  # subject, summary
+MAX_INDEXED_BYTES = KIB  # texts in an index that are no names: run, task, the id of a mail, paths of documents, workspaces and queues
 MAX_REASON_CHARS = 10_000  # reasons of a nack, a failed or a cancelled task
 MAX_BODY_BYTES = MIB  # bodies of messages, and every text without a bound of its own
 MAX_QUESTION_BYTES = 16 * KIB
@@ -97,12 +98,13 @@ MAX_UNREAD_EVENTS = 1000  # a stream with more is ended, and its client resumes 
 MAX_CHILD_MEMORY_BYTES = 2048 * MIB  # of address space
 MAX_CHILD_CPU_SECONDS = 600
 
-# Values that a limit may have. Names are in indexes, whose keys have a limit on PostgreSQL, so they cannot be longer. The lower ends are
-# what Postroom itself needs: its ids, its lists, the heads of browsers.
+# Values that a limit may have. A key of an index has at most 2,704 bytes on PostgreSQL, and some consist of two names and another text. So
+# these cannot be longer. The lower ends are what Postroom itself needs: its ids, its lists, the heads of browsers.
 _RANGES = {
     "MAX_NAME_CHARS": (64, MAX_NAME_CHARS),
     "MAX_MESSAGE_ID_CHARS": (64, MAX_MESSAGE_ID_CHARS),
     "MAX_LINE_BYTES": (256, MAX_LINE_BYTES),
+    "MAX_INDEXED_BYTES": (256, MAX_INDEXED_BYTES),
     "MAX_JSON_LEVELS": (8, 200),  # readers of JSON are recursive
     "MAX_ITEMS": (1000, 1_000_000),
     "MAX_HEAD_BYTES": (8 * KIB, MIB),

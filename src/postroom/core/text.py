@@ -20,6 +20,14 @@ def shell_quote(word: str) -> str:
     return word if word and _SHELL_SAFE_CHARS.issuperset(word) else "'" + word.replace("'", "'\"'\"'") + "'"
 
 
+def hide_passwords(text: str) -> str:
+    """Return the text without the passwords of the addresses in it, also of one that is cut in its password."""
+    import re
+
+    text = re.sub(r"(://[^\s/@:']*):[^\s@']*?(@|…)", r"\1\2", text)
+    return re.sub(r"([?&]\w*password=)[^\s&']*", r"\1…", text, flags=re.IGNORECASE)
+
+
 def to_file_name(name: str) -> str:
     """Return a file name for any name. It cannot leave its folder, and two different names never get the same file name."""
     data = name.encode()

@@ -96,7 +96,7 @@ def argument_names(function: Any) -> frozenset[str]:
 
 
 def check_names(verb_name: str, names: frozenset[str], named: dict[str, Any]) -> None:
-    """Raise `TypeError` for an argument that the verb does not have. The server would take that mistake for another version."""
+    """Raise `TypeError` for an argument that the verb does not have. Sent to a server, it would look like a call of a newer client."""
     if not named.keys() <= names:
         raise TypeError(f"{verb_name}() got unexpected arguments: {', '.join(sorted(named.keys() - names))}")
 

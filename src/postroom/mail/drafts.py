@@ -96,7 +96,7 @@ def _split_fields(message: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
 
 
 def _check_msg_id(value: Any) -> str:
-    msg_id = checks.name("msg_id", value, max_chars=limits.MAX_MESSAGE_ID_CHARS)
+    msg_id = checks.indexed("msg_id", checks.name("msg_id", value, max_chars=limits.MAX_MESSAGE_ID_CHARS))
     if msg_id.startswith(REPLY_ID_PREFIX):
         hint = "Choose another id, or leave it out."
         raise InvalidInput(f"msg_id must not begin with {REPLY_ID_PREFIX!r}: such ids are for replies of people", field="msg_id", hint=hint)

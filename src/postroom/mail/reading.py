@@ -15,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from postroom.core.records import Event
     from postroom.core.records.mail import DeliveryRow, MailId
-    from postroom.core.records.work import Event
     from postroom.store.interface import Store, Transaction
 
 _RECEIPT_FIELDS = ("session", "from", "state", "at", "door")

@@ -158,7 +158,7 @@ def _new_draft(path: str) -> str:
 
 
 def _remove_files(draft: str) -> None:
-    for suffix in ("", "-wal", "-shm", "-journal", ".bell", ".lock"):
+    for suffix in ("", "-wal", "-shm", "-journal", ".lock"):
         try:
             os.unlink(draft + suffix)
         except FileNotFoundError:

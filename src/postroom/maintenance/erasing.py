@@ -61,7 +61,7 @@ def _erase_thread(store: Store, thread_id: str) -> int:
             rows.erase_task(tx, task_id)
             count += 1
         rows.blank_events(tx, "thread_id = :thread_id AND thread_id <> ''", thread_id=thread_id)
-        removal.remove_thread(tx, thread_id)
+        removal.remove_threads(tx, [thread_id])
         rows.forget_results(tx, thread_id)
         tx.fetch_all(tx.sql.words_settle)
     return count

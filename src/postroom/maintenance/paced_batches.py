@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from statistics import median
 from time import monotonic, sleep
 
 from postroom.core.errors import Interrupted
@@ -18,13 +20,12 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 # Other writers wait while a transaction holds the store: for 5 ms at most. How long it took is known afterwards, so the aims are lower.
-HOLD_SECONDS, QUIET_HOLD_SECONDS = 0.002, 0.003  # while others write, and while nobody does
+HOLD_SECONDS, QUIET_HOLD_SECONDS = 0.0016, 0.003  # while others write, and while nobody does
 QUIET_AFTER_SECONDS = 0.25  # without a commit of anybody else
-REST_FACTOR = 2.0  # how much longer other writers have the store after a transaction than it had it
+REST_FACTOR = 2.0  # how much longer other writers have the store between two transactions than one has it
 MAX_REST_SECONDS = 0.05
-FIRST_ROW_SECONDS = 0.0005  # no item of another kind is expected to take less, until it was tried
-AVERAGING = 0.2  # the weight of one transaction in the average. A moment without a core must not make the next ones small
-MAX_RISE = 4.0
+FIRST_ROW_SECONDS = 0.0005  # that one item of an unknown kind is expected to take
+MEDIAN_OF = 7  # transactions. One that waited for a core does not make the next ones small
 MAX_BATCH_ROWS = 400
 BATCHES_PER_COPY = 2  # between two copies of the log
 
@@ -37,53 +38,68 @@ class PacedBatches:
         self._is_stopping = is_stopping
         self._shared = SharedFile(store)
         self._others_wrote_at = monotonic()
-        self._row_seconds = FIRST_ROW_SECONDS  # that one item takes of a transaction: a moving average
+        self._row_seconds: dict[str, deque[float]] = {}  # that one item took of the last transactions, by the function that changes it
         self._aim_seconds = HOLD_SECONDS
         self._uncopied = 0
 
     def run_all(self, items: Sequence[T], change: Callable[[Transaction, T], int]) -> int:
         """Call `change` for each item, as many in one transaction as fit, and return the sum of the results."""
+        return self._run_parts(items, lambda tx, part: sum([change(tx, item) for item in part]), change.__qualname__)
+
+    def run_parts(self, items: Sequence[T], change: Callable[[Transaction, Sequence[T]], int]) -> int:
+        """Do as `run_all`, with a `change` that takes all items of one transaction at once."""
+        return self._run_parts(items, change, change.__qualname__)
+
+    def _run_parts(self, items: Sequence[T], change: Callable[[Transaction, Sequence[T]], int], kind: str) -> int:
         total, start = 0, 0
-        self._row_seconds = max(self._row_seconds, FIRST_ROW_SECONDS)
+        measured = self._row_seconds.setdefault(kind, deque(maxlen=MEDIAN_OF))
         while start < len(items):
-            part = items[start : start + min(max(int(self._aim_seconds / self._row_seconds), 1), MAX_BATCH_ROWS)]
+            row_seconds = median(measured) if measured else FIRST_ROW_SECONDS
+            part = items[start : start + min(max(int(self._aim_seconds / row_seconds), 1), MAX_BATCH_ROWS)]
             start += len(part)
-            total += self.run_once(lambda tx, part=part: sum([change(tx, item) for item in part]), rows=len(part))  # type: ignore[misc]
+            result, held_seconds = self._run(lambda tx, part=part: change(tx, part))  # type: ignore[misc]
+            measured.append(held_seconds / len(part))
+            total += result
         return total
 
-    def run_once(self, change: Callable[[Transaction], int], *, rows: int = 0) -> int:
-        """Call `change` in one transaction, and return its result. Raises `Interrupted` if the caller is stopping.
+    def run_once(self, change: Callable[[Transaction], int]) -> int:
+        """Call `change` in one transaction, and return its result. Raises `Interrupted` if the caller is stopping."""
+        return self._run(change)[0]
 
-        `rows` is the number of its items, if the caller may choose it.
-        """
+    def sync(self) -> None:
+        """Wait until all transactions are on the disk. A power cut before may undo the last ones."""
+        self._shared.sync()
+
+    def _run(self, change: Callable[[Transaction], int]) -> tuple[int, float]:
+        """Run one transaction, and leave room for others. Return its result, and for how many seconds it held the store."""
         if self._is_stopping():
             raise Interrupted("pruning was stopped", hint="What was removed stays removed. The next run goes on.")
-        result, held_seconds = _run_and_measure(self._store, change, self._shared)
+        result, waited_seconds, held_seconds = _run_and_measure(self._store, change, self._shared)
         left_at = self._shared.left_at()
-        if rows:
-            self._row_seconds += AVERAGING * (min(held_seconds / rows, MAX_RISE * self._row_seconds) - self._row_seconds)
         self._uncopied += 1
         if self._uncopied >= BATCHES_PER_COPY:
             self._uncopied = 0
             self._shared.copy_log()
-        self._make_room(left_at, held_seconds)
-        return result
+        self._make_room(left_at, waited_seconds, held_seconds)
+        return result, held_seconds
 
-    def _make_room(self, left_at: float, held_seconds: float) -> None:
-        """Leave the store to other writers for a while, if there are any."""
+    def _make_room(self, left_at: float, waited_seconds: float, held_seconds: float) -> None:
+        """Leave the store to other writers for a while, if there are any. They also have it while this one waits for its turn."""
         if self._shared.have_others_written():
             self._others_wrote_at = monotonic()
         is_quiet = monotonic() - self._others_wrote_at > QUIET_AFTER_SECONDS
         self._aim_seconds = QUIET_HOLD_SECONDS if is_quiet else HOLD_SECONDS
         if not is_quiet:
-            rest_seconds = min(held_seconds * REST_FACTOR, MAX_REST_SECONDS)
+            rest_seconds = min(held_seconds * REST_FACTOR - waited_seconds, MAX_REST_SECONDS)
             sleep(max(left_at + rest_seconds - monotonic(), 0))
 
 
 @retry_on_contention
-def _run_and_measure(store: Store, change: Callable[[Transaction], int], shared: SharedFile) -> tuple[int, float]:
-    """Run one transaction. Return its result, and for how many seconds it held the store, its COMMIT included."""
+def _run_and_measure(store: Store, change: Callable[[Transaction], int], shared: SharedFile) -> tuple[int, float, float]:
+    """Run one transaction. Return its result, and for how many seconds it waited for the store and held it, its COMMIT included."""
+    asked = monotonic()
     with store.write() as tx:
         began = monotonic()
+        shared.defer_sync(tx)
         result = change(tx)
-    return result, shared.left_at() - began
+    return result, began - asked, shared.left_at() - began

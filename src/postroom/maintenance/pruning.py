@@ -6,6 +6,7 @@ letters stay. Ids that make a repeat safe stay too.
 
 from __future__ import annotations
 
+from postroom._fastpath import json_text as jsontext
 from postroom.core import clock
 from postroom.core.records.retention import PruneResult
 from postroom.core.states import TERMINAL_STATUSES
@@ -20,7 +21,7 @@ from postroom.tasks.settling import settle_tasks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from postroom.core.records.mail import DeliveryRow
     from postroom.core.records.retention import AgedRow, EndedThread, TopicBlock
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from postroom.store.tables import Query
 
 PAGE_ROWS = 500
+MAX_THREAD_EVENTS, THREAD_EVENTS_PER_STEP = 60, 20  # of a thread that goes at once, and of a step if it has more
 EVENTS_PER_STEP = 64  # looked at in one transaction
 TOPIC_BLOCKS_PER_STEP = 100
 SOURCE = "retention"  # named in the events of removed entries
@@ -47,7 +49,7 @@ def prune(
     `is_stopping` returns true.
     """
     if not dry_run:
-        question_sync.sync(store)  # fold in what the rows say, before they go
+        question_sync.sync(store)  # apply answers and ended tasks to their entries, before the rows are removed
         settle_tasks(store)
     batches = PacedBatches(store, is_stopping=is_stopping)
     return _Pruner(store, batches, older_than_seconds, frozenset(keep_runs), dry_run=dry_run).run()
@@ -83,6 +85,7 @@ class _Pruner:
         returned_bytes = 0
         if not self._dry_run:
             self._clean_up()
+            self._batches.sync()
             if counts["entries"]:
                 entries_mirror.update_mirror(self._store)
             returned_bytes, note = space.return_free_pages(self._store, self._batches.run_all)
@@ -101,7 +104,9 @@ class _Pruner:
         for status in sorted(TERMINAL_STATUSES):
             for page in self._pages_of_threads(status):
                 removable = [row for row in page if row.run_id not in self._keep_runs]
-                total += len(removable) if self._dry_run else self._batches.run_all(removable, self._remove_thread)
+                if not self._dry_run:
+                    self._shorten_threads(removable)
+                total += len(removable) if self._dry_run else self._batches.run_parts(removable, self._remove_threads)
         return total
 
     def _pages_of_threads(self, status: str) -> Iterator[list[EndedThread]]:
@@ -139,16 +144,31 @@ class _Pruner:
                 return total
             after = page[-1].position
 
-    def _remove_thread(self, tx: Transaction, row: EndedThread) -> int:
-        """Remove a thread with its events, unless it has changed since it was found, or another transaction has its lock."""
-        if not tx.lock_thread(row.thread_id, wait=False):
-            return 0
-        found = tx.fetch_one(tx.sql.thread_find, thread_id=row.thread_id)
-        if found is None or found.thread.updated_at != row.updated_at or found.thread.status not in TERMINAL_STATUSES:
-            return 0
-        tx.execute(tx.sql.prune_thread_events, thread_id=row.thread_id, upto=self._upto)
-        removal.remove_thread(tx, row.thread_id)
-        return 1
+    def _shorten_threads(self, rows: Sequence[EndedThread]) -> None:
+        """Remove all but the last messages and events of threads that have too many for one transaction, the oldest first."""
+        with self._store.read() as tx:
+            found = jsontext.dumps([row.thread_id for row in rows])
+            long = tx.fetch_all(tx.sql.prune_threads_long, thread_ids=found, most=MAX_THREAD_EVENTS)
+        for thread_id in long:
+            with self._store.read() as tx:
+                event_ids = tx.fetch_all(tx.sql.prune_event_ids, thread_id=thread_id)
+            ends = event_ids[THREAD_EVENTS_PER_STEP - 1 :: THREAD_EVENTS_PER_STEP]
+            self._batches.run_all(ends, lambda tx, until, thread_id=thread_id: self._shorten_thread(tx, thread_id, until))  # type: ignore[misc]
+
+    def _shorten_thread(self, tx: Transaction, thread_id: str, until: int) -> int:
+        listed = jsontext.dumps([thread_id])
+        held = tx.fetch_all(tx.sql.prune_threads_held, thread_ids=listed, before=self._before)
+        tx.execute(tx.sql.prune_thread_events, thread_ids=jsontext.dumps(held), upto=min(until, self._upto))
+        removal.remove_messages(tx, held, until=until)
+        return len(held)
+
+    def _remove_threads(self, tx: Transaction, rows: Sequence[EndedThread]) -> int:
+        """Remove threads with their events, but none that has changed since it was found, or that another transaction has locked."""
+        found = jsontext.dumps([row.thread_id for row in rows])
+        held = tx.fetch_all(tx.sql.prune_threads_held, thread_ids=found, before=self._before)
+        tx.execute(tx.sql.prune_thread_events, thread_ids=jsontext.dumps(held), upto=self._upto)
+        removal.remove_threads(tx, held)
+        return len(held)
 
     def _remove_mail(self, tx: Transaction, row: DeliveryRow) -> int:
         return sweeping.remove_message(tx, row, upto=self._upto)

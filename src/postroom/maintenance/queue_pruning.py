@@ -35,5 +35,6 @@ def _prune_queue(path: str, before: int, *, dry_run: bool) -> int:
             return max(upto - oldest + 1, 0)
         batches = PacedBatches(queue.file)
         removed = pruning.remove_events(queue, oldest, upto, batches.run_all)
+        batches.sync()
         space.return_free_pages(queue.file, batches.run_all)
         return removed

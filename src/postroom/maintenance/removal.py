@@ -1,23 +1,38 @@
-"""Removal of one thread, task or entry with everything that belongs to it, inside a transaction. Pruning and erasing share it."""
+"""Removal of threads, a task or an entry with everything that belongs to it, inside a transaction. Pruning and erasing share it."""
 
 from __future__ import annotations
 
+from postroom._fastpath import json_text as jsontext
 from postroom.people import entries, repository
 from postroom.store import removed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from postroom.store.interface import Transaction
 
 
-def remove_thread(tx: Transaction, thread_id: str) -> None:
-    """Delete a thread with its messages, artifacts, lease and read marks, and keep the ids that may not be used again."""
-    tx.execute(tx.sql.removed_keep, kind=removed.THREAD, id=thread_id, removed_at=tx.now())
-    tx.execute(tx.sql.prune_thread_keys, thread_id=thread_id, now=tx.now())
-    sql = tx.sql
-    for statement in (sql.prune_thread_reads, sql.prune_thread_artifacts, sql.prune_thread_messages, sql.prune_thread_lease):
-        tx.execute(statement, thread_id=thread_id)
-    tx.execute(tx.sql.prune_thread, thread_id=thread_id)
+LAST_EVENT = 2**62  # later than every event
+
+
+def remove_threads(tx: Transaction, thread_ids: Sequence[str]) -> None:
+    """Delete threads with their messages, artifacts, leases and read marks, and keep the ids that may not be used again."""
+    sql, listed = tx.sql, jsontext.dumps(list(thread_ids))
+    tx.execute(sql.prune_thread_ids, thread_ids=listed, now=tx.now())
+    for thread_id in thread_ids:
+        tx.execute(sql.prune_thread_reads, thread_id=thread_id)
+    remove_messages(tx, thread_ids, until=LAST_EVENT)
+    for statement in (sql.prune_thread_leases, sql.prune_thread_rows):
+        tx.execute(statement, thread_ids=listed)
+
+
+def remove_messages(tx: Transaction, thread_ids: Sequence[str], *, until: int) -> None:
+    """Delete the messages of threads up to an event, with their artifacts, and keep the ids that a repeat may use again."""
+    sql, place = tx.sql, {"thread_ids": jsontext.dumps(list(thread_ids)), "until": until}
+    tx.execute(sql.prune_thread_keys, now=tx.now(), **place)
+    tx.execute(sql.prune_thread_artifacts, **place)
+    tx.execute(sql.prune_thread_messages, **place)
 
 
 def remove_task(tx: Transaction, task_id: str) -> None:

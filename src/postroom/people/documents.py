@@ -186,6 +186,7 @@ def check_path(value: object) -> str:
     checks.path("docs", value)
     if len(value) > limits.MAX_DOCUMENT_PATH_CHARS:
         raise InvalidInput(f"a path is longer than {limits.MAX_DOCUMENT_PATH_CHARS} characters", field="docs")
+    checks.indexed("docs", value)
     if value.startswith("/") or ".." in value.split("/"):
         raise InvalidInput(
             f"{short_repr(value)} is not a path inside the workspace",

@@ -190,7 +190,7 @@ def read_page(
     elif unread:
         rows = tx.fetch_all(tx.sql.entries_page_unread, section=section, **place)
     elif pinned:
-        rows = tx.fetch_all(tx.sql.entries_page_pinned, section=section, **place)
+        rows = tx.fetch_all(tx.sql.entries_page_pinned, section=section, triage=state, **place)
     elif state:
         rows = tx.fetch_all(tx.sql.entries_page_triage, section=section, triage=state, **place)
     else:

@@ -35,7 +35,7 @@ def add_queue(store: Store, path: str, *, label: str | None = None) -> WatchedQu
     with open_queue(checks.path("path", path)) as queue:
         folder = queue.path
     name = checks.name("label", os.path.basename(folder) if label is None else label, hint="Say what people should call it, with --label.")
-    return _store_queue(store, checks.path("path", folder), name)
+    return _store_queue(store, checks.indexed("path", checks.path("path", folder)), name)
 
 
 @retry_on_contention

@@ -55,7 +55,8 @@ def take_from_environment(names: Iterable[str]) -> dict[str, str]:
 def add_own_programs(environment: dict[str, str]) -> dict[str, str]:
     """Return an environment whose PATH begins with the folder of the programs of this installation, if it has one."""
     for program in (sys.argv[0], sys.executable):
-        folder = os.path.dirname(os.path.abspath(program)) if program else ""
+        is_file = program and not program.startswith("-")  # -c and -m are no files of the current folder
+        folder = os.path.dirname(os.path.abspath(program)) if is_file else ""
         if folder and os.access(os.path.join(folder, "inbox"), os.X_OK) and os.path.isfile(os.path.join(folder, "inbox")):
             return {**environment, "PATH": f"{folder}{os.pathsep}{environment.get('PATH') or os.defpath}"}
     return environment

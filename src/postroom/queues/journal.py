@@ -137,14 +137,16 @@ class JournalFiles:
             journal.last_id = page[-1].id
 
     def _repair_events(self, now: int) -> None:
-        """Keep as much of the journal as equals the rows, and set it aside if it has more. The caller appends the rest."""
+        """Cut a torn last line. If another line differs from the rows, set the file aside and begin an empty one.
+
+        The caller appends the events that are missing.
+        """
         journal = self._events
         newest_id = self._newest_id()
         for path in reversed(journal.rotated_paths()):
             last_id = _last_id_in(path)
-            if (
-                last_id <= newest_id
-            ):  # a file with events that the database lacks was written before the database was restored from a backup
+            # A file with events that the database lacks was written before the database was restored from a backup.
+            if last_id <= newest_id:
                 journal.first_id = max(journal.first_id, last_id + 1)
                 break
         pages = self._pages_after(journal.first_id - 1)

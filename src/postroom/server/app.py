@@ -19,6 +19,7 @@ from postroom.server.http import question_link, sign_in, sse, static
 from postroom.server.http.compression import CompressionMiddleware
 from postroom.server.http.endpoint import Endpoint, Handler
 from postroom.server.http.responses import error_response
+from postroom.server.http.route_table import RouteTable
 from postroom.server.http.security import SecurityMiddleware
 from postroom.server.http.state import AppState
 from postroom.server.mcp import server as mcp
@@ -119,7 +120,7 @@ def build_app(
             await store_access.close()
 
     app = Starlette(
-        routes=make_routes(),
+        routes=[RouteTable(make_routes())],
         lifespan=lifespan,
         exception_handlers={HTTPException: _http_error_response, Exception: _server_error_response},
     )
@@ -128,12 +129,15 @@ def build_app(
 
 
 def make_routes() -> list[BaseRoute]:
-    """Return every route, in the order in which they are compared with a request."""
+    """Return every route. Those with parameters are in the order in which they are compared with a request."""
     return [
-        # First, because routes are compared one after another and most requests are verbs.
+        # First, because they are compared one after another and most requests are verbs.
         Route("/api/verbs/{verb}", Endpoint(dispatch.handle_request, agents=True, verifies=True), methods=["POST"]),
         *(Route(path, Endpoint(handler, agents=True), methods=[method]) for method, path, handler in SHARED_ROUTES),
-        *(Route(path, Endpoint(handler), methods=[method]) for method, path, handler in PERSON_ROUTES),
+        *(
+            Route(path, Endpoint(handler, verifies=handler is inbox.list_entries), methods=[method])
+            for method, path, handler in PERSON_ROUTES
+        ),
         Route("/mcp/{workspace_id}", _Mcp(), methods=["POST"]),
         Route(MAILBOX_SOCKET_PATH, socket_endpoint.refuse_without_upgrade, methods=["GET"]),
         WebSocketRoute(MAILBOX_SOCKET_PATH, socket_endpoint.SocketEndpoint(frames.PROTOCOL, mailbox.check_caller, mailbox.serve_socket)),

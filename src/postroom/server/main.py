@@ -97,7 +97,8 @@ def bind_socket(settings: Settings) -> socket.socket:
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise Taken(
-            f"cannot listen on {settings.host}:{settings.port}: {reason}", hint="Choose another port with --port. 0 finds a free one."
+            f"cannot listen on {settings.host}:{settings.port}: {reason}",
+            hint="Choose another port with --port (with make: `make run PORT=9000`). 0 finds a free one.",
         ) from None
     return bound
 

@@ -113,6 +113,9 @@ def _is_postgres_url(location: str) -> bool:
         raise InvalidInput(f"{scheme} is not an engine that this version knows", field="db", hint=hint)
     if not separator and location.startswith(("postgresql:", "postgres:")):
         raise InvalidInput("a PostgreSQL URL has two slashes after its scheme", field="db", hint="Write postgresql://USER@HOST/DATABASE.")
+    if not separator and ("password=" in location or (location.startswith("postgres") and "@" in location)):
+        # As a path, it would be shown with its password.
+        raise InvalidInput("this looks like a PostgreSQL URL without ://", field="db", hint="Write postgresql://USER@HOST/DATABASE.")
     return bool(separator)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from postroom.core.records import Event
 from postroom.core.records.agent_sessions import AgentConversation, WakeRoute
 from postroom.core.records.channels import Alert, Channel
 from postroom.core.records.handovers import HandedItem
@@ -29,7 +30,6 @@ from postroom.core.records.work import (
     Artifact,
     Candidate,
     Claim,
-    Event,
     HeldThread,
     Lease,
     Message,
@@ -209,6 +209,7 @@ class Catalogue(Protocol):
     tasks_from_to_of_status: Query[TaskRow]
     tasks_answered: Query[TaskRow]
     tasks_abandoned: Query[TaskRow]
+    tasks_settling: str
     job_insert: str
     job_find: Query[JobRow]
     jobs_lapsed: Query[JobRow]
@@ -340,13 +341,17 @@ class Catalogue(Protocol):
     prune_topic_next: Query[TopicBlock]
     prune_topic: str
     prune_threads: Query[EndedThread]
+    prune_threads_held: Query[str]
+    prune_threads_long: Query[str]
+    prune_event_ids: Query[int]
+    prune_thread_ids: str
     prune_thread_keys: str
     prune_thread_artifacts: str
     prune_thread_reads: str
     prune_thread_messages: str
-    prune_thread_lease: str
+    prune_thread_leases: str
     prune_thread_events: str
-    prune_thread: str
+    prune_thread_rows: str
     prune_reads_after: Query[ReadKey]
     prune_read: str
     prune_tasks: Query[AgedRow]

@@ -1,4 +1,4 @@
-"""The event log: the only function that appends to it, which every room calls, and the summaries by which old events are found."""
+"""The event log: `append_event` and `announce`, the only functions that append to it, and the summaries by which old events are found."""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+NEWEST = {"after_at": "~", "after_id": ""}  # the binds of the first page of threads: the text sorts behind every time
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable

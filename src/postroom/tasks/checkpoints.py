@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from postroom._fastpath import json_text as jsontext
 from postroom.core.errors import Conflict
+from postroom.store import removed
 from postroom.tasks import jobs, repository
 from postroom.tasks.a2a.models import A2ATask
 from postroom.tasks.repository import ACCEPTED, COMPLETED, FAILED, PENDING
@@ -18,8 +19,9 @@ LEASE_SECONDS = 900.0
 
 
 def store_added_task(tx: Transaction, task: A2ATask, job: JobRow) -> None:
-    """Store a task that was added to the inbox. Refuses with `NotFound` if its source is not registered."""
+    """Store a task that was added to the inbox, whose id the caller has chosen. Refuses with `NotFound` if its source is not registered."""
     jobs.check_giver(tx, task.source_agent)
+    removed.check_new(tx, removed.TASK, task.task_id)
     pending = task.model_copy(update={"target_job_id": None, "target_agent": job.agent})
     stored = repository.store_new_task(tx, repository.row_from_task(pending))
     if task.status.value != PENDING:

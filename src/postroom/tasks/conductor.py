@@ -35,7 +35,15 @@ from postroom.tasks.checkpoints import LEASE_SECONDS
 from postroom.tasks.job_verbs import MAX_INBOX_TASKS, JobVerbs
 from postroom.tasks.remote_methods import remote_method, remote_methods
 from postroom.tasks.repository import ACCEPTED, CANCELLED, COMPLETED, FAILED
-from postroom.tasks.settling import MAX_ROWS_PER_BATCH, is_any_abandoned, is_anything_due, return_abandoned_tasks, settle_tasks
+from postroom.tasks.settling import (
+    MAX_ROWS_PER_BATCH,
+    is_any_abandoned,
+    is_anything_due,
+    read_settled,
+    return_abandoned_tasks,
+    settle_tasks,
+    write_settled,
+)
 from postroom.tasks.snapshots import task_from_row
 from postroom.work.messages import agent_topic
 
@@ -88,6 +96,7 @@ class Conductor(JobVerbs):
     # Submitting and reading tasks
 
     @remote_method(caller="source_agent", access=TASK_SUBMIT, mode=WRITE)
+    @retry_on_contention
     def submit(
         self,
         source_agent: str,
@@ -119,32 +128,27 @@ class Conductor(JobVerbs):
             context=freeze_context(context),
             priority=checks.choice("priority", priority, TASK_PRIORITIES),
         )
-        settle_tasks(self._store)
-        return self._submit_task(task, deadline_seconds, parent)
-
-    @retry_on_contention
-    def _submit_task(self, task: A2ATask, deadline_seconds: float | None, parent: str | None) -> A2ATask:
-        with self._store.write() as tx:
+        with write_settled(self._store) as tx:
             jobs.check_giver(tx, task.source_agent)
             jobs.find_card(tx, task.target_agent)
             parent_row = lookups.find_parent(tx, task, parent)
             now = tx.now()
             deadline = None if deadline_seconds is None else clock.format_stamp(now + int(deadline_seconds * clock.MICROSECONDS_PER_SECOND))
             depth = lookups.check_depth(0 if parent_row is None else parent_row.depth + 1)
-            changes = {
-                "created_at": clock.format_stamp(now),
-                "deadline": deadline,
-                "depth": depth,
-                "parent": parent_row.task_id if parent_row else None,
-                "traceparent": parent_row.traceparent if parent_row else None,
-            }
-            return task_from_row(repository.store_new_task(tx, repository.row_from_task(task.model_copy(update=changes))))
+            row = repository.row_from_task(task).replace(
+                created_at=clock.format_stamp(now),
+                deadline=deadline,
+                due_at=deadline,
+                depth=depth,
+                parent=parent_row.task_id if parent_row else None,
+                traceparent=parent_row.traceparent if parent_row else None,
+            )
+            return task_from_row(repository.store_new_task(tx, row))
 
     @remote_method(caller=ANY_AGENT, access=TASK_PARTY, mode=STEPS)
     def get(self, task_id: str) -> A2ATask:
         """Return one task or result. Refuses with `NotFound`."""
-        settle_tasks(self._store)
-        with self._store.read() as tx:
+        with read_settled(self._store) as tx:
             return task_from_row(repository.find_task(tx, task_id))
 
     @remote_method(caller="agent", access=OWN_VIEW, mode=STEPS)
@@ -152,8 +156,7 @@ class Conductor(JobVerbs):
         """Return the pending tasks and results of an agent, most urgent first. `after` is the cursor of a page."""
         checks.limit("limit", limit)
         place = {"agent": agent, **cursors.parse_urgency(after), "limit": limit + 1}
-        settle_tasks(self._store)
-        with self._store.read() as tx:
+        with read_settled(self._store) as tx:
             rows = [row for kind in (TASK, RESULT) for row in tx.fetch_all(tx.sql.tasks_waiting_after, kind=kind, **place)]
         return cursors.page_by_urgency(rows, limit)
 
@@ -176,8 +179,7 @@ class Conductor(JobVerbs):
         if status is not None:
             checks.choice("status", status, listing.STATUSES)
         before = cursors.parse_event(after)
-        settle_tasks(self._store)
-        with self._store.read() as tx:
+        with read_settled(self._store) as tx:
             rows = listing.select_rows(tx, source, agent, status, limit + 1, before_event=before, visible_to=visible_to)
         more, shown = len(rows) > limit, rows[:limit]
         return A2ATaskPage(tasks=tuple(map(task_from_row, shown)), more=more, after=str(shown[-1].event_id) if more else None)
@@ -185,6 +187,7 @@ class Conductor(JobVerbs):
     # Accepting and ending tasks
 
     @remote_method(caller="agent", access=TASK_RECEIVER, mode=WRITE)
+    @retry_on_contention
     def accept(self, task_id: str, *, agent: str, lease_seconds: float = LEASE_SECONDS, job_id: str | None = None) -> Accepted:
         """Accept a pending task. The caller holds it until the lease expires. With `job_id` it belongs to that job of the agent.
 
@@ -192,8 +195,13 @@ class Conductor(JobVerbs):
         cancelled. Refuses with `LeaseHeld` if it is accepted already, and with `Conflict` if it has ended.
         """
         checks.seconds("lease_seconds", lease_seconds)
-        settle_tasks(self._store)
-        return self._accept_task(task_id, agent, lease_seconds, job_id)
+        with write_settled(self._store) as tx:
+            row = lookups.find_open_task_of(tx, task_id, agent, "accept")
+            if row.status == ACCEPTED:
+                row = lookups.reclaim_task(tx, row)
+            if row.is_open:
+                return _accept_row(tx, row, lease_seconds, job_id)
+        raise repository.task_ended_error(row)  # after the commit: the lapse that was the last attempt is kept
 
     @remote_method(caller="agent", access=OWN_NAME, mode=WRITE)
     @retry_on_contention
@@ -201,23 +209,12 @@ class Conductor(JobVerbs):
         """Accept the most urgent pending task of an agent. Returns None if there is none. `job_id` is as in `accept`."""
         checks.seconds("lease_seconds", lease_seconds)
         checks.name("agent", agent)
-        settle_tasks(self._store)
-        with self._store.write() as tx:
+        with write_settled(self._store) as tx:
             return_abandoned_tasks(tx, agent)
             row = tx.fetch_one(tx.sql.tasks_waiting, agent=agent, kind=TASK, limit=1)
             if row is None:
                 return None
             return _accept_row(tx, row, lease_seconds, job_id)
-
-    @retry_on_contention
-    def _accept_task(self, task_id: str, agent: str, lease_seconds: float, job_id: str | None) -> Accepted:
-        with self._store.write() as tx:
-            row = lookups.find_open_task_of(tx, task_id, agent, "accept")
-            if row.status == ACCEPTED:
-                row = lookups.reclaim_task(tx, row)
-            if row.is_open:
-                return _accept_row(tx, row, lease_seconds, job_id)
-        raise repository.task_ended_error(row)  # after the commit: the lapse that was the last attempt is kept
 
     @remote_method(caller="agent", access=TASK_RECEIVER, mode=WRITE)
     @retry_on_contention
@@ -227,8 +224,7 @@ class Conductor(JobVerbs):
         Refuses with `InvalidState` if it is not accepted, and with `LeaseLost` if `lease_token` is given and another lease replaced it.
         """
         checks.seconds("lease_seconds", lease_seconds)
-        settle_tasks(self._store)
-        with self._store.write() as tx:
+        with write_settled(self._store) as tx:
             row = lookups.find_open_task_of(tx, task_id, agent, "renew")
             lookups.check_lease(row, lease_token)
             if row.status != ACCEPTED or row.thread_id is not None:
@@ -243,7 +239,6 @@ class Conductor(JobVerbs):
         Refuses with `LeaseLost` if `lease_token` is given and another lease has replaced it.
         """
         artifacts_json = None if artifacts is None else jsontext.dumps(freeze_artifacts(artifacts))
-        settle_tasks(self._store)
         return self._finish_task(task_id, agent, COMPLETED, lease_token, artifacts_json=artifacts_json)
 
     @remote_method(caller="agent", access=TASK_RECEIVER, mode=WRITE)
@@ -254,26 +249,21 @@ class Conductor(JobVerbs):
         """
         if not checks.reason("reason", reason).strip():
             raise InvalidInput("'reason' is missing", field="reason", hint="Say why it cannot be done.")
-        settle_tasks(self._store)
         return self._finish_task(task_id, agent, FAILED, lease_token, reason=reason, code=reason_code)
 
     @retry_on_contention
     def _finish_task(self, task_id: str, agent: str, status: str, lease_token: str | None, **outcome: Any) -> A2ATask:
-        with self._store.write() as tx:
+        with write_settled(self._store) as tx:
             row = lookups.find_open_task_of(tx, task_id, agent, "answer")
             lookups.check_lease(row, lease_token)
             return task_from_row(repository.finish_task(tx, row, status, **outcome))
 
     @remote_method(caller="agent", access=TASK_GIVER, mode=WRITE)
+    @retry_on_contention
     def cancel(self, task_id: str, *, agent: str, reason: str = "") -> A2ATask:
         """Cancel a task that `agent` gave. An agent that works on it is refused when it answers."""
         checks.reason("reason", reason)
-        settle_tasks(self._store)
-        return self._cancel_task(task_id, agent, reason)
-
-    @retry_on_contention
-    def _cancel_task(self, task_id: str, agent: str, reason: str) -> A2ATask:
-        with self._store.write() as tx:
+        with write_settled(self._store) as tx:
             row = repository.find_task(tx, task_id)
             if row.kind == RESULT or row.source_agent != checks.name("agent", agent):
                 raise InvalidInput(
@@ -286,8 +276,7 @@ class Conductor(JobVerbs):
     @retry_on_contention
     def acknowledge(self, task_id: str, *, agent: str) -> A2ATask:
         """Mark a result as read. A result cannot be answered."""
-        settle_tasks(self._store)
-        with self._store.write() as tx:
+        with write_settled(self._store) as tx:
             row = repository.find_task(tx, task_id)
             if row.kind != RESULT or row.target_agent != checks.name("agent", agent):
                 raise InvalidInput(f"{task_id} is not a result for {agent}", field="task_id", hint="See `inbox task list`.")
@@ -371,17 +360,13 @@ class Conductor(JobVerbs):
         settle_tasks(self._store)
 
     @remote_method(caller="agent", access=TASK_RECEIVER, mode=STEPS)
+    @retry_on_contention
     def open_thread(self, task_id: str, *, agent: str) -> str:
         """Open a thread of work that answers a task, and return its id. When the thread ends, the task ends, and the other way round.
 
         Its first message comes from the source of the task, by the door by which the task came. A second call returns the same thread.
         """
-        settle_tasks(self._store)
-        return self._open_thread(task_id, agent)
-
-    @retry_on_contention
-    def _open_thread(self, task_id: str, agent: str) -> str:
-        with self._store.write() as tx:
+        with write_settled(self._store) as tx:
             row = lookups.find_open_task_of(tx, task_id, agent, "answer")
             return row.thread_id or task_threads.open_task_thread(tx, row).thread_id
 

@@ -23,7 +23,7 @@ from postroom.tasks.a2a.rendering import DEFAULT_BUDGET_CHARS, MIN_TASK_CHARS, r
 from postroom.tasks.checkpoints import LEASE_SECONDS
 from postroom.tasks.remote_methods import remote_method, remote_methods
 from postroom.tasks.repository import ACCEPTED
-from postroom.tasks.settling import release_job, return_abandoned_tasks, settle_tasks
+from postroom.tasks.settling import read_settled, release_job, return_abandoned_tasks, write_settled
 from postroom.tasks.snapshots import job_from_row, task_from_row
 
 if TYPE_CHECKING:
@@ -68,8 +68,7 @@ class JobVerbs:
         checks.name("agent", agent)
         checks.seconds("lease_seconds", lease_seconds)
         data = jobs.serialize_state({} if state is None else state)
-        settle_tasks(self._store)
-        with self._store.write() as tx:
+        with write_settled(self._store) as tx:
             jobs.find_card(tx, agent)
             known = None if job_id is None else tx.fetch_one(tx.sql.job_find, job_id=checks.name("job_id", job_id))
             if known is None:
@@ -118,17 +117,15 @@ class JobVerbs:
     @remote_method(caller=ANY_AGENT, access=JOB_OWNER, mode=STEPS)
     def end_job(self, job_id: str, *, lease_token: str | None = None) -> Job:
         """End a job. Its open tasks and results go back to its agent. No attempt is counted."""
-        settle_tasks(self._store)
         job = self._end_job(job_id, lease_token)
         if job.status == jobs.ENDED:
             return job_from_row(job)
-        settle_tasks(self._store)  # the rest, in batches
-        with self._store.read() as tx:
+        with read_settled(self._store) as tx:  # which settles the rest, in batches
             return job_from_row(jobs.find_job(tx, job_id))
 
     @retry_on_contention
     def _end_job(self, job_id: str, lease_token: str | None) -> JobRow:
-        with self._store.write() as tx:
+        with write_settled(self._store) as tx:
             job = jobs.find_job(tx, job_id, running=True, lease_token=lease_token)
             return release_job(tx, jobs.save_job(tx, job, status=jobs.ENDING, lease_expires_at=clock.format_stamp(tx.now())))
 
@@ -147,14 +144,14 @@ class JobVerbs:
         """Return the pending tasks and results in a job's inbox, most urgent first. `after` is the cursor of a page."""
         checks.limit("limit", limit)
         place = cursors.parse_urgency(after)
-        settle_tasks(self._store)
-        with self._store.read() as tx:
+        with read_settled(self._store) as tx:
             rows = jobs.pending_tasks(tx, jobs.find_job(tx, job_id), limit + 1, place)
         return cursors.page_by_urgency(rows, limit)
 
     # Sheets
 
     @remote_method(caller=ANY_AGENT, access=JOB_OWNER, mode=WRITE)
+    @retry_on_contention
     def begin_sheet(
         self,
         job_id: str,
@@ -166,12 +163,7 @@ class JobVerbs:
         """Render the pending tasks of a job as Markdown for a prompt, and accept exactly those that it shows. Renews the job's lease."""
         checks.seconds("lease_seconds", lease_seconds)
         lookups.check_budget(budget)
-        settle_tasks(self._store)
-        return self._begin_sheet(job_id, lease_seconds, budget, lease_token)
-
-    @retry_on_contention
-    def _begin_sheet(self, job_id: str, lease_seconds: float, budget: int, lease_token: str | None) -> Sheet:
-        with self._store.write() as tx:
+        with write_settled(self._store) as tx:
             job = jobs.find_job(tx, job_id, running=True, lease_token=lease_token)
             return_abandoned_tasks(tx, job.agent)
             limit = min(budget // MIN_TASK_CHARS + 2, MAX_INBOX_TASKS)  # one more than fit, to know whether any is left out
@@ -189,8 +181,7 @@ class JobVerbs:
 
         No attempt is counted: a task may wait for as many sheets as it takes.
         """
-        settle_tasks(self._store)
-        with self._store.write() as tx:
+        with write_settled(self._store) as tx:
             job = jobs.find_job(tx, job_id)
             _close_sheet(tx, job, token)
         return job_from_row(job)
@@ -206,8 +197,7 @@ class JobVerbs:
         from postroom.tasks.answering import AnswerOutcome
 
         checks.text("answers", answers)
-        settle_tasks(self._store)
-        with self._store.write() as tx:
+        with write_settled(self._store) as tx:
             job = jobs.find_job(tx, job_id, running=True, lease_token=lease_token)
             outcome = AnswerOutcome(tx, job, token)
             outcome.apply(answers)
@@ -240,17 +230,15 @@ class JobVerbs:
     @remote_method(caller=ANY_AGENT, access=JOB_SEEN, mode=STEPS)
     def show_job(self, job_id: str) -> Checkpoint:
         """Return a job, whether it runs or not, with its open tasks and results."""
-        settle_tasks(self._store)
         return self._read_checkpoint(job_id, running=False, lease_token=None)
 
     @remote_method(caller=ANY_AGENT, access=JOB_OWNER, mode=STEPS)
     def load_checkpoint(self, job_id: str, *, lease_token: str | None = None) -> Checkpoint:
         """Return a job's state, and its open tasks and results in the order of their arrival. `checkpoint` uses it."""
-        settle_tasks(self._store)
         return self._read_checkpoint(job_id, running=True, lease_token=lease_token)
 
     def _read_checkpoint(self, job_id: str, *, running: bool, lease_token: str | None) -> Checkpoint:
-        with self._store.read() as tx:
+        with read_settled(self._store) as tx:
             job = jobs.find_job(tx, job_id, running=running, lease_token=lease_token)
             pending = jobs.pending_tasks(tx, job, MAX_INBOX_TASKS + 1)
             rows = jobs.open_tasks(tx, job_id, ACCEPTED) + pending[:MAX_INBOX_TASKS]

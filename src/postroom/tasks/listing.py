@@ -6,7 +6,7 @@ from postroom.core import checks, limits
 from postroom.core.records.tasks import ListedTask, TaskHistory, TaskPage
 from postroom.core.verbs import ANY_AGENT, STEPS, TASK_PARTY, TASKS_SEEN, verb
 from postroom.tasks import repository
-from postroom.tasks.settling import settle_tasks
+from postroom.tasks.settling import read_settled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def list_tasks(
         checks.choice("status", status, STATUSES)
     if before_event is not None:
         checks.event_id("before-event", before_event)
-    settle_tasks(store)
-    with store.read() as tx:
+    with read_settled(store) as tx:
         rows = select_rows(tx, source, agent, status, limit + 1, before_event=before_event, visible_to=visible_to)
     kept = _cut_page(rows[:limit])
     return TaskPage(tuple(map(task_of_row, kept)), kept[-1].event_id if len(kept) < len(rows) else None)
@@ -48,8 +47,7 @@ def list_tasks(
 @verb(caller=ANY_AGENT, access=TASK_PARTY, mode=STEPS)
 def show_task(store: Store, task_id: str) -> TaskHistory:
     """Return a task or result, and its events. Refuses with `NotFound`."""
-    settle_tasks(store)
-    with store.read() as tx:
+    with read_settled(store) as tx:
         row = repository.find_task(tx, checks.name("task_id", task_id))
         return TaskHistory(task_of_row(row), tuple(tx.fetch_all(tx.sql.events_of_subject, message_id=task_id)))
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from postroom._fastpath import json_text as jsontext
 from postroom.core import clock, tracing
 from postroom.core.errors import Conflict, Contended, NotFound
-from postroom.core.ids import is_generated
 from postroom.core.records.tasks import TaskRow
 from postroom.core.states import MAX_TASK_ATTEMPTS, RESULT, TASK, TASK_PRIORITIES, THREAD_STATUS_OF_TASK
 from postroom.core.text import short_repr
-from postroom.store import removed
-from postroom.store.event_log import append_event
+from postroom.store.event_log import announce, append_event
 from postroom.work.messages import agent_topic, status_topic
 
 TYPE_CHECKING = False
@@ -77,13 +75,11 @@ def row_from_task(task: A2ATask) -> TaskRow:
 
 def store_new_task(tx: Transaction, row: TaskRow) -> TaskRow:
     """Store a new task or result in the inbox of its agent, and return it. The event is written first: its id orders the tasks."""
-    if not is_generated(row.task_id):
-        removed.check_new(tx, removed.TASK, row.task_id)
     trace = tracing.current_traceparent() if row.kind == TASK else tracing.continue_trace(row.traceparent)
-    event_id = append_task_event(tx, row, "A2ATaskSubmitted")
+    event_id = append_event(tx, **_describe_event(row, "A2ATaskSubmitted"))
     stored = row.replace(event_id=event_id, door=tx.door, traceparent=trace or row.traceparent)
     tx.execute(tx.sql.task_insert, **dict(stored.items()))
-    append_task_event(tx, stored, "A2ATaskRouted")
+    announce(tx, **_describe_event(stored, "A2ATaskRouted"))
     return stored
 
 
@@ -109,7 +105,7 @@ def update_task(tx: Transaction, row: TaskRow, event: str | None, refusal: Refus
         **{name: getattr(after, name) for name in _UPDATED_FIELDS},
     )
     if event is not None:
-        append_task_event(tx, after, event)
+        announce(tx, **_describe_event(after, event))
     return after
 
 
@@ -119,27 +115,23 @@ _UPDATED_FIELDS = (
 )
 
 
-def append_task_event(tx: Transaction, row: TaskRow, event: str) -> int:
-    """Write the event of a transition, and return its id. It wakes waiters for the task, for both agents, and for the status."""
-    return append_event(
-        tx,
-        (
+def _describe_event(row: TaskRow, event: str) -> dict[str, Any]:
+    """Return the event of a transition. It wakes waiters for the task, for both agents, and for the status."""
+    payload = {field: getattr(row, field) for field in _EVENT_FIELDS}
+    return {
+        "topics": (
             task_topic(row.task_id),
             agent_topic(row.target_agent),
             agent_topic(row.source_agent),
             status_topic(THREAD_STATUS_OF_TASK.get(row.status, row.status)),
         ),
-        source=row.source_agent if event == "A2ATaskSubmitted" else row.target_agent,
-        event_type=f"task.{event}",
-        message_id=row.task_id,
-        summary=row.description.split("\n", 1)[0][:200],
+        "source": row.source_agent if event == "A2ATaskSubmitted" else row.target_agent,
+        "event_type": f"task.{event}",
+        "message_id": row.task_id,
+        "summary": row.description.split("\n", 1)[0][:200],
         # A waiter finds the events of threads and tasks by the same two names.
-        payload={
-            **{field: getattr(row, field) for field in _EVENT_FIELDS},
-            "assigned_to": row.target_agent,
-            "created_by": row.source_agent,
-        },
-    )
+        "payload": {**payload, "assigned_to": row.target_agent, "created_by": row.source_agent},
+    }
 
 
 _EVENT_FIELDS = ("task_id", "kind", "source_agent", "target_agent", "source_job_id", "target_job_id", "status", "attempt", "reason_code")
@@ -212,7 +204,9 @@ def _send_result(tx: Transaction, ended: TaskRow) -> None:
 
 
 def _find_source_job(tx: Transaction, ended: TaskRow) -> str | None:
-    """Return the job that submitted a task, or None if it does not run any more."""
+    """Return the job that submitted a task, or None if no job did, or if it does not run any more."""
+    if not ended.source_job_id:
+        return None
     job = tx.fetch_one(tx.sql.job_find, job_id=ended.source_job_id)
     if job is None or job.status != "running" or job.agent != ended.source_agent:
         return None

@@ -1,7 +1,7 @@
 """Apply what happened without a verb: passed deadlines, leases of tasks and jobs that ran out, and ended threads of work.
 
-Most verbs of the conductor call `settle_tasks` first, so their results are right without a running server. Each transaction settles
-at most `MAX_ROWS_PER_BATCH` rows, so that other writers do not wait long.
+Most verbs of the conductor begin with `read_settled` or `write_settled`, so their results are right without a running server. Each
+transaction settles at most `MAX_ROWS_PER_BATCH` rows, so that other writers do not wait long.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from postroom.work.participation import is_takeable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from postroom.core.records.tasks import JobRow, TaskRow
     from postroom.store.interface import Store, Transaction
 
@@ -39,38 +41,61 @@ MAX_ROWS_PER_BATCH = 100
 
 def settle_tasks(store: Store) -> None:
     """Settle tasks and jobs in batches, until none is left."""
-    while True:
-        with store.read() as tx:
-            is_due = is_anything_due(tx)
-        if not is_due or not _settle_batch(store):
-            return
+    with read_settled(store):
+        pass
+
+
+def read_settled(store: Store) -> SettledTransaction:
+    """Begin a read transaction that finds nothing left to settle."""
+    return SettledTransaction(store, store.read)
+
+
+def write_settled(store: Store) -> SettledTransaction:
+    """Begin a write transaction that finds nothing left to settle."""
+    return SettledTransaction(store, store.write)
+
+
+class SettledTransaction:
+    """A transaction that looks first whether something is due. What is due is settled before it, by transactions of its own."""
+
+    def __init__(self, store: Store, begin: Callable[[], Transaction]) -> None:
+        self._store = store
+        self._begin = begin
+
+    def __enter__(self) -> Transaction:
+        while True:
+            self._transaction = self._begin()
+            tx = self._transaction.__enter__()
+            try:
+                is_due = is_anything_due(tx)
+            except BaseException as failure:
+                self._transaction.__exit__(type(failure), failure, failure.__traceback__)
+                raise
+            if not is_due:
+                return tx
+            self._transaction.__exit__(None, None, None)
+            _settle_batch(self._store)
+
+    def __exit__(self, *exc: object) -> None:
+        self._transaction.__exit__(*exc)
 
 
 def is_anything_due(tx: Transaction) -> bool:
     """Return whether `settle_tasks` has something to do. This only reads."""
-    now = clock.format_stamp(tx.now())
-    return (
-        tx.fetch_one(tx.sql.tasks_due, now=now, limit=1) is not None
-        or tx.fetch_one(tx.sql.tasks_answered, limit=1) is not None
-        or tx.fetch_one(tx.sql.jobs_lapsed, now=now, limit=1) is not None
-    )
+    return tx.fetch_one(tx.sql.tasks_settling, now=clock.format_stamp(tx.now())) is not None
 
 
 @retry_on_contention
-def _settle_batch(store: Store) -> bool:
-    """Settle up to a batch of rows of each sort in one transaction. Return whether there were any."""
+def _settle_batch(store: Store) -> None:
+    """Settle up to a batch of rows of each sort in one transaction."""
     with store.write() as tx:
         now = clock.format_stamp(tx.now())
-        due = tx.fetch_all(tx.sql.tasks_due, now=now, limit=MAX_ROWS_PER_BATCH)
-        for row in due:
+        for row in tx.fetch_all(tx.sql.tasks_due, now=now, limit=MAX_ROWS_PER_BATCH):
             _apply_due_times(tx, row, now)
-        answered = tx.fetch_all(tx.sql.tasks_answered, limit=MAX_ROWS_PER_BATCH)
-        for row in answered:
+        for row in tx.fetch_all(tx.sql.tasks_answered, limit=MAX_ROWS_PER_BATCH):
             _finish_from_thread(tx, row)
-        lapsed = tx.fetch_all(tx.sql.jobs_lapsed, now=now, limit=1)
-        for job in lapsed:
+        for job in tx.fetch_all(tx.sql.jobs_lapsed, now=now, limit=1):
             release_job(tx, job)
-    return bool(due or answered or lapsed)
 
 
 def release_job(tx: Transaction, job: JobRow) -> JobRow:

@@ -10,7 +10,7 @@ from postroom.core import checks, clock
 from postroom.core.states import DONE, TASK, TASK_PRIORITIES
 from postroom.core.verbs import OWN_NAME, OWN_VIEW, STEPS, TASK_RECEIVER, THREAD_PART, WAIT, WRITE, verb
 from postroom.store.retries import retry_on_contention
-from postroom.tasks.settling import settle_tasks
+from postroom.tasks.settling import read_settled, write_settled
 from postroom.tasks.waiting import DueTaskWake
 from postroom.work import candidates, leases, messages
 
@@ -22,25 +22,20 @@ if TYPE_CHECKING:
     from postroom.core.records.tasks import TaskRow
     from postroom.core.records.work import Attachment, Claim, PostedMessage, Thread
     from postroom.store.interface import Store, Transaction
-    from postroom.work.messages import Content
 
 
 @verb(caller="agent", access=OWN_NAME, mode=WRITE)
+@retry_on_contention
 def take(store: Store, *, agent: str, lease_seconds: float = leases.DEFAULT_LEASE_SECONDS) -> Claim | None:
     """Claim the most urgent thread or task of an agent, by priority, then age. Returns None if there is none."""
     checks.name("agent", agent)
     checks.seconds("lease-seconds", lease_seconds)
-    settle_tasks(store)
-    return _take(store, agent, lease_seconds)
-
-
-@retry_on_contention
-def _take(store: Store, agent: str, lease_seconds: float) -> Claim | None:
-    with store.write() as tx:
+    with write_settled(store) as tx:
         return _take_next(tx, agent, lease_seconds)
 
 
 @verb(caller="agent", access=THREAD_PART, mode=WRITE)
+@retry_on_contention
 def done_and_take(
     store: Store,
     thread_id: str,
@@ -54,21 +49,13 @@ def done_and_take(
     lease_token: str | None = None,
     lease_seconds: float = leases.DEFAULT_LEASE_SECONDS,
 ) -> tuple[PostedMessage, Claim | None]:
-    """Finish a thread and take the next thread or task, in one transaction."""
+    """Finish a thread and take the next thread or task, in one transaction. This costs half of a `done` and a `take`."""
+    from postroom.work.progress import finish_thread
+
     checks.name("agent", agent)
     checks.seconds("lease-seconds", lease_seconds)
     content = messages.check_content(summary, body, payload_json, artifacts, payload)
-    settle_tasks(store)
-    return _finish_and_take(store, thread_id, content, agent, lease_token, lease_seconds)
-
-
-@retry_on_contention
-def _finish_and_take(
-    store: Store, thread_id: str, content: Content, agent: str, lease_token: str | None, lease_seconds: float
-) -> tuple[PostedMessage, Claim | None]:
-    from postroom.work.progress import finish_thread
-
-    with store.write() as tx:
+    with write_settled(store) as tx:
         posted = finish_thread(tx, thread_id, content, agent=agent, status=DONE, lease_token=lease_token)
         return posted, _take_next(tx, agent, lease_seconds)
 
@@ -95,19 +82,14 @@ def _claim_task(tx: Transaction, task: TaskRow, lease_seconds: float) -> Claim:
 
 
 @verb(caller="agent", access=TASK_RECEIVER, mode=WRITE)
+@retry_on_contention
 def take_task(store: Store, task_id: str, *, agent: str, lease_seconds: float = leases.DEFAULT_LEASE_SECONDS) -> Claim:
     """Claim the thread of work of a task by the task's id. Refuses with `LeaseHeld` while another caller works on the task."""
-    checks.seconds("lease-seconds", lease_seconds)
-    settle_tasks(store)
-    return _take_task(store, task_id, agent, lease_seconds)
-
-
-@retry_on_contention
-def _take_task(store: Store, task_id: str, agent: str, lease_seconds: float) -> Claim:
     from postroom.tasks.lookups import find_open_task_of, reclaim_task
     from postroom.tasks.repository import task_ended_error
 
-    with store.write() as tx:
+    checks.seconds("lease-seconds", lease_seconds)
+    with write_settled(store) as tx:
         row = find_open_task_of(tx, task_id, agent, "take")
         if row.status == "accepted":
             row = reclaim_task(tx, row)
@@ -120,8 +102,7 @@ def _take_task(store: Store, task_id: str, agent: str, lease_seconds: float) -> 
 def next_available(store: Store, *, agent: str) -> tuple[bool, float | None]:
     """Return whether an agent has a thread or a task to take. If not, also the seconds until a lease or deadline ends."""
     checks.name("agent", agent)
-    settle_tasks(store)
-    with store.read() as tx:
+    with read_settled(store) as tx:
         if tx.fetch_one(tx.sql.tasks_waiting, agent=agent, kind=TASK, limit=1) is not None:
             return True, None
     is_available, lapses_at = candidates.check_available(store, agent=agent)

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from postroom.work.listing import list_threads as list_threads
     from postroom.work.progress import cancel as cancel
     from postroom.work.progress import done as done
-    from postroom.work.progress import done_and_take as done_and_take
     from postroom.work.progress import fail as fail
     from postroom.work.progress import update as update
     from postroom.work.recovery import reassign as reassign
@@ -65,7 +64,6 @@ _MODULE_OF_VERB = {
     "revoke_lease": "leases",
     "cancel": "progress",
     "done": "progress",
-    "done_and_take": "progress",
     "fail": "progress",
     "update": "progress",
     "reassign": "recovery",

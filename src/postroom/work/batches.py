@@ -78,8 +78,9 @@ def _check_draft(draft: Mapping[str, Any], prefix: str | None, line: int, sender
             raise InvalidInput(f"there is no field {short_repr(field)}", field="batch", hint=f"Known: {', '.join((*FIELDS, *ALIASES))}.")
     for field in TEXT_FIELDS:
         checks.text(field, fields.get(field, ""))
-    for field in ("subject", "run", "task"):
-        checks.line(field, fields.get(field, ""))
+    checks.line("subject", fields.get("subject", ""))
+    for field in ("run", "task"):
+        checks.indexed(field, fields.get(field, ""))
     checks.choice("kind", fields.get("kind", "task"), KINDS)
     checks.choice("priority", fields.get("priority", "normal"), PRIORITIES)
     artifacts = fields.get("artifacts", [])

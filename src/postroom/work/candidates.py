@@ -8,8 +8,8 @@ from postroom.core.records.work import Candidate, CandidatePage
 from postroom.core.states import HELD_STATUSES, PENDING, PRIORITIES, STATUSES
 from postroom.core.verbs import OWN_NAME, OWN_VIEW, READ, WRITE, verb
 from postroom.store.retries import retry_on_contention
+from postroom.store.tables import NEWEST
 from postroom.work import leases, messages
-from postroom.work.listing import NEWEST, wrong_cursor_error
 from postroom.work.participation import is_takeable
 
 TYPE_CHECKING = False
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 MAX_TAKE_ATTEMPTS = 100
 RECHECK_SECONDS = 0.01
-MAX_FARTHEST_LEASES = 8  # how many leases, those with the latest end, are checked for an end too far ahead: a clock set back
+MAX_FARTHEST_LEASES = (
+    8  # how many leases, those with the latest end, are checked for an end that is too far ahead, because the clock was set back
+)
 MAX_COMPARED_THREADS = 1000  # how many lapsed threads of a priority, or threads of a status, `fetch` sorts by urgency
 MAX_LAPSED_PER_PRIORITY = 32  # how many lapsed threads `take` compares: those that lapsed first
 _AFTER_ALL_EVENTS = 2**62
@@ -44,8 +46,8 @@ def fetch(
 
     `statuses` selects the agent's threads in those statuses instead, held or not. `unread` selects the threads with
     messages to the agent that it has not read. `after` is the cursor of a page. Of lapsed threads, and of those in a status other than
-    pending, the first `MAX_COMPARED_THREADS` of each priority or status are listed, and the others after these are gone. With `unread` and
-    `statuses`, a call looks at `MAX_COMPARED_THREADS` unread threads, so that a page may be empty and still have `more`.
+    pending, the first `MAX_COMPARED_THREADS` of each priority or status are listed. The rest appear once some of these were taken. With
+    `unread` and `statuses`, a call looks at `MAX_COMPARED_THREADS` unread threads, so that a page may be empty and still have `more`.
     """
     checks.name("agent", agent)
     checks.limit("limit", limit)
@@ -84,7 +86,7 @@ def take_next(tx: Transaction, *, agent: str, lease_seconds: float) -> Claim | N
     Raises `StoreBusy` if other workers took every offered thread `MAX_TAKE_ATTEMPTS` times in a row.
     """
     pending = tx.fetch_one(tx.sql.thread_pending, agent=agent, now=clock.format_stamp(tx.now()))
-    if pending is not None:  # it is locked, and a pending thread is held by nobody
+    if pending is not None:  # the statement locked it (on PostgreSQL), and it has no lease to replace
         return leases.grant_lease(tx, pending, None, agent=agent, lease_seconds=lease_seconds)
     for _ in range(MAX_TAKE_ATTEMPTS):
         offered = _list_takeable_ids(tx, agent)
@@ -223,13 +225,13 @@ def _parse_cursor(after: str) -> Position:
     priority, _, place = after.partition(_CURSOR_SEPARATOR) if isinstance(after, str) else ("", "", "")
     created_at, _, thread_id = place.partition(_CURSOR_SEPARATOR)
     if priority not in PRIORITIES or not thread_id:
-        raise wrong_cursor_error(after)
+        raise checks.wrong_cursor_error(after)
     return PRIORITIES.index(priority), checks.name("after", created_at), checks.name("after", thread_id)
 
 
 def _parse_unread_cursor(after: str) -> int:
     if not (isinstance(after, str) and after.isascii() and after.isdigit()):
-        raise wrong_cursor_error(after)
+        raise checks.wrong_cursor_error(after)
     return checks.event_id("after", int(after))
 
 

@@ -30,8 +30,8 @@ def claim(store: Store, thread_id: str, *, agent: str, lease_seconds: float = DE
     Atomic: exactly one of several concurrent callers gets the lease, even if all use the same agent name. Any agent may
     claim a thread whose lease ran out. `takeover` replaces a live lease of the same agent, for a worker that lost its
     token. The old token is refused from then on.
-    Refuses with `LeaseHeld` while a lease is live, with `NotFound`, or with `InvalidState` once the thread has ended. Also if the lease
-    that ran out was the last attempt of the thread's task.
+    Refuses with `LeaseHeld` while a lease is live, with `NotFound`, or with `InvalidState` once the thread has ended, or if the lapsed
+    lease was the last attempt of its task.
     """
     checks.name("agent", agent)
     checks.seconds("lease-seconds", lease_seconds)

@@ -7,8 +7,8 @@ from postroom.core import checks, clock, limits
 from postroom.core.errors import InvalidInput
 from postroom.core.records.work import Thread, ThreadHold, ThreadPage
 from postroom.core.states import HELD_STATUSES, STATUSES
-from postroom.core.text import short_repr
 from postroom.core.verbs import ANY_AGENT, READ, THREADS_SEEN, verb
+from postroom.store.tables import NEWEST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     NamePair = tuple[str | None, str | None]  # the creator and the assignee of a thread. None matches any name
     Cursor = tuple[str, str]  # the time and the id of the thread behind which a page starts
 
-NEWEST = {"after_at": "~", "after_id": ""}  # the binds of the first page: the text sorts behind every time
 CURSOR_SEPARATOR = "/"  # no time contains one
 _THREADS_PER_SEARCH = 100
 _THREAD_OVERHEAD_CHARS = 500  # ids, names, stamps and field names of a thread in an answer
@@ -80,15 +79,8 @@ def _parse_cursor(after: str) -> Cursor:
     """Return the time and the id in the cursor of a page. Refuses a text that no listing gave."""
     at, _, thread_id = after.partition(CURSOR_SEPARATOR) if isinstance(after, str) else ("", "", "")
     if not at[:1].isdigit() or not thread_id:
-        raise wrong_cursor_error(after)
+        raise checks.wrong_cursor_error(after)
     return checks.name("after", at), checks.name("after", thread_id)
-
-
-def wrong_cursor_error(after: object) -> InvalidInput:
-    """Return the refusal of a text that no listing gave as its cursor."""
-    return InvalidInput(
-        f"after is not the cursor of a listing: {short_repr(after)}", field="after", hint="Pass `after` of the page before."
-    )
 
 
 def _cut_page(threads: list[Thread]) -> list[Thread]:

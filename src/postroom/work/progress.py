@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from postroom.core.records.work import Attachment, Claim, PostedMessage
+    from postroom.core.records.work import Attachment, PostedMessage
     from postroom.store.interface import Store, Transaction
     from postroom.work.messages import Content
 
@@ -70,31 +70,6 @@ def done(
     content = messages.check_content(summary, body, payload_json, artifacts, payload)
     with store.write() as tx:
         return finish_thread(tx, thread_id, content, agent=agent, status=DONE, lease_token=lease_token)
-
-
-@verb(caller="agent", access=THREAD_PART, mode=WRITE)
-@retry_on_contention
-def done_and_take(
-    store: Store,
-    thread_id: str,
-    *,
-    agent: str,
-    summary: str = "",
-    body: str = "",
-    payload_json: str = "{}",
-    payload: dict[str, Any] | None = None,
-    artifacts: Sequence[Attachment] = (),
-    lease_token: str | None = None,
-    lease_seconds: float = leases.DEFAULT_LEASE_SECONDS,
-) -> tuple[PostedMessage, Claim | None]:
-    """Finish a thread and take the next one, in one transaction. This costs half of a `done` and a `take`."""
-    from postroom.work.candidates import take_next
-
-    checks.seconds("lease-seconds", lease_seconds)
-    content = messages.check_content(summary, body, payload_json, artifacts, payload)
-    with store.write() as tx:
-        posted = finish_thread(tx, thread_id, content, agent=agent, status=DONE, lease_token=lease_token)
-        return posted, take_next(tx, agent=agent, lease_seconds=lease_seconds)
 
 
 @verb(caller="agent", access=THREAD_PART, mode=WRITE)

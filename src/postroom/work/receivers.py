@@ -5,7 +5,7 @@ from __future__ import annotations
 from postroom.core.errors import NotFound
 from postroom.core.states import PENDING
 from postroom.core.text import shell_quote
-from postroom.work.listing import NEWEST
+from postroom.store.tables import NEWEST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

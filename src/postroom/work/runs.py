@@ -11,14 +11,16 @@ from postroom.core.records.runs import ActivityHistogram, RunEvent, RunHistory, 
 from postroom.core.states import STATUSES, TERMINAL_STATUSES
 from postroom.core.text import short_repr
 from postroom.core.verbs import LEADERS, READ, WAIT, verb
+from postroom.store.tables import NEWEST
 from postroom.work import messages
-from postroom.work.listing import CURSOR_SEPARATOR, NEWEST, wrong_cursor_error
+from postroom.work.listing import CURSOR_SEPARATOR
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from postroom.core.records.work import Event, Thread
+    from postroom.core.records import Event
+    from postroom.core.records.work import Thread
     from postroom.store.interface import Store, Transaction
 
 MAX_THREADS_PER_STATUS = 500  # the latest ones, read for the list of runs
@@ -58,7 +60,7 @@ def list_runs(store: Store, *, limit: int = 50, after: str | None = None) -> Run
 def _parse_cursor(after: str) -> tuple[str, str]:
     last_at, separator, run_id = after.partition(CURSOR_SEPARATOR) if isinstance(after, str) else ("", "", "")
     if not separator or not last_at[:1].isdigit():
-        raise wrong_cursor_error(after)
+        raise checks.wrong_cursor_error(after)
     return checks.name("after", last_at), checks.line("after", run_id)
 
 

@@ -11,7 +11,7 @@ from postroom.core.verbs import ANY_AGENT, READ, THREAD_SEEN, THREAD_SPEAK, WRIT
 from postroom.store import removed
 from postroom.store.agents import note_seen
 from postroom.store.retries import retry_on_contention
-from postroom.work import leases, messages, questions, receivers
+from postroom.work import leases, messages, receivers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -173,6 +173,8 @@ def _question_for(tx: Transaction, thread: Thread, *, kind: str, sender: str, to
     """Return the question that a message settles. Only answers settle one, and only in a thread that goes on."""
     if kind != "answer" or thread.status in TERMINAL_STATUSES:
         return None
+    from postroom.work import questions  # `send` seldom needs it
+
     return questions.find_question_to_settle(tx, thread.thread_id, sender=sender, to=to, question_id=question_id)
 
 
@@ -272,6 +274,8 @@ def is_answered(store: Store, thread_id: str, *, after_event: int) -> bool:
 
     If the event is that of a question, only its answer counts, and a control message to its asker.
     """
+    from postroom.work import questions
+
     checks.event_id("after-event", after_event)
     with store.read() as tx:
         messages.get_thread(tx, checks.name("thread", thread_id))
@@ -345,8 +349,8 @@ def _create_thread(
     now = clock.format_stamp(tx.now())
     thread = Thread(
         thread_id or tx.new_id("thr"),
-        checks.line("run", run_id or ""),
-        checks.line("task", task_id or ""),
+        checks.indexed("run", run_id or ""),
+        checks.indexed("task", task_id or ""),
         subject or content.summary,
         sender,
         to or "",

@@ -24,7 +24,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from postroom.core.records.work import Claim, Event, Lease, Message, Thread
+    from postroom.core.records import Event
+    from postroom.core.records.work import Claim, Lease, Message, Thread
     from postroom.store.interface import Store, Transaction
 
 _EVENTS_PER_SCAN = 500

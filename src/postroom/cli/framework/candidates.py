@@ -83,7 +83,7 @@ def _list_words(program: CommandTable, position: _Position, command: Command) ->
         return _list_commands(program, " ".join(position.words))
     if len(position.words) >= len(command.words):
         return []
-    owner = command.name.partition(" ")[0]
+    owner = command.name.partition(" ")[0] if command.subject is None else command.subject.name
     return _list_values(program, owner, command.words[len(position.words)].strip("[]"), position.values)
 
 

@@ -93,6 +93,11 @@ def _print_refusal(output_module: OutputFormat, program: CommandTable, args: Arg
         refusal.command = args.command.name
         if verb := refusal.facts.get("verb"):  # a server refused it: people know the command, not the function behind it
             refusal.args = (str(refusal).replace(f"call {verb}", f"run `{program.name} {args.command.name}`"),)
+    if any("://" in word for word in argv):  # an address in a wrong place is repeated like any other word
+        from postroom.core.text import hide_passwords
+
+        refusal.args, refusal.hint = (hide_passwords(str(refusal)),), hide_passwords(refusal.hint)
+        refusal.facts.update({name: hide_passwords(fact) for name, fact in refusal.facts.items() if isinstance(fact, str)})
     return output_module.print_refusal(program, refusal, args.json if args else "--json" in argv)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Run the command line of this process and exit."""
-    import_quickly(*COMMAND_MODULES, *WORK_MODULES)
+    import_quickly(*COMMAND_MODULES, *WORK_MODULES, archive="inbox")
     from postroom.cli.framework.runner import run_and_exit
     from postroom.cli.inbox.spec import INBOX
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 
 from postroom._fastpath.imports import import_in_order
-from postroom.cli import SQLITE_MODULES
+from postroom.cli import MAIL_STATEMENTS, SQLITE_MODULES, WORK_STATEMENTS
 from postroom.core import checks, limits
 from postroom.core.errors import InvalidInput
-from postroom.core.records.work import Attachment
 from postroom.store import is_path, open_store
 from postroom.store.location import find_location
 
@@ -26,7 +25,10 @@ def open_store_for(args: Arguments, *, owns_process: bool = False) -> Store:
     """Open the store of `--db`, or the default one. `owns_process` is for commands that wait: they may use signals."""
     location = find_location(args.db)
     if is_path(location):
-        import_in_order(*SQLITE_MODULES)
+        if args.program.name == "mailbox":
+            import_in_order(*SQLITE_MODULES, *MAIL_STATEMENTS, archive="mail-store")
+        else:
+            import_in_order(*SQLITE_MODULES, *WORK_STATEMENTS, archive="work-store")
     return open_store(location, door="cli", owns_process=owns_process)
 
 
@@ -95,6 +97,8 @@ def artifact_options(args: Arguments) -> dict[str, Any]:
     description = {name: value for name, value in given.items() if value is not None}
     if description and not args.artifact:
         raise InvalidInput("artifact-kind and artifact-metadata-json describe an artifact, and none was given", field="artifact")
+    from postroom.core.records.work import Attachment
+
     return {"artifacts": tuple(Attachment(path, **description) for path in args.artifact)}
 
 

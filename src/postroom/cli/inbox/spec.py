@@ -309,8 +309,8 @@ _OTHER_COMMANDS = (
         "Copy a whole store to another store, on the same or the other engine.",
         "inbox.store:handle_copy",
         (
-            Flag("--from", "URL", "the store to copy; it may stay in use"),
-            Flag("--to", "URL", "the store to copy to; created if it does not exist"),
+            Flag("--from", "PATH", "the store to copy, a file or a URL; it may stay in use"),
+            Flag("--to", "PATH", "the store to copy to, a file or a URL; created if it does not exist"),
         ),
         details="Copies the state of one moment, and compares the row counts. After an interruption, run it again.",
         example="inbox copy --from .agents/coord.db --to postgresql://inbox@db.example/work",

@@ -8,6 +8,9 @@ from postroom.cli.inbox import inputs
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.cli.framework.parser import Arguments
+    from postroom.store.interface import Store
+
+MAX_NOTED_RUNS = 5
 
 
 def handle_send(args: Arguments) -> Outcome:
@@ -76,15 +79,27 @@ def handle_list(args: Arguments) -> Outcome:
     from postroom.work.listing import list_threads
 
     # Only an --agent on the command line filters the list. INBOX_AGENT names the caller, which is no filter.
+    store = inputs.open_store_for(args)
     page = list_threads(
-        inputs.open_store_for(args),
+        store,
         statuses=args.status,
         agent=args.values["agent"],
         run_id=args.run,
         task_id=args.task,
         **inputs.given_options(args, "created_by", "assigned_to", "limit", "after"),
     )
-    return Outcome(page.to_json(), view="threads")
+    # A filter is not completed: the run may be one that will begin soon, and a script must not read another one's threads.
+    note = {} if page.threads or not args.run else _note_runs(store, args.run)
+    return Outcome({**page.to_json(), **note}, view="threads")
+
+
+def _note_runs(store: Store, beginning: str) -> dict[str, str]:
+    """Return a note with the runs whose id begins so, if there are any."""
+    from postroom.work.runs import list_runs
+
+    found = [run.run_id for run in list_runs(store) if run.run_id.startswith(beginning) and run.run_id != beginning]
+    more = ", …" if len(found) > MAX_NOTED_RUNS else ""
+    return {"note": f"runs that begin so: {', '.join(found[:MAX_NOTED_RUNS])}{more}"} if found else {}
 
 
 def handle_show(args: Arguments) -> Outcome:

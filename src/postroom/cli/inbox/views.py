@@ -122,7 +122,7 @@ def _candidate_subject(thread: Data) -> str:
 
 def _render_threads(data: Data) -> str:
     if not data["threads"]:
-        return "No threads.\n"
+        return "No threads.\n" + _render_note(data)
     rows = [
         (
             thread["thread_id"],

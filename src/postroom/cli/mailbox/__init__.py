@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Run the command line of this process and exit."""
-    import_quickly(*COMMAND_MODULES, *MAIL_MODULES)
+    import_quickly(*COMMAND_MODULES, *MAIL_MODULES, archive="mailbox")
     from postroom.cli.framework.runner import run_and_exit
     from postroom.cli.mailbox.spec import MAILBOX
 

@@ -242,6 +242,7 @@ MAILBOX = CommandTable(
     _COMMANDS,
     snake_case_fields=True,
     value_lister="inbox.live_values:list_values",
+    id_expander="inbox.short_ids:expand_ids",
     aliases={"send": "enqueue", "receive": "dequeue", "read": "peek", "ls": "sessions", "list": "sessions"},
     first_commands=("init", "enqueue", "dequeue", "ack", "nack", "wait", "deliver", "show", "sessions", "peek-dead-letter"),
 )

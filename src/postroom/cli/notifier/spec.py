@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.cli.framework.spec import ENV, HELP, INTEGER, JSON, NUMBER, VERBOSE, Command, CommandTable, Flag
+from postroom.cli.framework.spec import ENV, HELP, INTEGER, JSON, NUMBER, VERBOSE, Command, CommandTable, Flag, name_subjects
 
 GLOBAL = (JSON, HELP, VERBOSE)
 
@@ -121,6 +121,10 @@ _COMMANDS = (
         words=("[COMMAND]",),
         example="notifier help task add",
     ),
+)
+
+name_subjects(
+    tuple(command for command in _COMMANDS if command.name in ("task remove", "task runs", "timer remove")), "--task-id", "--timer-id"
 )
 
 NOTIFIER = CommandTable(

@@ -6,6 +6,8 @@ read or write anything.
 `Record`, the base class of all records: immutable values with named fields, in the order of the columns.
 
 It does what a frozen dataclass does. Importing `dataclasses` takes longer than a whole command.
+
+`Event`, the row of the event log that all rooms share, so that writing one loads no room.
 """
 
 from __future__ import annotations
@@ -103,3 +105,39 @@ def _to_json_value(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_to_json_value(item) for item in value]
     return value
+
+
+def parse_payload(payload_json: str) -> dict[str, Any]:
+    """Return a payload as a dict. Another program may have stored a text that is not a JSON object: its dict is empty."""
+    if payload_json == "{}":
+        return {}
+    from postroom._fastpath import json_text as jsontext
+
+    try:
+        payload = jsontext.loads(payload_json)
+    except ValueError:
+        return {}
+    return payload if isinstance(payload, dict) else {}
+
+
+class Event(Record):
+    """One row of the event log, which wakes waiters. `source` is the agent that acted."""
+
+    event_id: int
+    run_id: str
+    task_id: str
+    thread_id: str
+    source: str
+    event_type: str
+    message_id: str | None
+    summary: str
+    payload_json: str
+    created_at: str
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """The facts of the event, as a dict."""
+        return parse_payload(self.payload_json)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**super().to_json(), "payload": self.payload}

@@ -6,8 +6,7 @@ The Python API of document 003 has pydantic models of its own. Commands that onl
 from __future__ import annotations
 
 from postroom._fastpath import json_text as jsontext
-from postroom.core.records import Record
-from postroom.core.records.work import Event
+from postroom.core.records import Event, Record
 from postroom.core.states import UNVERIFIED_DOORS
 
 TYPE_CHECKING = False

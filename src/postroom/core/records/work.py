@@ -1,27 +1,14 @@
-"""The records of the room `work`: threads, messages, leases, events and agents."""
+"""The records of the room `work`: threads, messages, leases and agents."""
 
 from __future__ import annotations
 
 from postroom.core import clock
-from postroom.core.records import ListPage, Record
+from postroom.core.records import Event, ListPage, Record, parse_payload
 from postroom.core.states import UNVERIFIED_DOORS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-
-def parse_payload(payload_json: str) -> dict[str, Any]:
-    """Return a payload as a dict. Another program may have stored a text that is not a JSON object: its dict is empty."""
-    if payload_json == "{}":
-        return {}
-    from postroom._fastpath import json_text as jsontext
-
-    try:
-        payload = jsontext.loads(payload_json)
-    except ValueError:
-        return {}
-    return payload if isinstance(payload, dict) else {}
 
 
 class Thread(Record):
@@ -126,29 +113,6 @@ class Message(Record):
         if self.traceparent is None:
             del fields["traceparent"]
         return fields
-
-
-class Event(Record):
-    """One row of the event log, which wakes waiters. `source` is the agent that acted."""
-
-    event_id: int
-    run_id: str
-    task_id: str
-    thread_id: str
-    source: str
-    event_type: str
-    message_id: str | None
-    summary: str
-    payload_json: str
-    created_at: str
-
-    @property
-    def payload(self) -> dict[str, Any]:
-        """The facts of the event, as a dict."""
-        return parse_payload(self.payload_json)
-
-    def to_json(self) -> dict[str, Any]:
-        return {**super().to_json(), "payload": self.payload}
 
 
 class Agent(Record):

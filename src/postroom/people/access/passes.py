@@ -29,6 +29,8 @@ LINK_SECONDS = 3600.0
 SESSION_SECONDS = 30 * 86_400.0
 BEARER_SECONDS = 90 * 86_400.0  # from the last use
 NO_LIMIT = 2**31 - 1
+MIN_ID_DIGITS = 4  # of a shortened id
+MAX_NAMED_PASSES = 5  # in a refusal
 USE_SECONDS = 86_400.0  # how exact the time of the last use is: one write a day at most
 _PREFIXES = {LINK: "prl", SESSION: "prs", BEARER: "prp", AGENT: "pra", QUESTION: "prq"}
 
@@ -143,10 +145,12 @@ def revoke_passes(store: Store, *, pass_id: str | None = None, person: str | Non
 
 def _find_by_id(tx: Transaction, pass_id: str) -> list[Pass]:
     prefix = _hash_prefix("id", pass_id)
-    found = tx.fetch_all(tx.sql.passes_page, after=prefix, until=prefix + "g", limit=2)
-    if len(found) != 1:
-        reason = "more than one pass starts with" if found else "there is no pass"
-        raise NotFound(f"{reason} {pass_id}", hint="See `inbox pass list`.", id=pass_id)
+    found = tx.fetch_all(tx.sql.passes_page, after=prefix, until=prefix + "g", limit=MAX_NAMED_PASSES + 1)
+    if not found:
+        raise NotFound(f"there is no pass {pass_id}", hint="See `inbox pass list`.", id=pass_id)
+    if len(found) > 1:
+        ids = ", ".join(known.pass_id for known in found[:MAX_NAMED_PASSES]) + (", …" if len(found) > MAX_NAMED_PASSES else "")
+        raise InvalidInput(f"{pass_id} is the beginning of several passes", field="id", hint=f"Write more of it: {ids}.")
     return found
 
 
@@ -159,8 +163,9 @@ def _find_by_name(tx: Transaction, name: str) -> list[Pass]:
 def _hash_prefix(field: str, pass_id: str) -> str:
     """Return the part of the hash that an id holds. An id may be shortened."""
     digits = pass_id.removeprefix("pass_")
-    if not 4 <= len(digits) <= PASS_ID_DIGITS or digits.strip("0123456789abcdef"):
-        raise InvalidInput(f"{short_repr(pass_id)} is not the id of a pass", field=field, hint="See `inbox pass list`.")
+    if not MIN_ID_DIGITS <= len(digits) <= PASS_ID_DIGITS or digits.strip("0123456789abcdef"):
+        hint = f"See `inbox pass list`; write at least {MIN_ID_DIGITS} digits."
+        raise InvalidInput(f"{short_repr(pass_id)} is not the id of a pass", field=field, hint=hint)
     return digits
 
 

@@ -29,7 +29,7 @@ def add_workspace(store: Store, path: str, *, label: str, agent: str | None = No
     already belongs to a workspace, and with `InvalidState` if there are `MAX_WORKSPACES`.
     """
     checks.name("label", label, hint="Say what people should call it.")
-    folder = os.path.realpath(checks.path("path", path))
+    folder = checks.indexed("path", os.path.realpath(checks.path("path", path)))
     if not os.path.isdir(folder):
         raise InvalidInput(f"{path} is not a folder", field="path", hint="Name the folder that the agent works in.")
     name = checks.name("agent", folder_name(folder) if agent is None else agent, hint="Name its agent with --agent.")

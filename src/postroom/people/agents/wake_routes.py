@@ -137,7 +137,7 @@ def note_injected(store: Store, items: tuple[str, ...], *, agent: str, route: st
 def _check_route(agent: str, route: str, session: str) -> None:
     checks.name("agent", agent)
     checks.choice("route", route, ROUTES)
-    checks.line("session", session)
+    checks.indexed("session", session)
 
 
 def _check_items(items: Iterable[str]) -> None:
@@ -145,7 +145,7 @@ def _check_items(items: Iterable[str]) -> None:
     if len(given) > MAX_ITEMS:
         raise InvalidInput(f"there are more than {MAX_ITEMS} items", field="items")
     for item in given:
-        checks.name("items", item, max_chars=limits.MAX_LINE_BYTES)
+        checks.indexed("items", checks.name("items", item, max_chars=limits.MAX_MESSAGE_ID_CHARS))
 
 
 def _find(tx: Transaction, agent: str, route: str, session: str) -> WakeRoute | None:

@@ -80,6 +80,7 @@ def format_unit(environment: Mapping[str, str]) -> str:
             "[Service]",
             f"ExecStart={' '.join(map(_quote_for_unit, (*program(), 'run')))}",
             *(f"Environment={_quote_for_unit(variable)}" for variable in variables),
+            "KillMode=process",  # the handlers of a runner that is killed go on, and the next one finds them
             "Restart=on-failure",
             "RestartSec=5",
             "",
@@ -135,10 +136,13 @@ def _find_method() -> str:
 
 
 def _call_systemctl(*verbs: str) -> None:
-    """Call systemctl for the unit, if there is one. Failures are ignored: without a session bus, the unit is read at the next login."""
+    """Call systemctl for the unit, if there is one. Failures are ignored: without a session bus, the unit is read at the next login.
+
+    It does not wait until the runner has ended: the runner waits for its handlers.
+    """
     if shutil.which("systemctl"):
         for verb in verbs:
-            words = ["systemctl", "--user", verb, *([] if verb == "daemon-reload" else [UNIT_NAME])]
+            words = ["systemctl", "--user", verb, *([] if verb == "daemon-reload" else ["--no-block", UNIT_NAME])]
             subprocess.run(words, capture_output=True, timeout=_TIMEOUT_SECONDS, check=False)  # noqa: S603
 
 
@@ -161,5 +165,6 @@ def _call_crontab(argument: str, text: str) -> str:
 
 
 def _quote_for_unit(word: str) -> str:
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    """Return a word in quotation marks. A $ has no meaning in the path of a program, nor in Environment=, where `$$` would stay two."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'

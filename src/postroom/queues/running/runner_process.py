@@ -28,7 +28,7 @@ _SIGTERM = 15
 
 
 def wake_runner(home: str) -> None:
-    """Start a runner if none is up. A running one is woken by the wake file that the write transaction touched."""
+    """Start a runner if none is up. A running one is woken by the wake files of the write transaction."""
     lock = _open_lock(home)
     try:
         if lock.try_acquire():

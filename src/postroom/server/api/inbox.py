@@ -16,9 +16,9 @@ from postroom.core.errors import InvalidInput, NotFound
 from postroom.core.records.people import EntryPage
 from postroom.people import entries, receipts, replying, room_search, searching, triage
 from postroom.server.api.pushing import push_entry
-from postroom.server.http.auth import Caller
+from postroom.server.http.auth import Caller, verify_token
 from postroom.server.http.endpoint import json_body, query_flag, query_integer, refuse_unknown_parameters
-from postroom.server.http.responses import JsonResponse, tagged_response
+from postroom.server.http.responses import JsonResponse, TaggedResponse
 from postroom.server.http.state import AppState
 from postroom.server.rpc.calls import make_call
 from postroom.store.interface import Transaction
@@ -27,29 +27,35 @@ DOCS_TYPE = (list,)
 
 
 async def list_entries(request: Request, state: AppState, caller: Caller) -> Response:
-    """Return a page of entries, newest first. With `If-None-Match`: 304 if the page is as it was."""
+    """Return a page of entries, newest first. With `If-None-Match`: 304 if the page is as it was.
+
+    Pages are cached by the query as it was written: a query that was answered before is valid, and is not parsed again.
+    """
+
+    async def encode_page() -> TaggedResponse:
+        return await _encode_entries(_parse_page_query(request), state, caller)
+
+    key, verify = request.scope["query_string"], partial(verify_token, caller=caller)
+    return (await state.store_access.cached_page(key, encode_page, verify)).unless_known(request)
+
+
+def _parse_page_query(request: Request) -> Callable[[Transaction], EntryPage]:
+    """Return what reads the page of entries that a query asks for."""
     refuse_unknown_parameters(request, "limit", "before", "workspaceId", "section", "unread", "open", "state", "pinned")
     query = request.query_params
     limit, section, triage = query_integer(request, "limit", 100), query.get("section", "inbox"), query.get("state", "")
     entries.check_page(limit, section, triage)
-    flags: dict[str, Any] = {
-        "unread": query_flag(request, "unread"),
-        "open_only": query_flag(request, "open"),
-        "pinned": query_flag(request, "pinned"),
-    }
-    place: dict[str, Any] = {
-        "limit": limit,
-        "before": query.get("before"),
-        "workspace_id": query.get("workspaceId"),
-        "section": section,
-        "state": triage,
-    }
-    read_page = partial(entries.read_page, **place, **flags)
-
-    async def encode_page() -> bytes:
-        return await _encode_entries(read_page, state, caller)
-
-    return tagged_response(request, await state.store_access.cached_page((*place.values(), *flags.values()), encode_page))
+    return partial(
+        entries.read_page,
+        limit=limit,
+        before=query.get("before"),
+        workspace_id=query.get("workspaceId"),
+        section=section,
+        state=triage,
+        unread=query_flag(request, "unread"),
+        open_only=query_flag(request, "open"),
+        pinned=query_flag(request, "pinned"),
+    )
 
 
 async def list_open_questions(request: Request, state: AppState, caller: Caller) -> Response:
@@ -58,7 +64,7 @@ async def list_open_questions(request: Request, state: AppState, caller: Caller)
     limit = query_integer(request, "limit", 100)
     entries.check_page(limit)
     read_page = partial(entries.read_open_questions, limit=limit, after=request.query_params.get("after"))
-    return tagged_response(request, await _encode_entries(read_page, state, caller))
+    return (await _encode_entries(read_page, state, caller)).unless_known(request)
 
 
 async def show_summary(request: Request, state: AppState, caller: Caller) -> Response:
@@ -66,7 +72,7 @@ async def show_summary(request: Request, state: AppState, caller: Caller) -> Res
     refuse_unknown_parameters(request)
     latest, counts = await state.store_access.read_current(lambda tx: (tx.fetch_one(tx.sql.event_latest), entries.count_waiting(tx)))
     session = {"person": caller.name, "version": __version__, "dev": state.dev, "eventId": latest or 0}
-    return tagged_response(request, orjson.dumps({**session, **counts.to_json()}))
+    return TaggedResponse(orjson.dumps({**session, **counts.to_json()})).unless_known(request)
 
 
 async def search_entries(request: Request, state: AppState, caller: Caller) -> Response:
@@ -80,7 +86,7 @@ async def search_entries(request: Request, state: AppState, caller: Caller) -> R
     }
     place: dict[str, Any] = {"limit": query_integer(request, "limit", 50), "before": query.get("before")}
     search_page = partial(searching.search_page, q=query.get("q", ""), **place, **names, **flags)
-    return tagged_response(request, await _encode_entries(search_page, state, caller))
+    return (await _encode_entries(search_page, state, caller)).unless_known(request)
 
 
 async def search_rooms(request: Request, state: AppState, caller: Caller) -> Response:
@@ -88,15 +94,16 @@ async def search_rooms(request: Request, state: AppState, caller: Caller) -> Res
     refuse_unknown_parameters(request, "q", "limit")
     wanted = {"q": request.query_params.get("q", ""), "limit": query_integer(request, "limit", 20)}
     search = make_call(caller, room_search.search_rooms, **wanted)
-    return tagged_response(request, await state.store_access.read_in_thread(lambda store: orjson.dumps(search(store).to_json())))
+    found = await state.store_access.read_in_thread(lambda store: orjson.dumps(search(store).to_json()))
+    return TaggedResponse(found).unless_known(request)
 
 
-async def _encode_entries(find_page: Callable[[Transaction], EntryPage], state: AppState, caller: Caller) -> bytes:
+async def _encode_entries(find_page: Callable[[Transaction], EntryPage], state: AppState, caller: Caller) -> TaggedResponse:
     """Read and encode a page of entries. Entries that are listed for the first time are recorded in the background."""
 
-    def read_and_encode(tx: Transaction) -> tuple[list[str], bytes]:
+    def read_and_encode(tx: Transaction) -> tuple[list[str], TaggedResponse]:
         page = find_page(tx)
-        return [entry.id for entry in page.entries if entry.offered_at is None], orjson.dumps(page.to_json())
+        return [entry.id for entry in page.entries if entry.offered_at is None], TaggedResponse(orjson.dumps(page.to_json()))
 
     new, encoded = await state.store_access.read_current_in_thread(read_and_encode)
     if new:
@@ -116,7 +123,7 @@ async def show_entry(request: Request, state: AppState, caller: Caller) -> Respo
         rendered = await state.renderer.render_texts(texts)
         ids = [detail.entry.id, *(part.id for part in detail.parts), *(reply.reply_id for reply in detail.replies)]
         more["html"] = {"comments": rendered[0] if texts[0] else None, "texts": dict(zip(ids, rendered, strict=True))}
-    return await asyncio.to_thread(lambda: tagged_response(request, orjson.dumps({**detail.to_json(), **more})))
+    return (await asyncio.to_thread(lambda: TaggedResponse(orjson.dumps({**detail.to_json(), **more})))).unless_known(request)
 
 
 async def leave_notice(request: Request, state: AppState, caller: Caller) -> Response:

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from postroom.core.errors import InvalidInput, Refusal
+from postroom.core.errors import InvalidInput, Refusal, Unauthenticated
 from postroom.core.text import short_repr
 from postroom.server.http.auth import Caller
 from postroom.server.http.large_json import LARGE_BYTES, parse_in_steps
@@ -29,7 +29,8 @@ Handler = Callable[[Request, AppState, Caller], Awaitable[Response]]
 class Endpoint:
     """An ASGI endpoint for a handler: authenticates the caller, and turns refusals into JSON errors.
 
-    `agents`: agents may call it too. `verifies`: the handler verifies the token itself, so that a known token needs no look into the store.
+    `agents`: agents may call it too. `verifies`: the handler verifies the token in its own transaction, so that a known token needs no
+    look into the store before it.
     """
 
     def __init__(self, handler: Handler, *, agents: bool = False, verifies: bool = False) -> None:
@@ -46,13 +47,20 @@ class Endpoint:
                 caller.require_person()
             # Routing uses the quoted path, so path parameters are unquoted here, once.
             scope["path_params"] = {name: unquote(value) for name, value in scope["path_params"].items()}
-            response = await self._handler(request, state, caller)
+            response = await self._run_handler(request, state, caller)
         except Refusal as refusal:
             scope[REFUSAL_KEY] = refusal.code
             response = refusal_response(refusal)
         except ClientDisconnect:  # in the middle of the body: nothing to answer
             return
         await response(scope, receive, send)
+
+    async def _run_handler(self, request: Request, state: AppState, caller: Caller) -> Response:
+        try:
+            return await self._handler(request, state, caller)
+        except Unauthenticated:  # the token was valid when it was last looked at
+            state.forget(request)
+            raise
 
 
 def query_integer(request: Request, name: str, default: int) -> int:

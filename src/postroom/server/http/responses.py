@@ -41,12 +41,18 @@ class JsonResponse(Response):
         return content if isinstance(content, bytes) else orjson.dumps(content)
 
 
-def tagged_response(request: Request, body: bytes) -> Response:
-    """Return a JSON body with its ETag, or 304 if the client has it already."""
-    tag = f'"{sha256(body).hexdigest()[:TAG_DIGITS]}"'
-    if request.headers.get("if-none-match") == tag:
-        return Response(status_code=304, headers={"ETag": tag})
-    return JsonResponse(body, headers={"ETag": tag})
+class TaggedResponse(JsonResponse):
+    """A JSON response with its ETag. It may be sent several times."""
+
+    def __init__(self, body: bytes) -> None:
+        self.tag = f'"{sha256(body).hexdigest()[:TAG_DIGITS]}"'
+        super().__init__(body, headers={"ETag": self.tag})
+
+    def unless_known(self, request: Request) -> Response:
+        """Return this response, or 304 if the client has it already."""
+        if request.headers.get("if-none-match") == self.tag:
+            return Response(status_code=304, headers={"ETag": self.tag})
+        return self
 
 
 def status_of(refusal: errors.Refusal) -> int:

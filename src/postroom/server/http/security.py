@@ -27,20 +27,24 @@ BODY_TOTAL_SECONDS = 120.0  # for a whole body
 NO_HEAD_PATHS = ("/sign-in", "/api/events", "/api/bell")  # HEAD would use up the sign-in link, or never end
 RESPONSE_STARTS = ("http.response.start", "websocket.http.response.start")  # the second one refuses an upgrade
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+_PLAIN_PATH = re.compile(rb"[A-Za-z0-9_.~/-]*")
 _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+CONTENT_SECURITY_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self';"
+    b" frame-src 'self' blob:; manifest-src 'self'; worker-src 'self';"
+    b" base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
 SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
+    (b"content-security-policy", CONTENT_SECURITY_POLICY),
+    (b"cache-control", b"no-store"),
 )
 STRICT_TRANSPORT_SECURITY = (b"strict-transport-security", b"max-age=31536000")
-CONTENT_SECURITY_POLICY = (
-    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self';"
-    b" frame-src 'self' blob:; manifest-src 'self'; worker-src 'self';"
-    b" base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-)
+_ADDED_NAMES = frozenset((*(name for name, _ in SECURITY_HEADERS), STRICT_TRANSPORT_SECURITY[0]))
 
 
 class SecurityMiddleware:
@@ -60,15 +64,15 @@ class SecurityMiddleware:
             return
         # httptools leaves trailing spaces in header values, and the MCP SDK compares values.
         scope["headers"] = headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
-        send = add_security_headers(send, *self._transport_headers(dict(headers).get(b"host", b"")))
+        by_name = dict(headers)
+        send = add_security_headers(send, *self._transport_headers(by_name.get(b"host", b"")))
         path = canonical_path(scope["raw_path"])
-        refused = (
-            _malformed_path_response() if path is None else self._find_refusal({"method": "GET", **scope, "path": path}, dict(headers))
-        )
+        if path is not None:
+            scope["path"] = path
+        refused = _malformed_path_response() if path is None else self._find_refusal(scope, by_name)
         if refused is not None:
             await refused(scope, receive, send)
             return
-        scope["path"] = path
         limited = receive if scope["type"] == "websocket" else BodyLimiter(receive, scope, self._buffered)
         self._concurrent_requests += 1
         try:
@@ -95,7 +99,7 @@ class SecurityMiddleware:
             return error_response("forbidden", "requests of other sites are refused", "Open the page of this server itself.", 403)
         if headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site") and not _is_navigation(scope, headers):
             return error_response("forbidden", "requests of other sites are refused", "Open the page of this server itself.", 403)
-        if scope["method"] == "HEAD" and scope["path"] in NO_HEAD_PATHS:
+        if scope.get("method") == "HEAD" and scope["path"] in NO_HEAD_PATHS:
             return error_response("wrong_method", "HEAD is not for this address", "Use GET.", 405, Allow="GET")
         length = headers.get(b"content-length", b"0")
         is_long = len(length) > MAX_LENGTH_DIGITS
@@ -110,7 +114,7 @@ class SecurityMiddleware:
 
 def _is_navigation(scope: Scope, headers: dict[bytes, bytes]) -> bool:
     """Return whether a browser follows a link to a page. Such a request changes nothing, and carries no SameSite=Strict cookie."""
-    return scope["method"] == "GET" and headers.get(b"sec-fetch-mode") == b"navigate" and not scope["path"].startswith("/api/")
+    return scope.get("method", "GET") == "GET" and headers.get(b"sec-fetch-mode") == b"navigate" and not scope["path"].startswith("/api/")
 
 
 def canonical_path(raw: bytes) -> str | None:
@@ -118,6 +122,8 @@ def canonical_path(raw: bytes) -> str | None:
 
     None if an escape is malformed, or the path is not UTF-8.
     """
+    if _PLAIN_PATH.fullmatch(raw):
+        return raw.decode("ascii")  # most paths: quoting changes nothing
     try:
         parts = [unquote_to_bytes(part) for part in raw.split(b"/")]
         for part in parts:
@@ -206,9 +212,12 @@ def add_security_headers(send: Send, *more: tuple[bytes, bytes]) -> Send:
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] in RESPONSE_STARTS:
-            known = {name for name, _ in message["headers"]}
-            extra = [*SECURITY_HEADERS, *more, (b"content-security-policy", CONTENT_SECURITY_POLICY), (b"cache-control", b"no-store")]
-            message["headers"] = [*message["headers"], *((name, value) for name, value in extra if name not in known)]
+            given = message["headers"]
+            known = {name for name, _ in given}
+            added = [*SECURITY_HEADERS, *more]
+            if not known.isdisjoint(_ADDED_NAMES):
+                added = [(name, value) for name, value in added if name not in known]
+            message["headers"] = [*given, *added]
         await send(message)
 
     return send_with_headers

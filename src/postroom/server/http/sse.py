@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from postroom.core.errors import InvalidInput, Refusal
-from postroom.core.records.work import Event
+from postroom.core.records import Event
 from postroom.core.text import short_repr
 from postroom.server.api.mailbox_access import check_receiver, mailbox_filter, resolve_receiver
 from postroom.server.http.auth import Caller

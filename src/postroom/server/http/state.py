@@ -85,17 +85,18 @@ class AppState:
 
         `skip_rate_limit`: the same request is checked once more, and does not count towards the rate limit.
         """
-        caller = await self._find_caller(request, read_token(request.headers))
+        token = read_token(request.headers)
+        caller = await self._find_caller(request, token)
         if caller.token is not None and not skip_rate_limit:
             self.rate_limiter.check_rate(caller.name)
         self.note_use(caller)
-        self._share_with(request, caller)
+        self._share_with(request, caller, token)
         return caller
 
     async def presume(self, request: HTTPConnection) -> Caller:
         """Return the caller that the token of a request had last, without a look into the store. Otherwise as `authenticate`.
 
-        Only for verbs: a `VerbCall` verifies the token in the transaction of its verb. `forget` has to be called if that fails.
+        Only if the token is verified in the transaction of the answer, as a `VerbCall` does. `forget` has to be called if that fails.
         """
         token = read_token(request.headers)
         caller = None if token is None else self._last_callers.get(token)
@@ -108,15 +109,15 @@ class AppState:
         if caller.token is not None:
             self.rate_limiter.check_rate(caller.name)
         self.note_use(caller)
-        self._share_with(request, caller)
+        self._share_with(request, caller, token)
         return caller
 
-    def _share_with(self, request: HTTPConnection, caller: Caller) -> None:
+    def _share_with(self, request: HTTPConnection, caller: Caller, token: Token | None) -> None:
         """Count what this request uses as the share of its caller."""
         request.scope[CALLER_KEY] = caller.name
         request.scope[CHARGE_KEY] = partial(self.byte_limiter.check_rate, caller.name)
         connection = request.scope.get(CONNECTION_KEY)
-        verify = partial(self._find_caller, request, read_token(request.headers))
+        verify = partial(self._find_caller, request, token)
         set_current_request(CurrentRequest(caller.name, lambda: connection is not None and connection.is_lost, verify))
 
     def forget(self, request: HTTPConnection) -> None:

@@ -34,12 +34,15 @@ class OpenCalls:
         self._running.setdefault(call.key, []).append(call)
         return call
 
-    async def cancel_call(self, agent: str, client: str, request_id: Any) -> None:
-        """Cancel the calls with this id, and return what an answered one was handed. Two sessions of one program may share an id."""
+    async def cancel_call(self, agent: str, client: str, request_id: Any, *, keeps_answered: bool) -> None:
+        """Cancel the calls with this id, and return what an answered one was handed, unless `keeps_answered`.
+
+        Two sessions of one program may share an id.
+        """
         key = (agent, client, request_id)
         for call in self._running.get(key, ()):
             call.cancel()
-        for handover_id in self._answered.pop(key, ()):
+        for handover_id in () if keeps_answered else self._answered.pop(key, ()):
             await self.return_handover(agent, handover_id)
 
     async def end_call(self, call: ToolCall, *, is_sent: bool) -> None:

@@ -63,6 +63,15 @@ def find_thread_id(params: object) -> str | None:
     return found if isinstance(found, str) and 0 < len(found) <= MAX_THREAD_ID_CHARS else None
 
 
+def cancels_answered_calls(params: object) -> bool:
+    """Return whether a program that begins a session cancels calls of which it has the answer: opencode does, at the end of each step.
+
+    From such a program, this takes back no message. Else none would ever count as seen.
+    """
+    info = params.get("clientInfo") if isinstance(params, dict) else None
+    return isinstance(info, dict) and info.get("name") == "opencode"
+
+
 def complete_result(result: JsonObject, params: JsonObject) -> JsonObject:
     """Return a result with the fields that the protocol without sessions requires, if the request is of that protocol."""
     if not is_stateless(params):

@@ -39,6 +39,7 @@ from postroom.server.runtime.store_access import StoreAccess
 
 Context = ServerRequestContext[Any, Any]
 _SESSION_HEADER = "mcp-session-id"
+_KEEPS_ANSWERED = "keeps-answered-"  # how the names of sessions begin whose cancellations take back nothing that was answered
 _log = logging.getLogger("postroom.mcp")
 logging.getLogger("mcp").setLevel(logging.CRITICAL)  # the SDK logs each client that disconnects as an error
 
@@ -132,9 +133,10 @@ class WorkspaceEndpoint:
 
     async def _handle_message(self, message: dict[str, Any], agent: str, client: str, request: tuple[Scope, Receive, Send]) -> None:
         if message.get("method") == "notifications/cancelled" and isinstance(message.get("params"), dict):
-            await self._calls.cancel_call(agent, client, message["params"].get("requestId"))
+            keeps_answered = Request(request[0]).headers.get(_SESSION_HEADER, "").startswith(_KEEPS_ANSWERED)
+            await self._calls.cancel_call(agent, client, message["params"].get("requestId"), keeps_answered=keeps_answered)
         scope, receive, send = request
-        exchange = _Exchange(receive, send, begins_session=message.get("method") == "initialize")
+        exchange = _Exchange(receive, send, session=_name_session(message))
         call = scope["postroom.call"] = self._calls.begin_call(agent, client, message.get("id"))
         try:
             await self._sessions.handle_request(scope, exchange.receive, exchange.send)
@@ -145,13 +147,13 @@ class WorkspaceEndpoint:
 class _Exchange:
     """One request and its response. `is_sent` is true if the whole response was sent before the client went away.
 
-    The response that begins a session names it. The SDK keeps no session: the name only tells the calls of two sessions apart.
+    The response that begins a `session` names it. The SDK keeps no session: the name only tells the calls of two sessions apart.
     """
 
-    def __init__(self, receive: Receive, send: Send, *, begins_session: bool) -> None:
+    def __init__(self, receive: Receive, send: Send, *, session: str | None) -> None:
         self._receive = receive
         self._send = send
-        self._begins_session = begins_session
+        self._session = session
         self._is_gone = False
         self.is_sent = False
 
@@ -162,12 +164,19 @@ class _Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start" and self._begins_session and message["status"] == HTTPStatus.OK:
-            name = (_SESSION_HEADER.encode(), new_uuid4().encode())
+        if message["type"] == "http.response.start" and self._session is not None and message["status"] == HTTPStatus.OK:
+            name = (_SESSION_HEADER.encode(), self._session.encode())
             message = {**message, "headers": [*(pair for pair in message["headers"] if pair[0].lower() != name[0]), name]}
         await self._send(message)
         if message["type"] == "http.response.body" and not message.get("more_body") and not self._is_gone:
             self.is_sent = True
+
+
+def _name_session(message: dict[str, Any]) -> str | None:
+    """Return a name for the session that a message begins, if it does. The name says what its cancellations mean."""
+    if message.get("method") != "initialize":
+        return None
+    return f"{_KEEPS_ANSWERED if protocol.cancels_answered_calls(message.get('params')) else ''}{new_uuid4()}"
 
 
 def _parse_message(body: bytes) -> dict[str, Any]:

@@ -80,6 +80,7 @@ class _StdioServer:
         self._write_lock: Lock | None = None  # set with the second thread
         self._load_lock: Lock | None = None
         self._worker: StdioWorker | None = None
+        self._keeps_answered = False  # whether a cancellation takes back nothing that was answered
 
     def handle_line(self, line: bytes) -> None:
         """Answer a message, or start the call that answers it."""
@@ -100,8 +101,10 @@ class _StdioServer:
     def _handle(self, method: str, params: JsonObject, request_id: Any) -> None:
         if request_id is None:
             if method == "notifications/cancelled" and self._worker is not None:
-                self._worker.cancel_call(params.get("requestId"))
+                self._worker.cancel_call(params.get("requestId"), keeps_answered=self._keeps_answered)
             return
+        if method == "initialize":
+            self._keeps_answered = protocol.cancels_answered_calls(params)
         if method == "tools/call":
             self._start_call(request_id, params)
             return

@@ -38,7 +38,6 @@ _TITLE = {"type": "string", "maxLength": 200}
 _CHOICES = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 200}, "maxItems": 20}
 _CURSOR = {"type": "string", "minLength": 1, "maxLength": 400}
 _EVENT = {"type": "integer", "minimum": 0, "maximum": 9007199254740991}
-_CHOICES = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 200}, "maxItems": 20}
 _LEASE_TOKEN = {**_ID, "description": "From work_claim. Refused if another process took the thread meanwhile."}
 
 

@@ -85,14 +85,14 @@ class StdioWorker:
         except OSError:
             _log.exception("no process could be started that wakes the session")
 
-    def cancel_call(self, request_id: Any) -> None:
-        self._run(self._cancel(request_id))
+    def cancel_call(self, request_id: Any, *, keeps_answered: bool) -> None:
+        self._run(self._cancel(request_id, keeps_answered))
 
-    async def _cancel(self, request_id: Any) -> None:
+    async def _cancel(self, request_id: Any, keeps_answered: bool) -> None:
         """Cancel a call. The client does not name its session, but all its requests have different ids."""
         assert self._calls is not None
         for client in tuple(self._client_names):
-            await self._calls.cancel_call(self._workspace.agent, client, request_id)
+            await self._calls.cancel_call(self._workspace.agent, client, request_id, keeps_answered=keeps_answered)
 
     def close(self) -> None:
         """Cancel what runs, make what was not confirmed available again, and close the store."""

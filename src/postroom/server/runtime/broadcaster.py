@@ -11,7 +11,7 @@ from typing import Self
 
 from postroom.core.errors import Refusal, TooMany
 from postroom.core.limits import MAX_EVENT_SUMMARY_CHARS, MAX_STREAMS_PER_AGENT, MAX_UNREAD_EVENTS
-from postroom.core.records.work import Event
+from postroom.core.records import Event
 from postroom.server.http.auth import Caller
 from postroom.server.http.responses import encode_json
 from postroom.server.runtime.writer import wait_for_thread

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from postroom.core import limits
 from postroom.core.errors import Refusal, TooMany
@@ -46,7 +46,7 @@ class StoreAccess:
         self._reader = self._open_connection(location)
         self._waits = 0
         self._max_waits = max_waits
-        self._pages: dict[tuple[object, ...], tuple[float, bytes]] = {}
+        self._pages: dict[bytes, tuple[float, object]] = {}
         self._pages_version: object | None = None
         self._shared_store = self._open_connection(location)
         self._thread_slots = FairSlots(MAX_THREADED_VERBS, per_caller=limits.MAX_THREADS_PER_CALLER, max_queued=limits.MAX_QUEUED_CALLS)
@@ -114,32 +114,37 @@ class StoreAccess:
         if await self.read(question_sync.is_behind):
             await self.write(question_sync.sync)
 
-    async def cached_page(self, key: tuple[object, ...], make: Callable[[], Awaitable[bytes]]) -> bytes:
-        """Return a cached answer, or make it. An answer is valid until the next commit, or until a deadline falls due."""
-        version = self._change_mark()
-        if version is None or self.follower.is_mirror_changed():
+    async def cached_page(self, key: bytes, make: Callable[[], Awaitable[T]], verify: Callable[[Transaction], None]) -> T:
+        """Return a cached answer, or make it. An answer is valid until the next commit, or until a deadline falls due.
+
+        `verify` refuses a caller whose token was revoked. It runs in the transaction that compares the cache with the store.
+        """
+        if not self._is_local:
+            await self.read(verify)
+            return await make()
+        version = self._change_mark(verify)
+        if self.follower.is_mirror_changed():
             return await make()
         if version != self._pages_version:
             self._pages.clear()
             self._pages_version = version
         kept = self._pages.get(key)
         if kept is not None and monotonic() < kept[0]:
-            return kept[1]
+            return cast(T, kept[1])
         made = await make()
         due = await self.read(question_sync.seconds_until_deadline)
-        if len(self._pages) < MAX_CACHED_PAGES and self._change_mark() == version:
+        if len(self._pages) < MAX_CACHED_PAGES and self._change_mark(verify) == version:
             self._pages[key] = (float("inf") if due is None else monotonic() + due, made)
         return made
 
-    def _change_mark(self) -> object | None:
-        """Return a value that changes with every commit, or None if the engine has no such value.
+    def _change_mark(self, verify: Callable[[Transaction], None]) -> object:
+        """Return a value that changes with every commit to a local store.
 
         It includes the latest event, because SQLite's own number was seen to stay the same after commits of other connections.
         """
-        if not self._is_local:
-            return None
-        latest = self._read_view(lambda tx: tx.fetch_one(tx.sql.event_latest))
-        return self._reader.change_mark(), latest  # type: ignore[attr-defined]
+        with self._reader.read() as tx:
+            verify(tx)
+            return self._reader.change_mark(), tx.fetch_one(tx.sql.event_latest)  # type: ignore[attr-defined]
 
     async def read_verb(self, verb: Callable[[Store], T]) -> T:
         """Run a verb that only reads, and opens its own transactions. For small answers only, as `read`."""

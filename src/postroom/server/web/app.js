@@ -46,6 +46,7 @@ const main = $("#main");
 let shown = { room: null, handle: null, unbind: () => {} };
 let summary = null;
 let summaryTag = null;
+let summaryRead = null; // the promise of the first summary
 let entryTitle = null;
 let worker = null; // whether the service worker was registered
 
@@ -100,7 +101,7 @@ function place({ room, id }) {
     entryTitle = title;
     drawTitle();
   };
-  const handle = ROOMS[known].show(main, id, { room: known, summary: () => summary, titled });
+  const handle = ROOMS[known].show(main, id, { room: known, summary: () => summary, summaryRead, titled });
   shown = { room: known, handle, unbind: handle?.keys ? bind(handle.keys) : () => {} };
   drawTitle();
 }
@@ -209,10 +210,11 @@ async function start() {
   whenSignedOut(leave);
   keys();
   try {
-    await refresh();
+    summaryRead = refresh();
+    follow(place); // the room reads what it shows meanwhile. Once events arrive, everything is looked at again.
+    await summaryRead;
     const { eventId, person } = summary;
     const notifier = new Notifier(person);
-    follow(place);
     const told = (events) => {
       refresh().catch(() => {});
       shown.handle?.changed?.(events);
@@ -222,6 +224,9 @@ async function start() {
   } catch (error) {
     if (error.status === 401) return;
     state("away");
+    shown.handle?.leave?.();
+    shown.unbind();
+    shown = { room: null, handle: null, unbind: () => {} };
     fill(
       main,
       trouble(error, () => location.reload()),

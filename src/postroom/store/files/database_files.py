@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DEFAULT_FOLDER_NAME = ".agents"
-_SUFFIXES = ("", "-wal", "-shm", "-journal", ".lock", ".bell", ".bells")
+_SUFFIXES = ("", "-wal", "-shm", "-journal", ".lock", ".bell", ".bells")  # `.bell`: of stores made before 2026-11-19
 
 
 class DatabaseFiles:

@@ -94,8 +94,8 @@ class JsonlMirror:
     def keep_matching_lines(self, expected: Iterable[tuple[int, bytes]], now: int) -> str:
         """Keep the lines up to the first that differs from the expected one. `expected` has row ids and lines, from `first_id` on.
 
-        The torn line of a crash is cut. If anything else follows, perhaps no row has it, so nothing is cut: the whole file is set aside
-        under another name, and a new one begins. Return that name, or an empty text.
+        The torn line of a crash is cut. Anything else that follows may be in no row, so it is never cut: the whole file is set aside under
+        another name, and a new one begins. Return that name, or an empty text.
         """
         self.lines, self.size, self.last_id = 0, 0, self.first_id - 1
         file_lines, expected_line = self.read_lines(), b""

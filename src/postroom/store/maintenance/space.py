@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from time import monotonic
 
-from postroom.store.sqlite.engine import SqliteStore
+from postroom.store.sqlite.engine import SqliteStore, SqliteWriteTransaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,17 @@ class SharedFile:
     def left_at(self) -> float:
         """Return when the last transaction let other writers go on, in monotonic seconds: on SQLite, before it waits for the disk."""
         return monotonic() if self._store is None else self._store.file.writer_queue.left_at
+
+    def defer_sync(self, tx: Transaction) -> None:
+        """Let a transaction end without its own sync of the disk, which would hold up those of other writers. `sync` makes up for it."""
+        if isinstance(tx, SqliteWriteTransaction):
+            tx.defers_sync = True
+
+    def sync(self) -> None:
+        """Wait until all commits so far are on the disk."""
+        log = None if self._store is None else self._store.file.open_wal()
+        if log is not None:
+            log.sync()
 
     def copy_log(self) -> None:
         """Copy the log to the file beside other writers. At 1,000 pages, one of them has to do it in its turn, and all others wait."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from postroom.core.records.work import Agent, Artifact, Event, Lease, Message, Thread
+from postroom.core.records import Event
+from postroom.core.records.work import Agent, Artifact, Lease, Message, Thread
 from postroom.store.statements.taking import select_pending
 from postroom.store.statements.work import *  # noqa: F403
 from postroom.store.statements.work import (

@@ -12,7 +12,7 @@ from postroom.store.base_transaction import BaseTransaction
 from postroom.store.forks import forked_inside_transaction
 from postroom.store.sqlite import statements
 from postroom.store.sqlite.open_database import BUSY_TIMEOUT_SECONDS, OpenDatabase, map_error
-from postroom.store.sqlite.wake_files import wake_file_path
+from postroom.store.sqlite.wake_files import all_wake_file_path, wake_file_path
 from postroom.store.tables import SCHEMA_VERSION, Query
 
 TYPE_CHECKING = False
@@ -82,7 +82,7 @@ class SqliteStore:
     def watch(self, *topics: str) -> SqliteWatch:
         from postroom.store.sqlite.file_watcher import SqliteWatch
 
-        return SqliteWatch(self, [self.wake_file_path(topic) for topic in topics] or [self.location + ".bell"])
+        return SqliteWatch(self, [self.wake_file_path(topic) for topic in topics] or [all_wake_file_path(self.location)])
 
     @property
     def replacements(self) -> int:
@@ -99,21 +99,27 @@ class SqliteStore:
 
     def change_mark(self) -> tuple[object, int]:
         """Return a value that changes with every commit: of other connections, and of this one, which `data_version` leaves out."""
-        return self.data_version(), self.connection.total_changes
+        version, opened = self.data_version(), self.file.connection
+        return version, 0 if opened is None else opened.total_changes
 
     def wake_file_path(self, topic: str) -> str:
         return wake_file_path(self.location, topic)
 
     def notify(self, topics: Iterable[str]) -> None:
-        """Wake the waiters of these topics by touching their wake files. A failure delays a waiter by up to a second."""
-        paths = [self.location + ".bell"]
-        if os.access(self.location + ".bells", os.F_OK):  # otherwise there was never a waiter of a topic, and each file costs an exception
-            paths += map(self.wake_file_path, topics)
-        for path in paths:
+        """Wake the waiters of these topics by writing to their wake files. A failure delays a waiter by up to a second."""
+        if not os.access(self.location + ".bells", os.F_OK):
+            return  # there was never a waiter, and each missing file would cost an exception
+        for path in (all_wake_file_path(self.location), *map(self.wake_file_path, topics)):
             try:
-                os.utime(path)
+                file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             except OSError:
-                pass  # the file does not exist, because there was never a waiter of its topics
+                continue  # the file does not exist, because there was never a waiter of its topics
+            try:
+                os.pwrite(file, b"\n", 0)  # not `utime`, which can slow the next sync of the log down by half
+            except OSError:
+                pass  # the disk is full
+            finally:
+                os.close(file)
 
     def truncate_wal(self) -> None:
         """Truncate a long write-ahead log, unless another connection is using it.
@@ -311,6 +317,7 @@ class SqliteWriteTransaction(SqliteTransaction):
     """A write transaction: alone from BEGIN to COMMIT, after its turn in the writer queue. It is on the disk when it ends."""
 
     begin = "BEGIN IMMEDIATE"
+    defers_sync = False  # leaves the sync to a later commit: nobody was promised anything for this one
     _wal_file: WalFile | None = None
 
     def _begin_transaction(self) -> None:
@@ -357,7 +364,7 @@ class SqliteWriteTransaction(SqliteTransaction):
 
     def _finish_commit(self) -> None:
         """Wait for the disk, and wake waiters. Other threads and processes write meanwhile, so that one sync covers several commits."""
-        if self._wal_file is not None:
+        if self._wal_file is not None and not self.defers_sync:
             try:
                 self._wal_file.sync()
             except OSError as error:

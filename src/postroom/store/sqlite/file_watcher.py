@@ -1,8 +1,8 @@
-"""Waiting on SQLite: after its COMMIT, a writer touches the wake file `<db>.bell` and those of the event's topics in `<db>.bells/`.
+"""Waiting on SQLite: after its COMMIT, a writer writes a byte to the wake files of the event's topics in `<db>.bells/`.
 
 A waiter watches the wake files of its topics, so that a hundred waiters do not wake for each other's messages. Commands use dnotify,
 libraries use inotify, and on macOS both use kqueue. If none is available (Linux allows 128 inotify instances for each user), the waiter
-polls the times of the files at growing intervals. Some writers, such as the sqlite3 shell, touch no wake file. For them, the waiter
+polls the times of the files at growing intervals. Some writers, such as the sqlite3 shell, write to no wake file. For them, the waiter
 polls the database itself: every second while its write-ahead log (WAL) changes, and hardly ever while there are no writes.
 """
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         def wait(self, seconds: float, wake: int | None) -> str:
             """Wait for at most `seconds`, and return the reason for the end of the wait.
 
-            It is `notified` if a wake file was touched or descriptor `wake` is readable, `wal` if the log was written, and "" after a
+            It is `notified` if a wake file was written or descriptor `wake` is readable, `wal` if the log was written, and "" after a
             timeout.
             """
 
@@ -85,7 +85,7 @@ class SqliteWatch:
                 return
 
     def _database_changed(self) -> bool:
-        """Return whether a writer committed without touching a wake file."""
+        """Return whether a writer committed without a wake file."""
         is_armed = self._watcher.arm_for_wal(self._store.location + "-wal")  # before the read, so that no write is missed in between
         self._polls_left = max(self._polls_left - 1, 0) if is_armed else POLLS_AFTER_WAL_WRITE
         try:
@@ -154,7 +154,7 @@ class DnotifyWatcher:
     def watch(self, wake_files: list[str], store_path: str) -> None:
         self.close()
         removal = fcntl.DN_DELETE | fcntl.DN_RENAME
-        for path, changes in [*((wake_file, fcntl.DN_ATTRIB | fcntl.DN_DELETE) for wake_file in wake_files), (store_path, removal)]:
+        for path, changes in [*((wake_file, fcntl.DN_MODIFY | fcntl.DN_DELETE) for wake_file in wake_files), (store_path, removal)]:
             self._folders.append(os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC))
             fcntl.fcntl(self._folders[-1], fcntl.F_NOTIFY, changes | fcntl.DN_MULTISHOT)
 
@@ -205,8 +205,9 @@ class InotifyWatcher:
 
     def watch(self, wake_files: list[str], store_path: str) -> None:
         """Watch these wake files too. Those of earlier waits stay watched: a needless wake-up only makes the caller read the store."""
-        for path in (*wake_files, store_path):  # a file that is removed or replaced changes its count of links, which is an attribute
-            if self._add_watch(self._inotify_fd, os.fsencode(path), self._ATTRIB) < 0:
+        # A file that is removed or replaced changes its count of links, which is an attribute.
+        for path, changes in [*((wake_file, self._MODIFY | self._ATTRIB) for wake_file in wake_files), (store_path, self._ATTRIB)]:
+            if self._add_watch(self._inotify_fd, os.fsencode(path), changes) < 0:
                 raise OSError("cannot watch the wake file")
 
     def arm_for_wal(self, wal_path: str) -> bool:
@@ -222,7 +223,7 @@ class InotifyWatcher:
         try:
             records = os.read(self._inotify_fd, 65536)  # one wake-up covers all events so far
         except BlockingIOError:
-            return "notified"  # no wake file was touched, but `wake` is readable
+            return "notified"  # no wake file was written, but `wake` is readable
         watches = {int.from_bytes(records[at : at + 4], sys.byteorder) for at in range(0, len(records), self._RECORD_BYTES)}
         return "wal" if watches == {self._wal_watch} and len(ready) == 1 else "notified"
 

@@ -149,7 +149,7 @@ def _examine_folder(location: str) -> Iterator[Finding]:
         yield Finding("file system", FAIL, kind, "WAL is not safe on a network file system.", move)
     else:
         yield Finding("file system", OK, kind or "unknown")
-    files = (folder, location, location + ".bell", location + ".lock")  # the last two are made when they are needed
+    files = (folder, location, location + ".lock")  # the last one is made when it is needed
     locked = [path for path in files if os.path.exists(path) and not os.access(path, os.W_OK)]
     if locked:
         said = f"you cannot write {', '.join(locked)}"

@@ -41,8 +41,7 @@ def init_database(path: str, *, shared: str | None = None) -> bool:
     refuse_network_filesystem(files.folder)
     files.create_database()
     created = _create_or_upgrade(location)
-    for suffix in (".bell", ".lock"):
-        create_file(location + suffix, location)
+    create_file(location + ".lock", location)
     files.set_permissions()
     files.hide_from_git()
     return created

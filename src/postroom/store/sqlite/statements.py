@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postroom.store.statements.events import *  # noqa: F403
 from postroom.store.tables import make_statement_finder
 
 TYPE_CHECKING = False

@@ -1,4 +1,4 @@
-"""The paths of wake files. Writers touch them after a COMMIT, and waiters watch them. It imports nothing that opens a database."""
+"""The paths of wake files. Writers write to them after a COMMIT, and waiters watch them. It imports nothing that opens a database."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ def wake_file_path(location: str, topic: str) -> str:
     return f"{location}.bells/{number % WAKE_FILE_COUNT}/bell"
 
 
+def all_wake_file_path(location: str) -> str:
+    """Return the path of the file for the waiters of all events."""
+    return f"{location}.bells/all/bell"
+
+
 def inbox_wake_file_path(location: str, agent: str) -> str:
-    """Return the path of the file that is touched for everything that is addressed to an agent, and for nothing else."""
+    """Return the path of the file that is written for everything that is addressed to an agent, and for nothing else."""
     return wake_file_path(location, inbox_topic(agent))

@@ -6,8 +6,6 @@ from postroom.core.records.work import Artifact, Lease, Message, Thread
 from postroom.store.statements.work import *  # noqa: F403
 from postroom.store.statements.work import (
     ARTIFACTS,
-    EVENT_INSERT_BINDS,
-    EVENT_INSERT_COLUMNS,
     EVENT_TOPICS_INSERT,
     LEASE_COLUMNS,
     MESSAGES,
@@ -65,8 +63,6 @@ artifacts_of_message = Query(
 )
 
 artifacts_inserted = f"SELECT {ARTIFACTS.column_list}, rowid FROM artifacts WHERE rowid > :after ORDER BY rowid LIMIT :limit"
-
-event_append = f"INSERT INTO events ({EVENT_INSERT_COLUMNS}) VALUES ({EVENT_INSERT_BINDS})"
 
 _FACT = "coalesce(CASE WHEN json_valid(e.payload_json) THEN json_extract(e.payload_json, '$.{0}') END, t.{0}) AS {0}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postroom.core import clock
+from postroom.core.records import Event
 from postroom.core.records.mail import (
     STATES,
     DeadLetterSize,
@@ -16,7 +17,6 @@ from postroom.core.records.mail import (
     StoredMessage,
     WaitingMessage,
 )
-from postroom.core.records.work import Event
 from postroom.store.mail_values import decode_created_at, decode_payload
 from postroom.store.tables import Query, Table, single_value
 

@@ -68,7 +68,11 @@ entries_page_triage = Query(f"{SELECT_FOR_PAGE} WHERE {_IN_SECTION} AND e.triage
 entries_page_unread = Query(
     f"{SELECT_FOR_PAGE} WHERE {_IN_SECTION} AND e.read_at IS NULL AND e.triage = 'inbox' AND {_IS_OLDER} {_NEWEST_FIRST}", Entry
 )
-entries_page_pinned = Query(f"{SELECT_FOR_PAGE} WHERE {_IN_SECTION} AND e.pinned_at IS NOT NULL AND {_IS_OLDER} {_NEWEST_FIRST}", Entry)
+entries_page_pinned = Query(
+    f"""{SELECT_FOR_PAGE} WHERE {_IN_SECTION} AND e.pinned_at IS NOT NULL AND (:triage = '' OR e.triage = :triage)
+      AND {_IS_OLDER} {_NEWEST_FIRST}""",
+    Entry,
+)
 # Two filters at once are rare. One of them uses its index, and the other is compared row by row.
 entries_page_open = Query(
     f"""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from postroom.core.records.retention import AgedEvent, AgedRow, EndedThread, ReadKey, TopicBlock
+from postroom.core.states import TERMINAL_STATUSES
 from postroom.store.tables import Query, Table, single_value
 
 REMOVED_IDS = Table("removed_ids", ("kind", "id", "removed_at"), key_columns=2)
 SETTINGS = Table("settings", ("name", "value"))
 PLACE_SETTING = "place"  # where the file of the store belongs: its path, as `init` found it
 
+THREAD_IDS = "SELECT value FROM json_each(:thread_ids)"  # a list of ids in one bind
 KEY_MESSAGE_ID_LENGTH = 36  # of the id of a message that was posted with a key: `work.threads` derives it
 
 # ids that outlive their rows, and settings
@@ -52,21 +54,42 @@ prune_threads = Query(
     ORDER BY t.updated_at, t.thread_id LIMIT :limit""",
     EndedThread,
 )
+# The threads that may still be removed. `+` keeps SQLite from reading all ended threads.
+prune_threads_held = Query(
+    f"""
+    SELECT thread_id FROM threads WHERE thread_id IN ({THREAD_IDS})
+      AND +status IN ({", ".join(f"'{status}'" for status in sorted(TERMINAL_STATUSES))}) AND updated_at < :before""",
+    single_value,
+)
+# Those with too many events for one transaction. Each message has one.
+prune_threads_long = Query(
+    f"""
+    SELECT thread_id FROM events WHERE thread_id IN ({THREAD_IDS}) AND thread_id <> ''
+    GROUP BY thread_id HAVING count(*) > :most ORDER BY thread_id""",
+    single_value,
+)
+prune_event_ids = Query("SELECT event_id FROM events WHERE thread_id = :thread_id AND thread_id <> '' ORDER BY event_id", single_value)
+prune_thread_ids = f"""
+    INSERT INTO removed_ids (kind, id, removed_at)
+    SELECT 'thread', value, CAST(:now AS bigint) FROM ({THREAD_IDS}) ids WHERE true ON CONFLICT (kind, id) DO NOTHING"""
 prune_thread_keys = f"""
     INSERT INTO removed_ids (kind, id, removed_at)
     SELECT 'message', message_id, CAST(:now AS bigint) FROM messages
-    WHERE thread_id = :thread_id AND length(message_id) = {KEY_MESSAGE_ID_LENGTH} ON CONFLICT (kind, id) DO NOTHING"""
-prune_thread_artifacts = "DELETE FROM artifacts WHERE message_id IN (SELECT message_id FROM messages WHERE thread_id = :thread_id)"
+    WHERE thread_id IN ({THREAD_IDS}) AND event_id <= :until AND length(message_id) = {KEY_MESSAGE_ID_LENGTH}
+    ON CONFLICT (kind, id) DO NOTHING"""
+prune_thread_artifacts = f"""
+    DELETE FROM artifacts
+    WHERE message_id IN (SELECT message_id FROM messages WHERE thread_id IN ({THREAD_IDS}) AND event_id <= :until)"""
 # The marks of all that take part. `prune_reads_after` finds those of others, which no list shows.
 prune_thread_reads = """
     DELETE FROM reads WHERE thread_id = :thread_id AND agent_id IN (
       SELECT from_agent FROM messages WHERE thread_id = :thread_id UNION SELECT to_agent FROM messages WHERE thread_id = :thread_id
       UNION SELECT created_by FROM threads WHERE thread_id = :thread_id
       UNION SELECT assigned_to FROM threads WHERE thread_id = :thread_id)"""
-prune_thread_messages = "DELETE FROM messages WHERE thread_id = :thread_id"
-prune_thread_lease = "DELETE FROM leases WHERE thread_id = :thread_id"
-prune_thread_events = "DELETE FROM events WHERE thread_id = :thread_id AND thread_id <> '' AND event_id <= :upto"
-prune_thread = "DELETE FROM threads WHERE thread_id = :thread_id"
+prune_thread_messages = f"DELETE FROM messages WHERE thread_id IN ({THREAD_IDS}) AND event_id <= :until"
+prune_thread_leases = f"DELETE FROM leases WHERE thread_id IN ({THREAD_IDS})"
+prune_thread_events = f"DELETE FROM events WHERE thread_id IN ({THREAD_IDS}) AND thread_id <> '' AND event_id <= :upto"
+prune_thread_rows = f"DELETE FROM threads WHERE thread_id IN ({THREAD_IDS})"
 prune_reads_after = Query(
     """
     SELECT r.agent_id, r.thread_id,

@@ -46,10 +46,8 @@ tasks_unrouted = Query(
       AND {_IS_LESS_URGENT} ORDER BY urgency, event_id LIMIT :limit""",
     TaskRow,
 )
-tasks_due = Query(
-    f"SELECT {TASKS.column_list} FROM tasks WHERE is_open = 1 AND due_at IS NOT NULL AND due_at <= :now ORDER BY due_at LIMIT :limit",
-    TaskRow,
-)
+_IS_DUE = "is_open = 1 AND due_at IS NOT NULL AND due_at <= :now"
+tasks_due = Query(f"SELECT {TASKS.column_list} FROM tasks WHERE {_IS_DUE} ORDER BY due_at LIMIT :limit", TaskRow)
 
 
 def _listing(*columns: str) -> Query[TaskRow]:
@@ -66,12 +64,10 @@ tasks_to_of_status = _listing("target_agent", "status")
 tasks_from_of_status = _listing("source_agent", "status")
 tasks_from_to = _listing("source_agent", "target_agent")
 tasks_from_to_of_status = _listing("source_agent", "target_agent", "status")
-tasks_answered = Query(
-    f"""
-    SELECT {TASKS.column_list_as("t")} FROM tasks t JOIN threads h ON h.thread_id = t.thread_id
-    WHERE t.is_open = 1 AND t.thread_id IS NOT NULL AND h.status IN ('done', 'failed', 'cancelled') LIMIT :limit""",
-    TaskRow,
-)
+_ANSWERED = """
+    FROM tasks t JOIN threads h ON h.thread_id = t.thread_id
+    WHERE t.is_open = 1 AND t.thread_id IS NOT NULL AND h.status IN ('done', 'failed', 'cancelled')"""
+tasks_answered = Query(f"SELECT {TASKS.column_list_as('t')} {_ANSWERED} LIMIT :limit", TaskRow)
 # A thread that was opened and never taken has no lease: it waits for its first worker. `waiting` leases belong to unanswered questions.
 tasks_abandoned = Query(
     f"""
@@ -90,12 +86,12 @@ job_move = """
     UPDATE jobs SET status = :status, sheet = :sheet, version = version + 1, state_json = :state_json, updated_at = :updated_at,
       lease_token = :lease_token, lease_seconds = :lease_seconds, lease_expires_at = :lease_expires_at
     WHERE job_id = :job_id AND version = :seen"""
-jobs_lapsed = Query(
-    f"""
-    SELECT {JOBS.column_list} FROM jobs WHERE status IN ('running', 'ending') AND lease_expires_at <= :now
-    ORDER BY lease_expires_at LIMIT :limit""",
-    JobRow,
-)
+_IS_LAPSED = "status IN ('running', 'ending') AND lease_expires_at <= :now"
+jobs_lapsed = Query(f"SELECT {JOBS.column_list} FROM jobs WHERE {_IS_LAPSED} ORDER BY lease_expires_at LIMIT :limit", JobRow)
+# Whether `tasks_due`, `tasks_answered` or `jobs_lapsed` has a row. Every verb asks first.
+tasks_settling = f"""
+    SELECT 1 WHERE EXISTS (SELECT 1 FROM tasks WHERE {_IS_DUE}) OR EXISTS (SELECT 1 {_ANSWERED})
+      OR EXISTS (SELECT 1 FROM jobs WHERE {_IS_LAPSED})"""
 jobs_any = Query(f"SELECT {JOBS.column_list} FROM jobs WHERE event_id < :before ORDER BY event_id DESC LIMIT :limit", JobRow)
 jobs_of_agent = Query(
     f"SELECT {JOBS.column_list} FROM jobs WHERE agent = :agent AND event_id < :before ORDER BY event_id DESC LIMIT :limit", JobRow

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from postroom.core.records import Event
 from postroom.core.records.work import (
     Agent,
     Artifact,
     Candidate,
     Claim,
-    Event,
     HeldThread,
     Lease,
     Message,
@@ -16,6 +16,8 @@ from postroom.core.records.work import (
     RunNumbers,
     Thread,
 )
+from postroom.store.statements.events import *  # noqa: F403
+from postroom.store.statements.events import EVENTS
 from postroom.store.statements.taking import *  # noqa: F403
 from postroom.store.statements.taking import THREAD_COLUMNS
 from postroom.store.tables import Query, Table, row_values, single_value
@@ -28,7 +30,6 @@ THREADS = Table("threads", Thread.__fields__)
 MESSAGES = Table("messages", Message.__fields__[:-1])  # artifacts have a table of their own
 ARTIFACTS = Table("artifacts", Artifact.__fields__)
 LEASES = Table("leases", (*Lease.__fields__, "priority", "waiting"))  # the thread's priority, and whether it waits for an answer
-EVENTS = Table("events", Event.__fields__)
 AGENTS = Table("agents", Agent.__fields__)
 READS = Table("reads", ReadMark.__fields__, key_columns=2)
 EVENT_TOPICS = Table("event_topics", ("topic", "block"), key_columns=2)  # see the migration 0007
@@ -308,9 +309,6 @@ leases_of_agent = Query(
 
 # events
 
-EVENT_INSERT_COLUMNS = ", ".join(EVENTS.columns[1:])  # without the id, which the database assigns
-EVENT_INSERT_BINDS = f":{', :'.join(EVENTS.columns[1:])}"
-
 # The event at which a cursor starts: none with a lower id can appear after it.
 event_latest = Query("SELECT coalesce(max(event_id), 0) FROM events", single_value)
 event_newest = Query("SELECT coalesce(max(event_id), 0) FROM events", single_value)
@@ -366,12 +364,6 @@ agent_put = """
 agent_find = Query(f"SELECT {AGENTS.column_list} FROM agents WHERE name = :name", Agent)
 
 agents_all = Query(f"SELECT {AGENTS.column_list} FROM agents WHERE name > :after ORDER BY name LIMIT :limit", Agent)
-
-people_names_unless_known = Query(
-    """
-    SELECT name FROM agents WHERE kind = 'human' AND NOT EXISTS (SELECT 1 FROM agents WHERE name = :name) ORDER BY name LIMIT 1000""",
-    single_value,
-)
 
 agent_card = "UPDATE agents SET card_json = :card_json WHERE name = :name"
 

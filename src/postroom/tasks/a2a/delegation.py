@@ -1,7 +1,7 @@
 """Parse the answers in an agent's output: lines `@complete ID: text`, `@fail ID: text` and `@delegate NAME: text`.
 
-Accepts what models write: list items, emphasis, other case, and a fence that holds nothing but answers. Lines in other code and in
-quotations are never answers, because the agent may quote a text of others. Those in code are reported.
+Accepts what models write: list items, also with a checkbox, emphasis, other case, and a fence of nothing but answers. Lines in other
+code and in quotations are never answers, because the agent may quote a text of others. Those in code are reported.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import re
 from typing import NamedTuple
 
 COMPLETE, FAIL, DELEGATE = "complete", "fail", "delegate"
-_LIST_MARK = r"(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?"
+_LIST_MARK = r"(?:(?:[-*+]|\d{1,3}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?)?"
 _START = re.compile(
     rf" {{0,3}}{_LIST_MARK}(?P<emphasis>\*{{1,3}}|_{{1,3}})?@(?P<verb>delegate|complete|fail)(?![\w-])(?P<rest>.*)",
     re.DOTALL | re.IGNORECASE,
 )
-_LOOKALIKE = re.compile(r"[\s`*_#\d.)+-]{0,20}@(?P<verb>[A-Za-z][\w-]*)(?P<rest>.*)", re.DOTALL)
+_LOOKALIKE = re.compile(r"(?:\[[xX]\]|[\s`*_#\d.)+\[\]-]){0,20}@(?P<verb>[A-Za-z][\w-]*)(?P<rest>.*)", re.DOTALL)
+_INSIDE = re.compile(rf"[^>]*(?<!\w)@(?:{COMPLETE}|{FAIL}|{DELEGATE})\s+[^\s:]+\s*:\s*\S.*", re.DOTALL | re.IGNORECASE)
 _NAME_AND_TEXT = re.compile(r"\s+[^\s:]+\s*:\s*\S")
 _PLAIN_FENCES = ("", "text", "txt", "plain", "markdown", "md")
 _AROUND_NAMES = "`<>[]\"'"
@@ -99,11 +100,9 @@ def parse_answers(text: str) -> Answers:
 def _find_lookalike(line: int, row: str, is_code: bool) -> list[Misunderstood]:
     """Return a line that is no answer, but that its author may have meant as one."""
     match = _LOOKALIKE.fullmatch(row)
-    if match is None:
-        return []
-    if match["verb"].lower() in (COMPLETE, FAIL, DELEGATE):
+    if (match is not None and match["verb"].lower() in (COMPLETE, FAIL, DELEGATE)) or (not is_code and _INSIDE.fullmatch(row)):
         return [Misunderstood(line, row.strip(), "an answer begins its line, outside of code")]
-    if not is_code and _NAME_AND_TEXT.match(match["rest"]):
+    if match is not None and not is_code and _NAME_AND_TEXT.match(match["rest"]):
         return [Misunderstood(line, row.strip(), f"an answer begins with @{COMPLETE}, @{FAIL} or @{DELEGATE}")]
     return []
 

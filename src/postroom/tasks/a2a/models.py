@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from functools import cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer, model_validator
@@ -48,7 +49,13 @@ class Snapshot(BaseModel):
     def _freeze_unknown_fields(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
-        return {name: value if name in cls.model_fields else freeze(value) for name, value in data.items()}
+        known = _field_names(cls)
+        return data if known.issuperset(data) else {name: value if name in known else freeze(value) for name, value in data.items()}
+
+
+@cache
+def _field_names(model: type[BaseModel]) -> frozenset[str]:
+    return frozenset(model.model_fields)  # pydantic computes them at each access
 
 
 class A2ATask(Snapshot):

@@ -29,8 +29,9 @@ CHANNELS = (
         words=("webhook|email|command|ntfy", "TARGET"),
         details="TARGET is a URL, an e-mail address, a shell command, or the URL of an ntfy topic. The secret signs a webhook (Standard"
         " Webhooks), or is the password of the mail server or the token of ntfy. It is kept in the store and never shown. A command gets"
-        " the message as JSON on its standard input. One message comes for each matter, and none for what was read, answered, snoozed or"
-        " put away. `inbox serve` sends them, or `inbox channel run`.",
+        " the message as JSON on its standard input, and runs in the folder where the sender was started."
+        " One message comes for each matter, and none for what was read, answered, snoozed or put away."
+        " `inbox serve` sends them, or `inbox channel run`.",
         example="inbox channel add webhook https://hooks.example.org/in --secret-file hook.secret --quiet 22:00-07:00",
     ),
     Command(

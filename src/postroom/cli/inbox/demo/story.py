@@ -7,6 +7,7 @@ update by Bo is refused. The narrator only reads the event log, as `inbox watch`
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from postroom._fastpath.json_text import loads
 from postroom.cli.framework import terminal
 from postroom.cli.framework.output import Outcome, write_all
 from postroom.cli.inbox import views as work_views
+from postroom.cli.inbox.waiting import interruptible
 from postroom.core.clock import parse_stamp
 from postroom.core.errors import InvalidInput, NoStore, Refusal, StorageFailure
 from postroom.processes.interpreter import NEUTRAL_FOLDER, isolated_command, short_environment, store_environment
@@ -26,7 +28,7 @@ from postroom.store.location import shown_location
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.cli.framework.parser import Arguments
-    from postroom.core.records.work import Event
+    from postroom.core.records import Event
     from postroom.store.interface import Store
 
 PACE_SECONDS = 1.0  # seconds between steps, so that a person can follow
@@ -40,6 +42,17 @@ def handle_demo(args: Arguments) -> Outcome:
     global _narration_descriptor  # noqa: PLW0603 - one demonstration per process
     _narration_descriptor = 2 if args.json else 1
     store = _create_store(args.db)
+    try:
+        with interruptible():
+            return _tell_story(store)
+    except BaseException:  # interrupted, or it went wrong: nobody looks around in it
+        store.close()
+        if args.db is None:
+            shutil.rmtree(os.path.dirname(store.location), ignore_errors=True)
+        raise
+
+
+def _tell_story(store: Store) -> Outcome:
     shown = shown_location(store.location)
     _print_text(f"A fresh store: {shown}\nThree processes start: a leader, and the workers ada and bo. No server, only that file.\n\n")
     actors = [_start_actor(role, store.location) for role in ("leader", "ada", "bo")]

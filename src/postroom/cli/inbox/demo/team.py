@@ -17,7 +17,7 @@ import postroom
 from postroom import mail, people, queues, work
 from postroom.cli.framework import terminal
 from postroom.cli.framework.output import write_all
-from postroom.core.records.work import Event
+from postroom.core.records import Event
 from postroom.core.text import shell_quote
 from postroom.processes.interpreter import NEUTRAL_FOLDER, isolated_command, short_environment
 from postroom.processes.process_group import spawn_group
@@ -166,7 +166,8 @@ def _describe_event(store: Store, event: Event) -> str:
         entry = people.show_entry(store, event.message_id or "").entry
         docs = ", ".join(doc["path"] for doc in entry.docs)
         kind = {"question": "asks", "notice": "notes"}.get(entry.kind, "shows")
-        answer = f"  (answer: inbox entry reply {entry.id} --db {shell_quote(store.location)} --body TEXT)" if entry.ask else ""
+        command = f"inbox entry reply {terminal.short_id(entry.id)} --db {shell_quote(store.location)} --body TEXT"
+        answer = f"  (answer: {command})" if entry.ask else ""
         return f"{entry.workspace_label} {kind}: {docs}{' - ' if docs and entry.comments else ''}{entry.comments}{answer}"
     if event.event_type in ("entry.answered", "entry.replied"):
         return f"{event.source} {event.event_type[6:]} it"

@@ -2,7 +2,7 @@
 
 A hook only announces. What waits stays until the agent reads it with a tool, so that nothing is lost with a session, and an answer reaches
 the agent as the answer of a tool. It announces each message once in a session. Events of subagents are skipped. Whatever goes wrong, the
-program is left alone: exit 0. Only `wait` exits with 2, which wakes the agent in Claude Code.
+program is left alone: exit 0. Only `wait` exits with another code, to wake the agent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Event = dict[str, Any]
     ChooseItems = Callable[[list[WaitingItem]], list[WaitingItem]]
 
-WAKE = 2  # the exit code with which a background hook wakes an agent at rest
+DEFAULT_WAKE_STATUS = 2  # with which a background hook wakes an agent at rest in Claude Code
 HARNESSES = ("claude", "codex", "gemini", "qwen", "opencode")
 EVENTS = ("start", "prompt", "tool", "stop", "wait", "ring", "end")
 MAX_EVENT_BYTES = 64 * 1024 * 1024
@@ -122,7 +122,7 @@ class Hook:
     def take_new(self, *, use_wake_file: bool = False, choose: ChooseItems | None = None) -> list[WaitingItem]:
         """Return what was not announced in this session yet, without what `choose` leaves out for now.
 
-        With `use_wake_file`, read the store only if the agent's wake file was touched.
+        With `use_wake_file`, read the store only if the agent's wake file was written.
         """
         return self.session.take_new(self._wake_file_time() if use_wake_file else None, self._list_waiting, choose)
 
@@ -161,7 +161,7 @@ class Hook:
         return list_waiting(self.store, agent=self.agent).waiting
 
     def _wake_file_time(self) -> int | None:
-        """Return when the agent's wake file was last touched, in nanoseconds, or None if the store has no such file."""
+        """Return when the agent's wake file was last written, in nanoseconds, or None if the store has no such file."""
         from postroom.store.location import find_location
         from postroom.store.sqlite.wake_files import inbox_wake_file_path
 
@@ -276,7 +276,7 @@ class Hook:
             write_all(1, jsontext.dumps({"decision": "block", "reason": self.announce(items)}) + "\n")
             return OK
         write_all(2, self.announce(items) + "\n")
-        return WAKE
+        return int(self.args.wake_status or DEFAULT_WAKE_STATUS)
 
     def _leave_ringer(self) -> None:
         from postroom.people.agents.ringer_process import start_ringer

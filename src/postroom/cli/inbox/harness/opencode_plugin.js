@@ -4,10 +4,11 @@ import { spawn } from "node:child_process"
 
 const command = "COMMAND"
 const flags = ["FLAGS"]
+const wakeStatus = "WAKE_STATUS" // not 2, with which a broken command may exit: it would start turns for ever
 
 function run(event, session, keep) {
   return new Promise((resolve) => {
-    const child = spawn(command, ["hook", event, "--harness", "opencode", "--session", session, ...flags], { stdio: ["ignore", "pipe", "pipe"] })
+    const child = spawn(command, ["hook", event, "--harness", "opencode", "--session", session, "--wake-status", String(wakeStatus), ...flags], { stdio: ["ignore", "pipe", "pipe"] })
     let out = ""
     let err = ""
     child.stdout.on("data", (part) => (out += part))
@@ -42,7 +43,7 @@ export const Postroom = async ({ client }) => {
     const ended = run("wait", session, (child) => (waiter = child))
     const { code, err } = await ended
     waiter = undefined
-    if (code !== 2) return
+    if (code !== wakeStatus) return
     if (busy) carried = err.trim()
     else await prompt(err.trim())
   }

@@ -1,7 +1,9 @@
 """The programs that `inbox harness connect` knows: which files each reads, and what has to stand there.
 
-Versions that this was run with are in docs/harnesses.md. Traps: Gemini CLI stops a turn when a hook exits with more than 1, so its hooks
-end with `|| true`. Codex and Qwen Code read these settings for every project of the user, so their entries name no agent: the folder does.
+Versions that this was run with are in docs/harnesses.md. Traps: Gemini CLI stops a turn when a hook exits with more than 1, the others when
+it exits with 2, also if `inbox` is missing or another program. So the lines of all hooks are guarded. Codex starts no session without a
+server that is `required`, so ours is not: it answers within the second that Codex waits. Codex and Qwen Code read these settings for every
+project of the user, so their entries name no agent: the folder does.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 PROGRAMS = ("claude", "codex", "opencode", "gemini", "qwen", "generic")
 USER_SCOPED = ("codex", "qwen")  # by default: Codex reads no hooks of a project, and Qwen Code waits for an approval of its servers
+WAKE_STATUS = 75  # of `hook wait`, from which the line makes 2: a broken `inbox` may exit with 2, and would wake the agent for ever
+WAKE_FLAGS = ["--wake-status", str(WAKE_STATUS)]
 _WAIT_SECONDS = 86_400
 _HOOK_MILLISECONDS = 60_000
 _HOLD_MILLISECONDS = 3_600_000
@@ -62,8 +66,9 @@ class Target:
 
     def hook_line(self, event: str, harness: str) -> str:
         named = [] if self.is_user else [*self.store_flags, "--agent", self.agent]
-        line = " ".join(map(shell_quote, [self.command, "hook", event, "--harness", harness, *named]))
-        return f"{line} || true" if harness == "gemini" else line
+        waking = WAKE_FLAGS if (harness, event) == ("claude", "wait") else []
+        line = " ".join(map(shell_quote, [self.command, "hook", event, "--harness", harness, *waking, *named]))
+        return f"{line} || [ $? -ne {WAKE_STATUS} ] || exit 2" if waking else f"{line} || true"
 
     def settings_file(self, name: str) -> str:
         return os.path.join(self.home if self.is_user else self.folder, name)
@@ -113,7 +118,7 @@ def _claude(target: Target) -> list[Part]:
 def _codex(target: Target) -> list[Part]:
     folder = os.environ.get("CODEX_HOME") or os.path.join(target.home, ".codex")
     config, hooks = os.path.join(folder, "config.toml"), os.path.join(folder, "hooks.json")
-    server = {"command": target.server[0], "args": target.server[1:], "required": True}
+    server = {"command": target.server[0], "args": target.server[1:]}
     roots = [] if "://" in target.store else [os.path.dirname(os.path.realpath(target.store))]
     return [
         TomlTable(config, "mcp_servers.inbox", server),
@@ -164,6 +169,7 @@ def _opencode(target: Target) -> list[Part]:
         source = file.read()
     flags = [] if target.is_user else [*target.store_flags, "--agent", target.agent]
     source = source.replace('"COMMAND"', json.dumps(target.command)).replace('["FLAGS"]', json.dumps(flags))
+    source = source.replace('"WAKE_STATUS"', str(WAKE_STATUS))
     return [
         JsonEntry(settings, ("mcp", "inbox"), {"type": "local", "command": target.server, "enabled": True}),
         WholeFile(plugin, source),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from postroom.cli.framework.parser import Arguments
-    from postroom.core.records.work import Event
+    from postroom.core.records import Event
     from postroom.store.interface import Store
 
     Data = dict[str, Any]

@@ -7,6 +7,7 @@ import os
 
 from postroom.core.clock import MICROSECONDS_PER_SECOND
 from postroom.core.text import sha1_hex
+from postroom.store.files.private_files import make_private_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class HookSession:
 
     def __init__(self, agent: str, session_id: str) -> None:
         folder = os.path.join(state_root(), "hooks")
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        make_private_folder(folder)
         self._path = os.path.join(folder, sha1_hex(f"{agent}\0{session_id}")[:20])
         self._waiting: int | None = None
 
@@ -74,7 +75,7 @@ class HookSession:
     ) -> list[WaitingItem]:
         """Return what was not announced in this session yet, and note it as announced. `choose` leaves out what is not to be announced now.
 
-        `wake_file_time` is when the agent's wake file was last touched. If that is as at the last look, the store is not read.
+        `wake_file_time` is when the agent's wake file was last written. If that is as at the last look, the store is not read.
         """
         descriptor = os.open(f"{self._path}.announced", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

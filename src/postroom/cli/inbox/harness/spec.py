@@ -47,10 +47,11 @@ HARNESS = (
             Flag("--harness", "claude|codex|gemini|qwen|opencode", "the program that runs the hook"),
             Flag("--session", "ID", "the session; default: the one that the event on standard input names"),
             Flag("--owner", "PID", "the process to ring for; default: the program that runs the hook", INTEGER),
+            Flag("--wake-status", "N", "the exit code with which `wait` wakes the agent; default 2", INTEGER),
         ),
         words=("start|prompt|tool|stop|wait|ring|end",),
         details="`inbox harness connect` installs it. It takes nothing: what waits stays until the agent reads it. It announces each"
-        " message once in a session, and exits with 0 whatever happens. Only `wait` exits with 2, to wake the agent.",
+        " message once in a session, and exits with 0 whatever happens. Only `wait` exits with --wake-status, to wake the agent.",
         example="inbox hook tool --harness claude --agent builder",
     ),
     Command(

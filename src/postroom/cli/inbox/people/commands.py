@@ -257,17 +257,25 @@ def _read_proposal(args: Arguments) -> dict[str, Any] | None:
 
 
 def handle_entries(args: Arguments) -> Outcome:
-    from postroom.people.entries import history, open_questions
+    from postroom.cli.inbox.short_ids import expand_ids
 
     store = inputs.open_store_for(args)
+    page = _read_entries(store, args)
+    if not page.entries and args.workspace and expand_ids(args):
+        page = _read_entries(store, args)
+    return Outcome(page.to_json(), view="people entries")
+
+
+def _read_entries(store: Store, args: Arguments) -> EntryPage:
+    from postroom.people.entries import history, open_questions
+
     limit = inputs.given_options(args, "limit")
     if args.search is not None:
-        return Outcome(_search_entries(store, args, limit).to_json(), view="people entries")
+        return _search_entries(store, args, limit)
     if args.urgent:
-        return Outcome(open_questions(store, **limit, after=args.after).to_json(), view="people entries")
+        return open_questions(store, **limit, after=args.after)
     filters = {"before": args.before, "workspace_id": args.workspace, "unread": args.unread, "open_only": args.questions}
-    page = history(store, section="notices" if args.notices else "inbox", state=_wanted_state(args), pinned=args.pinned, **filters, **limit)
-    return Outcome(page.to_json(), view="people entries")
+    return history(store, section="notices" if args.notices else "inbox", state=_wanted_state(args), pinned=args.pinned, **filters, **limit)
 
 
 def _search_entries(store: Store, args: Arguments, limit: dict[str, Any]) -> EntryPage:

@@ -63,12 +63,17 @@ def _make_resident(args: Arguments, store: Store, agent: str, name: str) -> Work
         agent=agent,
         max_turns=args.turns or DEFAULT_TURNS,
         open_store=lambda: inputs.open_store_for(args),
-        adopt="://" not in store.location,  # elsewhere, a resident on another machine may hold the threads: their leases have to run out
+        adopt=_may_adopt(store),
         report_step=None if args.json else print_progress,
         report_mail=None if args.json else _print_mail,
         source=taking,
         **_worker_options(args),
     )
+
+
+def _may_adopt(store: Store) -> bool:
+    """Return whether no other resident of an agent can run: the lock of an agent holds on one machine, as a store in a file does."""
+    return "://" not in store.location
 
 
 def _worker_options(args: Arguments) -> dict[str, Any]:
@@ -90,15 +95,15 @@ def _run_command(args: Arguments, store: Store, agent: str, command: str) -> Out
     """Run a plain command: `inbox work` for its threads, and beside it `mailbox deliver` for its mail, with the same command."""
     from threading import Thread
 
+    from postroom.cli.inbox.residents.adopting import CommandWorker
     from postroom.cli.inbox.worker import print_progress
     from postroom.core.errors import InvalidInput
     from postroom.mail.deliver import Deliverer
     from postroom.tasks import taking
-    from postroom.work.worker import Worker
 
     options = _worker_options(args)
     tell = None if args.json else print_progress
-    worker = Worker(store, agent=agent, command=command, report_step=tell, source=taking, **options)
+    worker = CommandWorker(store, agent=agent, command=command, adopt=_may_adopt(store), report_step=tell, source=taking, **options)
     mail_store = inputs.open_store_for(args)
     seconds = options["timeout_seconds"] or None
     deliverer = Deliverer(mail_store, [agent], command=command, receiver=agent, timeout_seconds=seconds)

@@ -12,10 +12,10 @@ from signal import SIGKILL, SIGTERM
 from time import monotonic
 
 from postroom.cli.inbox.harness.wording import announce_items, introduce_agent
+from postroom.cli.inbox.residents.adopting import AdoptingWorker
 from postroom.cli.inbox.residents.prompts import continue_thread, introduce_thread
 from postroom.cli.inbox.residents.session_plan import SessionPlan
 from postroom.cli.inbox.residents.turns import Turn, TurnFailed
-from postroom.core.errors import NotFound
 from postroom.core.states import TERMINAL_STATUSES
 from postroom.people.agents import conversations, handovers, wake_ladder, wake_routes
 from postroom.people.agents.clients import is_client_of
@@ -23,7 +23,6 @@ from postroom.people.agents.waiting import list_waiting
 from postroom.processes.child_process import GRACE_SECONDS
 from postroom.store.event_log import inbox_topic
 from postroom.work import threads
-from postroom.work.worker import Worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,11 +47,10 @@ if TYPE_CHECKING:
         def close(self) -> None: ...
 
 
-class ResidentWorker(Worker):
+class ResidentWorker(AdoptingWorker):
     """Runs an agent in a program. `max_turns` bounds the turns about one thread. After as many, the mail begins a new session.
 
-    `open_store` opens the store once more, for the threads in which turns run. With `adopt`, no other resident of this agent can run, so
-    what it holds is held by one that is gone.
+    `open_store` opens the store once more, for the threads in which turns run.
     """
 
     def __init__(
@@ -63,7 +61,6 @@ class ResidentWorker(Worker):
         agent: str,
         max_turns: int,
         open_store: Callable[[], Store],
-        adopt: bool,
         report_mail: ReportMail | None = None,
         **options: Any,
     ) -> None:
@@ -71,7 +68,6 @@ class ResidentWorker(Worker):
         self._program = program
         self._max_turns = max_turns
         self._open_store = open_store
-        self._must_adopt = adopt
         self._report_mail = report_mail or (lambda step, text: None)
         self._mail = _MailState()
         self._route = {"agent": agent, "route": wake_ladder.RESIDENT, "session": "resident"}
@@ -86,9 +82,6 @@ class ResidentWorker(Worker):
         return super().is_idle and self._mail.turn is None
 
     def _run_once(self) -> float | None:
-        if self._must_adopt:
-            self._adopt_threads()
-            self._must_adopt = False
         if not self._is_registered:
             wake_routes.register_route(self._store, **self._route, program=self._program.name, host=os.uname().nodename, pid=os.getpid())
             self._is_registered = True
@@ -97,29 +90,6 @@ class ResidentWorker(Worker):
         return min(waits, default=None)
 
     # Threads
-
-    def _list_conversations(self) -> list[AgentConversation]:
-        page = conversations.list_conversations(self._store, agent=self._agent)
-        found = list(page.conversations)
-        while page.more:
-            page = conversations.list_conversations(self._store, agent=self._agent, after=page.after)
-            found += page.conversations
-        return found
-
-    def _adopt_threads(self) -> None:
-        """Go on with the threads that a resident of this agent held when it was killed."""
-        for known in self._list_conversations():
-            if known.thread_id == conversations.MAIL_THREAD:
-                continue
-            try:
-                conversation = threads.show(self._store, known.thread_id)
-            except NotFound:
-                continue
-            lease = conversation.lease
-            if conversation.thread.status in TERMINAL_STATUSES:
-                conversations.end_conversation(self._store, known.thread_id, agent=self._agent)
-            elif lease is not None and lease.is_held and lease.agent_id == self._agent:
-                self.adopt_thread(conversation)
 
     def start_run(self, claim: Claim, conversation: Conversation, environment: dict[str, str], task: str) -> Run:
         known = self._find_conversation(claim.thread.thread_id)

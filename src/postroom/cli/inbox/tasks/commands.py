@@ -152,7 +152,7 @@ def handle_task_wait(args: Arguments) -> Outcome:
     tasks = [task_json(conductor.get(task_id)) for task_id in wanted]
     data = {"woke": woke, "task": tasks[0]} if len(tasks) == 1 else {"woke": woke, "tasks": tasks}
     if not woke:
-        return Outcome(data, view="nothing", exit_code=NOTHING)
+        return Outcome(data, view="task time over", exit_code=NOTHING)
     return Outcome(data, view="task ended" if len(tasks) == 1 else "task list")
 
 

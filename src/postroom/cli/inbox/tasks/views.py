@@ -111,8 +111,8 @@ def _render_job_started(data: Data) -> str:
 
 
 def _render_job(data: Data) -> str:
-    more = "There are more.\n" if data["more"] else ""
-    return f"{_job_summary(data['job'])}\n{_render_list(data) if data['tasks'] else 'Nothing waits in its inbox.'}{more}"
+    waiting = _render_list(data) if data["tasks"] else "Nothing waits in its inbox.\n"
+    return f"{_job_summary(data['job'])}\n{waiting}" + ("There are more.\n" if data["more"] else "")
 
 
 def _render_jobs(data: Data) -> str:
@@ -141,6 +141,7 @@ VIEWS: dict[str, Callable[[Data], str]] = {
     "task history": _render_history,
     "task list": _render_list,
     "task none": lambda data: "No task to accept.\n",
+    "task time over": lambda data: f"The time is over before the end.\n{_render_list({'tasks': data.get('tasks') or [data['task']]})}",
     "task accepted": _render_accepted,
     "task completed": _task_confirmation("Completed"),
     "task failed": _task_confirmation("Failed"),

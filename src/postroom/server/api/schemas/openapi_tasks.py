@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from postroom.core import limits
+from postroom.core.records import Event
 from postroom.core.records.tasks import ListedTask
-from postroom.core.records.work import Event
 from postroom.core.states import TASK_PRIORITIES
 from postroom.server.api.schemas.builders import (
     BOOLEAN,

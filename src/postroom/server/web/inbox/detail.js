@@ -23,8 +23,8 @@ const newVisit = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (b
 const DECIDED = { approve: "Approve", edit: "Approve with changes", reject: "Reject" };
 
 export class Detail {
-  constructor(id, { close, remove, unread, done, workspaces, loaded, person }) {
-    Object.assign(this, { id, close, remove, unread, done, workspaces, loaded, person });
+  constructor(id, { close, remove, unread, done, workspaces, loaded, readPerson }) {
+    Object.assign(this, { id, close, remove, unread, done, workspaces, loaded, readPerson });
     this.parts = new Map(); // name → [what it was made of, element]
     this.documents = [];
     this.detail = null;
@@ -62,9 +62,10 @@ export class Detail {
 
   async read() {
     try {
-      const { body, tag } = await getIfChanged(`${at("api", "inbox", this.id)}?html=true`, this.tag);
+      const answer = getIfChanged(`${at("api", "inbox", this.id)}?html=true`, this.tag);
+      const [{ body, tag }, person] = await Promise.all([answer, this.readPerson()]);
       if (!body) return;
-      [this.detail, this.tag] = [body, tag];
+      Object.assign(this, { detail: body, tag, person });
     } catch (error) {
       if (!this.gone && !this.drawn)
         fill(this.body, this.head(null), error.status === 404 ? missing(this.close) : trouble(error, () => this.load()));

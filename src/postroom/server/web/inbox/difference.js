@@ -1,4 +1,4 @@
-// What changed in a document, since it was pushed or since this person last read it: words inside the text for prose, lines for code.
+// The changes of a document since it was pushed or since this person last read it: words inside the text for prose, lines for code.
 
 import { h } from "../lib/dom.js";
 
@@ -11,7 +11,7 @@ export function difference({ kind }, { name, lines }) {
   return h(prose ? "div.diff.prose" : "pre.diff", { tabindex: "0", "aria-label": `What changed ${name}` }, shown);
 }
 
-/** What can be compared: first with what this person last read, then with what was pushed, if that was another text. */
+/** The versions to compare with: first the text that this person last read, then the pushed text if it differs. */
 export function differencesOf({ readDiff, diff }) {
   const read = readDiff && { name: "since you last read it", lines: readDiff };
   const pushed = diff && { name: "since it was pushed", lines: diff };

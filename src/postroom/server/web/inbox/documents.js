@@ -207,7 +207,7 @@ function switcher(file, body, entry, quote) {
   return button;
 }
 
-/** What changed, with a choice of what it is compared with if there are two. */
+/** The changes of a document, with a choice of the version to compare with if there are two. */
 function compared(file) {
   const all = differencesOf(file);
   const place = h("div", {}, difference(file, all[0]));

@@ -1,4 +1,4 @@
-// What a search finds beside entries: threads and mail, below the list.
+// Hits of a search in threads and mail, below the list of entries.
 
 import { get } from "../lib/api.js";
 import { fill, h } from "../lib/dom.js";

@@ -1,4 +1,4 @@
-// What the server has rendered from Markdown, made alive: pictures and links of the workspace, diagrams, maths, copy buttons, directions.
+// Behaviour of Markdown that the server has rendered: pictures and links of the workspace, diagrams, maths, copy buttons, directions.
 
 import { getBlob } from "../lib/api.js";
 import { h, safe } from "../lib/dom.js";

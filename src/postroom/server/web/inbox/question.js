@@ -32,7 +32,7 @@ export function questionOf({ question }, act, { person, pending }) {
   );
 }
 
-/** What an answer that can still be taken back says below its question. */
+/** The line below a question whose answer can still be taken back. */
 export function pendingNote(words) {
   const said = [`“${words}” goes out in a moment. `, h("kbd", {}, "Enter"), " sends it now, ", h("kbd", {}, "z"), " takes it back."];
   return h("p.soft", {}, said);

@@ -1,4 +1,4 @@
-// What is recorded around an entry: its receipts, and what was said in its thread before it asked.
+// The record of an entry: its receipts, and the messages of its thread before the question.
 
 import { at, get } from "../lib/api.js";
 import { fill, h } from "../lib/dom.js";

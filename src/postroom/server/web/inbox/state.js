@@ -122,7 +122,7 @@ export class Entries {
 
   readPinned(signal) {
     if (!this.plain) return { body: { entries: [] }, tag: null };
-    return getIfChanged("/api/inbox/history?pinned=true&limit=100", this.pinnedTag, signal);
+    return getIfChanged("/api/inbox/history?pinned=true&state=inbox&limit=100", this.pinnedTag, signal);
   }
 
   /** Show what the server answered. An answer without a body says that the list is as it was. */

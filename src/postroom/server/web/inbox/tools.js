@@ -1,4 +1,4 @@
-// What stands above the list: the search, the filters, the bulk actions, and saved searches. They live in the address.
+// The tools above the list: the search, the filters, the bulk actions, and saved searches. They live in the address.
 
 import { put, remove } from "../lib/api.js";
 import { fill, h } from "../lib/dom.js";

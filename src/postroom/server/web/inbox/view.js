@@ -22,8 +22,8 @@ import { filterOf, Tools } from "./tools.js";
 const places = new Map(); // room → where the list was when it was left
 
 class Inbox {
-  constructor(main, id, { room, summary, titled }) {
-    Object.assign(this, { main, room, summary, titled, cursor: id, detail: null, workspaces: [] });
+  constructor(main, id, { room, summary, summaryRead, titled }) {
+    Object.assign(this, { main, room, summary, summaryRead, titled, cursor: id, detail: null, workspaces: [] });
     this.marked = new Set(); // opened here, and so read; unless they say otherwise
     this.entries = new Entries(room, () => this.draw(), filterOf(query()));
     const act = {
@@ -51,6 +51,7 @@ class Inbox {
     this.open(id);
     this.reload().then(() => this.settle(id));
     this.readWorkspaces();
+    summaryRead.then(() => this.draw()).catch(() => {}); // without entries, it says what is shown
   }
 
   // --- the list
@@ -99,7 +100,7 @@ class Inbox {
     this.list.show(visible, { cursor: this.cursor, open: this.detail?.id ?? null });
     this.side.ariaBusy = String(!ready);
     this.list.element.hidden = !visible.length;
-    if (ready) fill(this.below, visible.length ? null : this.emptiness(filter, error));
+    if (ready && (visible.length || error || this.summary())) fill(this.below, visible.length ? null : this.emptiness(filter, error));
     if (!this.detail) this.blank();
   }
 
@@ -130,7 +131,7 @@ class Inbox {
       done: () => this.done(id),
       workspaces: () => this.workspaces,
       loaded: (shown) => this.loaded(shown),
-      person: this.summary()?.person,
+      readPerson: () => this.summaryRead.then(() => this.summary().person),
     };
     this.detail = id === null ? null : new Detail(id, detail);
     this.frame.toggleAttribute("data-open", id !== null);
@@ -148,7 +149,7 @@ class Inbox {
     go(address(this.room, id) + location.search);
   }
 
-  /** Nothing is open: show the first steps, or a hint. */
+  /** Show the first steps, or a hint, while no entry is open. */
   blank() {
     const first = this.entries.ready && !this.entries.list.length && this.summary() && !this.summary().any && this.room === "inbox";
     this.frame.toggleAttribute("data-first", first);

@@ -35,7 +35,7 @@ export const remove = (path, options = {}) => ask("DELETE", path, options);
 /** Build a path from its parts. Each part may contain any character. */
 export const at = (...parts) => "/" + parts.map(encodeURIComponent).join("/");
 
-/** What a request comes to. A connection that breaks off, before the answer or within it, means that the server is away. */
+/** Await a request. A connection that breaks off, before the answer or within it, means that the server is away. */
 async function reached(request) {
   try {
     return await request;

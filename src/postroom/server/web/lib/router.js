@@ -27,7 +27,7 @@ export function go(path, { replace = false } = {}) {
   act(here());
 }
 
-/** What the address says behind its path. */
+/** The query of the address. */
 export const query = () => new URLSearchParams(location.search);
 
 /** Change what the address says behind its path, without another entry in the browser's history. */

@@ -130,7 +130,7 @@ class Choices {
 
 const firstLine = (text) => text.trim().split("\n", 1)[0].slice(0, 120);
 
-/** What the rooms hold, by name. A room that cannot be read is left out. */
+/** The items of the rooms, by name. A room that cannot be read is left out. */
 async function readPlaces() {
   const read = (path) => get(path).catch(() => ({}));
   const limited = ["/api/threads?limit=200", "/api/tasks?limit=200", "/api/runs?limit=100", "/api/mailboxes?limit=200"];

@@ -1,4 +1,4 @@
-// What a room shows without data: placeholders, an empty state, or an error.
+// The display of a room without data: placeholders, an empty state, or an error.
 
 import { h } from "../lib/dom.js";
 
@@ -40,7 +40,7 @@ const FIRST_KEYS = [
   ["?", "All keys"],
 ];
 
-/** What stands beside the list while no entry is open: the keys that one needs first. */
+/** The pane beside the list while no entry is open: the keys that a person needs first. */
 export function quietPane() {
   const line = ([keys, what]) => [h("dt", {}, h("kbd", {}, keys)), h("dd", {}, what)];
   return h("div.empty.quiet", {}, h("h2", {}, "Nothing is open"), h("dl.shortcuts", {}, FIRST_KEYS.map(line)));

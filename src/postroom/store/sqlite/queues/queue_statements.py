@@ -23,6 +23,7 @@ EVENT_TIME = Query("SELECT created_at FROM events WHERE id = :id", single_value)
 EVENT_FROM = Query("SELECT id, created_at FROM events WHERE id >= :id ORDER BY id LIMIT 1", EventTime)
 EVENT_HEAD = Query("SELECT coalesce(max(id), 0) FROM events", single_value)
 EVENT_OLDEST = Query("SELECT coalesce(min(id), 1) FROM events", single_value)
+EVENT_YOUNG = Query("SELECT id FROM events WHERE id <= :upto AND created_at >= :before ORDER BY id LIMIT 1", single_value)
 EVENTS_DELETE = "DELETE FROM events WHERE id <= :upto"
 EVENT_COUNT = Query("SELECT count(*) FROM events", single_value)
 
