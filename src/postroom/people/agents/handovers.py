@@ -6,7 +6,7 @@ neither confirmed nor returned ends after `HANDOVER_SECONDS`, and its messages c
 
 from __future__ import annotations
 
-from postroom.core import checks, clock
+from postroom.core import checks, clock, limits
 from postroom.core.records.handovers import HandedItem, Handover
 from postroom.core.verbs import OWN_NAME, WRITE, verb
 from postroom.mail import holding
@@ -28,15 +28,16 @@ if TYPE_CHECKING:
 
 HANDOVER_SECONDS = 120.0
 MAIL, ANSWER, THREAD = "mail", "answer", "thread"
-MAX_HANDED_ITEMS = 1000
+READ_ITEMS = 1000  # of the store in one statement
 
 
 @verb(caller="agent", access=OWN_NAME, mode=WRITE)
 def hand_over_messages(store: Store, *, agent: str, limit: int = 20, client: str = "") -> Handover:
-    """Hand the waiting messages to an agent, oldest first: its mail, and the answers to questions that it did not wait for.
+    """Hand the waiting messages to an agent: the answers to questions that it did not wait for, and then its mail, each oldest first.
 
-    They are in flight until `confirm_handover` or `return_handover`. After `HANDOVER_SECONDS` they come again, with `again`. `client`
-    names the program that gets them.
+    Hands over at most `limit`, and no more after `MAX_RECEIVED_BYTES`; `more` is true if others wait. They are in flight until
+    `confirm_handover` or `return_handover`. After `HANDOVER_SECONDS` they come again, with `again`. `client` names the program that
+    gets them.
     """
     checks.name("agent", agent)
     checks.limit("limit", limit)
@@ -49,18 +50,33 @@ def hand_over_messages(store: Store, *, agent: str, limit: int = 20, client: str
 def _hand_over(store: Store, agent: str, limit: int, client: str) -> Handover:
     with store.write() as tx:
         handover = _NewHandover(tx, agent, client)
-        answers = [
-            receiving.answer_message(entry) for entry in tx.fetch_all(tx.sql.asks_uncollected, agent=agent, now=tx.now(), limit=limit)
-        ]
+        answers, more_answers = _choose_answers(tx, agent, limit)
         received = [handover.add_item(ANSWER, message.id, message) for message in answers]
-        held, more = holding.hold_messages(
-            tx, agent, token=handover.handover_id, receiver=agent, limit=limit - len(answers), seconds=HANDOVER_SECONDS
+        held, more_mail = holding.hold_messages(
+            tx,
+            agent,
+            token=handover.handover_id,
+            receiver=agent,
+            limit=0 if more_answers else limit - len(answers),
+            max_bytes=limits.MAX_RECEIVED_BYTES - receiving.size_of(answers),
+            seconds=HANDOVER_SECONDS,
         )
         for stored in held:
             message = receiving.mail_message(tx, build_message(stored.delivery, stored.contents), stored.delivery)
             received.append(handover.add_item(MAIL, message.id, message, sender=stored.delivery.sender))
         note_seen(tx, "agent", agent)
-        return Handover(handover.handover_id, tuple(sorted(received, key=lambda message: message.at)), more)
+        return Handover(handover.handover_id, tuple(sorted(received, key=lambda message: message.at)), more_answers or more_mail)
+
+
+def _choose_answers(tx: Transaction, agent: str, limit: int) -> tuple[list[ReceivedMessage], bool]:
+    """Return the oldest answers that an agent has not collected, and whether there are more."""
+    waiting = tx.fetch_all(tx.sql.asks_uncollected, agent=agent, now=tx.now(), limit=limit + 1)
+    chosen: list[ReceivedMessage] = []
+    for entry in waiting:
+        if len(chosen) == limit or receiving.size_of(chosen) >= limits.MAX_RECEIVED_BYTES:
+            return chosen, True
+        chosen.append(receiving.answer_message(entry))
+    return chosen, False
 
 
 class _NewHandover:
@@ -141,10 +157,7 @@ def return_handover(store: Store, handover_id: str, *, agent: str) -> int:
         for names in _mail_by_handover(items).values():
             holding.release_held(tx, agent, handover_id, names)
         _delete_items(tx, items)
-        for item in items:
-            entry = repository.lock_entry_if_exists(tx, item.item_id) if item.kind == ANSWER else None
-            if entry is not None:  # the event wakes other receivers of the agent
-                repository.append_entry_event(tx, "returned", entry.id, source=agent, **repository.event_facts(entry))
+        _announce_answers(tx, items, agent)
         return len(items)
 
 
@@ -157,7 +170,16 @@ def end_handovers(store: Store, *, agent: str, client: str) -> int:
             holding.release_held(tx, agent, handover_id, names)
         for item in items:
             tx.execute(tx.sql.handover_put, **dict(item.replace(until=tx.now()).items()))
+        _announce_answers(tx, items, agent)
         return len(items)
+
+
+def _announce_answers(tx: Transaction, items: Iterable[HandedItem], agent: str) -> None:
+    """Wake the other receivers of an agent for answers that are available again. Mail that is released wakes them by itself."""
+    for item in items:
+        entry = repository.lock_entry_if_exists(tx, item.item_id) if item.kind == ANSWER else None
+        if entry is not None:
+            repository.append_entry_event(tx, "returned", entry.id, source=agent, **repository.event_facts(entry))
 
 
 def has_unconfirmed(tx: Transaction, *, agent: str, client: str, excluded: Iterable[str]) -> bool:
@@ -177,7 +199,15 @@ def handed_names(tx: Transaction, agent: str) -> set[tuple[str, str, str]]:
 
 
 def _read_items(tx: Transaction, agent: str) -> list[HandedItem]:
-    items = tx.fetch_all(tx.sql.handovers_of, agent=agent, limit=MAX_HANDED_ITEMS)
+    items: list[HandedItem] = []
+    last = ("", "", "")
+    while page := tx.fetch_all(
+        tx.sql.handovers_of, agent=agent, after_kind=last[0], after_id=last[1], after_sender=last[2], limit=READ_ITEMS
+    ):
+        items += page
+        last = (page[-1].kind, page[-1].item_id, page[-1].sender)
+        if len(page) < READ_ITEMS:
+            break
     return sorted(items, key=lambda item: (item.handed_at, item.position))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
+
 from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock
 from postroom.core.records.handovers import WaitingItem, WaitingList
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from postroom.store.interface import Store, Transaction
 
 MAX_TEXT_CHARS = 2000
+PAGE_ITEMS = 500
+MAX_ANSWERS = 10_000  # uncollected ones of an agent that are looked at
 _ARRIVALS = tuple(f"mail.{step}" for step in ARRIVAL_STEPS)
 
 
@@ -36,7 +40,8 @@ def list_waiting(store: Store, *, agent: str, after: int = 0, limit: int = 100) 
     """List what waits for an agent, in the order in which it came, and take nothing.
 
     Lists mail, replies and answers of people, threads sent to it, and messages to it in its threads. What was handed to it and is not
-    confirmed yet is left out. `after` is an event id: only what came later is listed.
+    confirmed yet is left out. `after` is an event id: only what came later is listed. If the list is cut, `next_event_id` is the event of
+    its last item, and is `after` of the next page.
     """
     checks.name("agent", agent)
     checks.limit("limit", limit)
@@ -46,13 +51,26 @@ def list_waiting(store: Store, *, agent: str, after: int = 0, limit: int = 100) 
     with store.read() as tx:
         latest = tx.fetch_one(tx.sql.event_latest) or 0
         found = read_waiting(tx, agent, after=after, limit=limit)
-    items = sorted((item for item in found if item.event_id > after), key=lambda item: item.event_id)
-    return WaitingList(agent, tuple(items[:limit]), len(items) > limit, latest)
+    items = sorted(found, key=lambda item: item.event_id)
+    more = len(items) > limit
+    return WaitingList(agent, tuple(items[:limit]), more, items[limit - 1].event_id if more else latest)
+
+
+def list_all_waiting(store: Store, *, agent: str) -> list[WaitingItem]:
+    """List everything that waits for an agent, as `list_waiting` does, page by page."""
+    page = list_waiting(store, agent=agent, limit=PAGE_ITEMS)
+    items = list(page.waiting)
+    while page.more:
+        page = list_waiting(store, agent=agent, after=page.next_event_id, limit=PAGE_ITEMS)
+        items += page.waiting
+    return items
 
 
 def read_waiting(tx: Transaction, agent: str, *, limit: int, after: int = 0) -> list[WaitingItem]:
-    """Return what waits for an agent, up to `limit` of each kind, within a transaction."""
-    return [*_list_mail(tx, agent, limit), *_list_answers(tx, agent, limit), *_list_threads(tx, agent, after, limit)]
+    """Return what waits for an agent and came after an event, at least the first `limit` of each kind, within a transaction."""
+    listed = _list_mail(tx, agent), _list_answers(tx, agent)
+    found = [islice((item for item in items if item.event_id > after), limit + 1) for items in listed]
+    return [*chain(*found), *_list_threads(tx, agent, after, limit)]
 
 
 @verb(caller="agent", access=OWN_VIEW, mode=WAIT)
@@ -72,12 +90,15 @@ def wait_messages(store: Store, *, agent: str, after: int = 0, timeout_seconds: 
     return WaitingList(agent, (), False, after) if found is None else found
 
 
-def _list_mail(tx: Transaction, agent: str, limit: int) -> Iterator[WaitingItem]:
+def _list_mail(tx: Transaction, agent: str) -> Iterator[WaitingItem]:
     handed = handovers.handed_names(tx, agent)
-    for waiting in tx.fetch_all(tx.sql.deliveries_waiting, session=agent, rank=-1, after=0, limit=limit + len(handed) + 1):
-        summary = waiting.summary
-        if summary.state == PENDING and (handovers.MAIL, summary.msg_id, summary.sender) not in handed:
-            yield from _describe_mail(tx, waiting)
+    rank, delivery_id = -1, 0
+    while page := tx.fetch_all(tx.sql.deliveries_waiting, session=agent, rank=rank, after=delivery_id, limit=PAGE_ITEMS):
+        for waiting in page:
+            summary = waiting.summary
+            if summary.state == PENDING and (handovers.MAIL, summary.msg_id, summary.sender) not in handed:
+                yield from _describe_mail(tx, waiting)
+        rank, delivery_id = page[-1].rank, page[-1].delivery_id
 
 
 def _describe_mail(tx: Transaction, waiting: WaitingMessage) -> Iterator[WaitingItem]:
@@ -95,8 +116,8 @@ def _describe_mail(tx: Transaction, waiting: WaitingMessage) -> Iterator[Waiting
         yield WaitingItem(kind, row.msg_id, row.sender, text, at, verified, row.door, own[-1].event_id, entry_id)
 
 
-def _list_answers(tx: Transaction, agent: str, limit: int) -> Iterator[WaitingItem]:
-    for entry in tx.fetch_all(tx.sql.asks_uncollected, agent=agent, now=tx.now(), limit=limit + 1):
+def _list_answers(tx: Transaction, agent: str) -> Iterator[WaitingItem]:
+    for entry in tx.fetch_all(tx.sql.asks_uncollected, agent=agent, now=tx.now(), limit=MAX_ANSWERS):
         message = receiving.answer_message(entry)
         text, event_id = message.body[:MAX_TEXT_CHARS], _answer_event(tx, entry)
         yield WaitingItem(message.kind, entry.id, message.from_, text, message.at, message.verified, message.door, event_id, entry.id)

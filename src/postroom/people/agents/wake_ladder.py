@@ -31,7 +31,7 @@ OFFERED, INJECTED = "offered", "injected"
 HEAD_START_SECONDS = 1.0  # for each lower rung that was not tried: its session may be at work
 UNHEARD_SECONDS = 10.0  # from a ring until the next session is rung, if the words did not reach the first one
 UNREAD_SECONDS = 60.0  # from the words in the context of a session until the next session is rung, if the message was not read
-MAX_ITEMS = 1000
+MAX_ITEMS = 10_000
 MAX_ROUTES = 1000
 _HOLD_SECONDS = {f"wake.{OFFERED}": UNHEARD_SECONDS, f"wake.{INJECTED}": UNREAD_SECONDS}
 

@@ -263,7 +263,13 @@ route_delete = "DELETE FROM wake_routes WHERE agent = :agent AND route = :route 
 routes_forget = "DELETE FROM wake_routes WHERE agent = :agent AND registered_at < :before"
 routes_of = Query(f"{_ROUTES} AND (route, session) > (:after_route, :after_session) ORDER BY route, session LIMIT :limit", WakeRoute)
 handover_put = HANDOVERS.upsert_statement()
-handovers_of = Query(f"SELECT {HANDOVERS.column_list} FROM handovers WHERE agent = :agent LIMIT :limit", HandedItem)
+handovers_of = Query(
+    f"""
+    SELECT {HANDOVERS.column_list} FROM handovers
+    WHERE agent = :agent AND (kind, item_id, sender) > (:after_kind, :after_id, :after_sender)
+    ORDER BY kind, item_id, sender LIMIT :limit""",
+    HandedItem,
+)
 handover_delete = """
     DELETE FROM handovers
     WHERE agent = :agent AND kind = :kind AND item_id = :item_id AND sender = :sender AND handover_id = :handover_id"""

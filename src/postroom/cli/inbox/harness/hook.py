@@ -155,10 +155,10 @@ class Hook:
 
         note_injected(self.store, tuple(ids), **self.route)
 
-    def _list_waiting(self) -> tuple[WaitingItem, ...]:
-        from postroom.people.agents.waiting import list_waiting
+    def _list_waiting(self) -> list[WaitingItem]:
+        from postroom.people.agents.waiting import list_all_waiting
 
-        return list_waiting(self.store, agent=self.agent).waiting
+        return list_all_waiting(self.store, agent=self.agent)
 
     def _wake_file_time(self) -> int | None:
         """Return when the agent's wake file was last written, in nanoseconds, or None if the store has no such file."""
