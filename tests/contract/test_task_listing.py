@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from postroom import tasks, work
+from postroom import mail, people, tasks, work
 from postroom.core import limits
 from postroom.core.errors import InvalidInput, NotFound
 from postroom.store.interface import Store
@@ -75,6 +75,14 @@ def test_a_task_is_shown_with_every_step_of_its_life(store: Store) -> None:
     assert steps == [("Submitted", ANN), ("Routed", BOB), ("Accepted", BOB), ("Completed", BOB)]
     with pytest.raises(NotFound):
         tasks.show_task(store, "nope")
+
+
+def test_the_history_of_a_task_has_no_events_of_other_things_that_were_given_its_id(store: Store) -> None:
+    task_id = asked(conductor_with_agents(store)).task_id
+    before = tasks.show_task(store, task_id).events
+    mail.enqueue(store, {"from": "stranger", "to": "stranger", "msg_id": task_id, "payload": "x"})
+    people.note_injected(store, (task_id,), agent="stranger", route="hook", session="s")
+    assert tasks.show_task(store, task_id).events == before
 
 
 def test_of_the_agents_with_a_skill_the_least_busy_is_chosen(store: Store) -> None:

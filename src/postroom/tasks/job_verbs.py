@@ -265,6 +265,8 @@ class JobVerbs:
         """
         data = jobs.serialize_state(state)
         seen_by_id, changed_by_id = {task.task_id: task for task in seen}, {task.task_id: task for task in changed}
+        for task in changed_by_id.values():
+            checkpoints.check_end(task)
         with self._store.write() as tx:
             job = jobs.find_job(tx, job_id, running=True, lease_token=lease_token)
             conflict = Conflict(f"job {job_id} was saved by somebody else", hint="Load it again.")

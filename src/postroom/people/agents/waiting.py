@@ -105,7 +105,11 @@ def _describe_mail(tx: Transaction, waiting: WaitingMessage) -> Iterator[Waiting
     name = {"msg_id": waiting.summary.msg_id, "sender": waiting.summary.sender}
     for row in tx.fetch_all(tx.sql.delivery_of_sender, **name):
         contents = tx.fetch_one(tx.sql.delivery_contents, delivery_id=row.delivery_id)
-        events = [event for event in tx.fetch_all(tx.sql.events_of_subject, message_id=row.msg_id) if event.event_type in _ARRIVALS]
+        events = [
+            event
+            for event in tx.fetch_all(tx.sql.events_of_subject, message_id=row.msg_id, types="mail.%")
+            if event.event_type in _ARRIVALS
+        ]
         own = [event for event in events if jsontext.loads(event.payload_json).get("from") == row.sender]
         if contents is None or not own:
             continue
@@ -126,7 +130,7 @@ def _list_answers(tx: Transaction, agent: str) -> Iterator[WaitingItem]:
 def _answer_event(tx: Transaction, entry: Entry) -> int:
     """Return the event with which an answer came, or came again."""
     steps = tuple(f"entry.{step}" for step in repository.ANSWER_STEPS)
-    events = [event for event in tx.fetch_all(tx.sql.events_of_subject, message_id=entry.id) if event.event_type in steps]
+    events = [event for event in tx.fetch_all(tx.sql.events_of_subject, message_id=entry.id, types="entry.%") if event.event_type in steps]
     return events[-1].event_id if events else entry.seq
 
 

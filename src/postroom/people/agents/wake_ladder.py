@@ -60,7 +60,7 @@ class Ladder:
     def _find_free(self, item: WaitingItem) -> int:
         tried: set[Rung] = set()
         free = 0
-        for event in self._tx.fetch_all(self._tx.sql.events_of_subject, message_id=item.id):
+        for event in self._tx.fetch_all(self._tx.sql.events_of_subject, message_id=item.id, types="wake.%"):
             if event.event_type not in _HOLD_SECONDS or event.source != self._agent:
                 continue
             facts = jsontext.loads(event.payload_json)
