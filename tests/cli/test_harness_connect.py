@@ -121,6 +121,22 @@ def test_an_entry_that_was_changed_by_hand_is_reported_and_left_alone(inbox: Inb
     assert "--verbose" in settings.read_text()
 
 
+def test_nothing_is_written_through_a_folder_that_leads_out_of_the_project(inbox: Inbox, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A cloned repository may hold such a link, to the settings of the user or to any folder that the user can write."""
+    outside = tmp_path_factory.mktemp("outside")
+    (inbox.folder / "own").mkdir()
+    (inbox.folder / ".claude").symlink_to(outside)
+    (inbox.folder / ".gemini").symlink_to("own")
+    left = inbox.run("harness", "connect", "claude", "--json")
+    assert left.code == 20
+    actions = {(step["file"].removeprefix(str(inbox.folder)), step["action"], step.get("reason")) for step in left.json["steps"]}
+    assert ("/.claude/settings.json", "left alone", "a folder above it is a link that leads out of the project") in actions
+    assert ("/.claude/skills/inbox/SKILL.md", "left alone", "a folder above it is a link that leads out of the project") in actions
+    assert list(outside.iterdir()) == []
+    inbox.ok("harness", "connect", "gemini")
+    assert (inbox.folder / "own" / "settings.json").exists()
+
+
 @pytest.mark.parametrize("fault", ["broken", "read-only", "link", "folder", "another entry", *(["foreign"] if os.getuid() == 0 else [])])
 def test_a_file_that_is_not_ours_to_change_is_reported_and_left_alone(inbox: Inbox, fault: str) -> None:
     path = inbox.folder / ".mcp.json"

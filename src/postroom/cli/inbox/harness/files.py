@@ -41,6 +41,17 @@ def read_text(path: str) -> str:
         return file.read()
 
 
+def require_inside(folder: str, path: str) -> None:
+    """Raise `ValueError` if a file of a project would be written outside of it, because a folder above the file is a link.
+
+    Files of the user are not below the project: their folders may be links.
+    """
+    project = os.path.join(os.path.realpath(folder), "")
+    place = os.path.join(os.path.realpath(os.path.dirname(path)), "")
+    if os.path.abspath(path).startswith(project) and not place.startswith(project):
+        raise ValueError("a folder above it is a link that leads out of the project")
+
+
 def _require_writable_folder(path: str) -> None:
     folder = os.path.dirname(path)
     while not os.path.isdir(folder):

@@ -5,7 +5,7 @@ A connection can be repeated, also by an `inbox` at another path or of another v
 
 from __future__ import annotations
 
-from postroom.cli.inbox.harness.files import read_text
+from postroom.cli.inbox.harness.files import read_text, require_inside
 from postroom.cli.inbox.harness.parts import TomlTable
 
 TYPE_CHECKING = False
@@ -98,6 +98,7 @@ class _FilePlan:
     """The plan for one file."""
 
     def __init__(self, path: str, parts: list[Part], record: ConnectionRecord) -> None:
+        require_inside(record.data["folder"], path)
         self.now = read_text(path)
         self.change = Change(self.now)
         self._holders = record.list_holders(path)
