@@ -64,7 +64,7 @@ def start_job(tx: Transaction, agent: str, job_id: str | None, data: str, lease_
 def resume_job(tx: Transaction, job: JobRow, agent: str, lease_seconds: float) -> JobRow:
     """Continue a job under a new token, so that the process that had it is refused. Refuses with `Conflict` if that is not possible."""
     if job.agent != agent or job.status in (ENDING, ENDED):
-        why = "has ended" if job.agent == agent else f"is {job.agent}'s"
+        why = "has ended" if job.agent == agent else "belongs to another agent"
         raise Conflict(f"job {short_repr(job.job_id)} {why}", hint="Choose another id, or leave it out.", job_id=job.job_id)
     for row in open_tasks(tx, job.job_id, repository.ACCEPTED):
         if row.thread_id is None:
