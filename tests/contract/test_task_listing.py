@@ -65,6 +65,17 @@ def test_a_task_shows_its_door_and_whether_its_giver_was_checked(store: Store, d
     assert "lease_token" not in listed
 
 
+def test_a_prompt_marks_a_task_in_the_name_of_a_person_that_no_server_checked(store: Store) -> None:
+    conductor = conductor_with_agents(store)
+    for door in ("cli", "web"):
+        for giver in ("user", ANN):
+            asked(Conductor(store.with_door(door)), source=giver)
+    job = conductor.start_job(BOB)
+    for text in (conductor.render(BOB).text, conductor.begin_sheet(job.job_id).text):
+        givers = [line for line in text.splitlines() if line.startswith("From: ")]
+        assert givers == ["From: user (unverified)", "From: ann", "From: user", "From: ann"]
+
+
 def test_a_task_is_shown_with_every_step_of_its_life(store: Store) -> None:
     conductor = conductor_with_agents(store)
     task_id, token = held(conductor)
