@@ -129,8 +129,15 @@ def serialize_state(data: dict[str, Any]) -> str:
 
 
 def open_tasks(tx: Transaction, job_id: str, status: str) -> list[TaskRow]:
-    """Return the tasks and results that belong to a job, most urgent first: the accepted ones, or the pending results."""
-    return tx.fetch_all(tx.sql.tasks_of_job, job_id=job_id, status=status, **cursors.FIRST, limit=MAX_ROWS)
+    """Return all tasks and results that belong to a job, most urgent first: the accepted ones, or the pending results."""
+    rows: list[TaskRow] = []
+    place = cursors.FIRST
+    while True:
+        page = tx.fetch_all(tx.sql.tasks_of_job, job_id=job_id, status=status, **place, limit=MAX_ROWS)
+        rows += page
+        if len(page) < MAX_ROWS:
+            return rows
+        place = {"urgency": page[-1].urgency, "after": page[-1].event_id}
 
 
 def pending_tasks(tx: Transaction, job: JobRow, limit: int, place: dict[str, int] = cursors.FIRST) -> list[TaskRow]:
