@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 RESTORED, REMOVED, CHANGED_SINCE, GONE, KEPT = "restored", "removed", "changed since", "gone", "kept"
+LEFT_ALONE = "left alone"
 
 
 def read_text(path: str) -> str:
     """Return the text of a file, or "" if there is none. Raises `ValueError` if it is not ours to change."""
+    _require_writable_folder(path)  # a file is replaced, which writes its folder
     try:
         found = os.lstat(path)
     except FileNotFoundError:
-        _require_writable_folder(path)
         return ""
     if os.path.islink(path):
         raise ValueError("it is a link to another file")
@@ -161,8 +162,8 @@ class ConnectionRecord:
         make_private_folder(os.path.dirname(self.path))
         write_private_file(self.path, json.dumps(self.data))
 
-    def undo(self) -> list[tuple[str, str]]:
-        """Restore every file. Returns each file, and what was done with it. What others changed meanwhile stays.
+    def undo(self) -> list[dict[str, str]]:
+        """Restore every file. Returns each file, what was done with it, and why it was left alone. What others changed meanwhile stays.
 
         A file that another connection uses stays too. The other one restores it.
         """
@@ -171,13 +172,13 @@ class ConnectionRecord:
             user = self._find_other_user(path)
             if user is not None:
                 user.inherit_file(path, texts, self.data["folders"])
-            done.append((path, KEPT if user is not None else _undo_file(path, **texts)))
+            done.append({"file": path, **({"action": KEPT} if user is not None else _undo_file(path, **texts))})
         for folder in reversed(self.data["folders"]):
             try:
                 os.rmdir(folder)
             except OSError:
                 continue  # others put files there, or it is gone
-        if all(action != CHANGED_SINCE for _, action in done) and os.path.exists(self.path):
+        if all(file["action"] not in (CHANGED_SINCE, LEFT_ALONE) for file in done) and os.path.exists(self.path):
             os.unlink(self.path)
         return done
 
@@ -218,21 +219,24 @@ def _read_record(path: str) -> dict[str, Any] | None:
         return None
 
 
-def _undo_file(path: str, *, before: str | None, after: str, pieces: list[str]) -> str:
+def _undo_file(path: str, *, before: str | None, after: str, pieces: list[str]) -> dict[str, str]:
+    """Restore a file. Returns what was done, and a reason if it was left alone."""
     try:
         now = read_text(path) if os.path.lexists(path) else None
-    except (ValueError, OSError):
-        return CHANGED_SINCE
+    except (ValueError, OSError) as error:
+        return {"action": LEFT_ALONE, "reason": str(error)}
     if now is None:
-        return GONE
+        return {"action": GONE}
+    if now == before:  # the process was killed before it had written
+        return {"action": RESTORED}
     restored = before if now == after else _remove_pieces(now, pieces)
     if restored is None and now != after:
-        return CHANGED_SINCE
+        return {"action": CHANGED_SINCE}
     if restored is None or (before is None and restored.strip() in ("", "{}")):
         os.unlink(path)
-        return REMOVED
+        return {"action": REMOVED}
     write_private_file(path, restored, mode=os.stat(path).st_mode & 0o777)
-    return RESTORED
+    return {"action": RESTORED}
 
 
 def _remove_pieces(text: str, pieces: list[str]) -> str | None:

@@ -5,7 +5,7 @@ A connection can be repeated, also by an `inbox` at another path or of another v
 
 from __future__ import annotations
 
-from postroom.cli.inbox.harness.files import read_text, require_inside
+from postroom.cli.inbox.harness.files import LEFT_ALONE, read_text, require_inside
 from postroom.cli.inbox.harness.parts import TomlTable
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from postroom.cli.inbox.harness.files import ConnectionRecord
     from postroom.cli.inbox.harness.parts import Part
 
-ADD, REPLACE, PRESENT, LEFT_ALONE = "add", "replace", "present", "left alone"
+ADD, REPLACE, PRESENT = "add", "replace", "present"
 
 
 class Step:

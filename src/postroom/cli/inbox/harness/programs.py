@@ -181,5 +181,34 @@ NEXT_STEPS = {
     "codex": "Start `codex`, open /hooks and trust the hooks of Postroom: untrusted hooks are skipped in silence.",
     "opencode": "Start `opencode` in the folder. The plugin is loaded by itself.",
     "gemini": "Start `gemini` in the folder and trust it if it asks.",
-    "qwen": "Start `qwen --input-file FILE` with an empty file of yours, so that messages can wake it when it is at rest.",
+    "qwen": "Start `qwen --input-file FILE` with an empty file of yours, so that messages can wake it when it is at rest."
+    " If the folder has the server in an .mcp.json too, as Claude Code's connection writes, run `qwen mcp approve inbox` once.",
 }
+APPROVALS = {
+    "claude": "Start `claude` in the folder, trust it, and approve the server.",
+    "gemini": "Start `gemini` in the folder and trust it: else it reads no settings of the folder.",
+    "qwen": "Run `qwen mcp approve inbox`: the .mcp.json or the .qwen/settings.json of the folder has the server, and outweighs yours.",
+}
+
+
+def switch_files(program: str, target: Target) -> list[str]:
+    """Return the files in which a user can switch off all hooks of a program. A later one outweighs those before it."""
+    user = {"claude": os.environ.get("CLAUDE_CONFIG_DIR") or os.path.join(target.home, ".claude")}
+    names = {"claude": ["settings.json", "settings.local.json"], "gemini": ["settings.json"], "qwen": ["settings.json"]}.get(program, [])
+    folder = os.path.join(target.folder, f".{program}")
+    own = [os.path.join(user.get(program, os.path.join(target.home, f".{program}")), "settings.json")] if names else []
+    return [*own, *(os.path.join(folder, name) for name in names)]
+
+
+def find_switched_off(settings: Any) -> str | None:
+    """Return the setting that switches off our hooks, "" if one says that they are on, or None if there is none."""
+    if not isinstance(settings, dict):
+        return None
+    hooks = settings.get("hooksConfig")
+    if isinstance(hooks, dict) and "postroom" in (hooks.get("disabled") or ()):
+        return "hooksConfig.disabled has postroom"
+    if isinstance(hooks, dict) and "enabled" in hooks:
+        return "" if hooks["enabled"] else "hooksConfig.enabled is false"
+    if "disableAllHooks" in settings:
+        return "disableAllHooks is true" if settings["disableAllHooks"] else ""
+    return None
