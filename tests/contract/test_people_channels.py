@@ -15,7 +15,7 @@ from postroom.core.records.channels import AlertContent
 from postroom.mail import mailbox
 from postroom.mail.drafts import Draft
 from postroom.people.channels import content, queueing
-from postroom.people.questions import question_sync
+from postroom.people.questions import due_questions
 from postroom.store.interface import Store
 from tests.conftest import Clock
 from tests.contract.people_data import ADA, USER, asked, new_workspace, persons, pushed, timed
@@ -206,7 +206,7 @@ def test_a_question_that_is_escalated_reaches_the_next_person(store: Store, cloc
     (first,) = queued(store, own)
     assert queued(store, other) == []
     clock.advance(61)
-    question_sync.sync(store)
+    due_questions.sync(store)
     (second,) = queued(store, other)
     assert prepared(store, own, first) is None
     made = prepared(store, other, second)

@@ -8,7 +8,7 @@ import pytest
 
 from postroom import mail, people, work
 from postroom.core.limits import MAX_RECEIVED_BYTES
-from postroom.people.agents import handovers
+from postroom.people.agents import handed_items, handovers
 from postroom.people.agents.handovers import HANDOVER_SECONDS, hand_over_reply
 from postroom.store.interface import Store
 from tests.conftest import Clock
@@ -144,7 +144,7 @@ def test_answers_and_mail_together_are_cut_by_size(store: Store, tmp_path: Path)
 
 
 def test_more_is_returned_and_confirmed_than_one_page_of_the_store(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handovers, "READ_ITEMS", 3)
+    monkeypatch.setattr(handed_items, "READ_ITEMS", 3)
     for number in range(8):
         mail.enqueue(store, {"from": f"sender-{number}", "to": AGENT, "payload": str(number)})
     handed = people.hand_over_messages(store, agent=AGENT)

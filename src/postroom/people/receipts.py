@@ -7,7 +7,7 @@ from postroom.core.records.channels import SENT
 from postroom.core.records.people import OPEN, EntryDetail, EntryReceiptStep
 from postroom.core.verbs import PEOPLE, STEPS, verb
 from postroom.people import entries, repository
-from postroom.people.questions import question_sync
+from postroom.people.questions import due_questions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @verb(caller=PEOPLE, mode=STEPS)
 def show_entry(store: Store, entry_id: str) -> EntryDetail:
     """Return an entry, the replies to it, and the receipt steps of both, oldest first."""
-    question_sync.sync(store)
+    due_questions.sync(store)
     with store.read() as tx:
         return read_entry_detail(tx, entry_id)
 

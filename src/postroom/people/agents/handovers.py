@@ -13,7 +13,8 @@ from postroom.mail import holding
 from postroom.mail.mailbox import build_message
 from postroom.people import repository
 from postroom.people.agents import receiving
-from postroom.people.questions import asking, question_sync
+from postroom.people.agents.handed_items import ANSWER, MAIL, THREAD, read_items
+from postroom.people.questions import asking, due_questions
 from postroom.store.agents import note_seen
 from postroom.store.retries import retry_on_contention
 from postroom.work import threads
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from postroom.store.interface import Store, Transaction
 
 HANDOVER_SECONDS = 120.0
-MAIL, ANSWER, THREAD = "mail", "answer", "thread"
-READ_ITEMS = 1000  # of the store in one statement
 
 
 @verb(caller="agent", access=OWN_NAME, mode=WRITE)
@@ -42,7 +41,7 @@ def hand_over_messages(store: Store, *, agent: str, limit: int = 20, client: str
     checks.name("agent", agent)
     checks.limit("limit", limit)
     checks.line("client", client)
-    question_sync.sync(store)
+    due_questions.sync(store)
     return _hand_over(store, agent, limit, client)
 
 
@@ -86,7 +85,7 @@ class _NewHandover:
         self._tx = tx
         self._agent = agent
         self._client = client
-        self._earlier = {(item.kind, item.item_id, item.sender) for item in _read_items(tx, agent)}
+        self._earlier = {(item.kind, item.item_id, item.sender) for item in read_items(tx, agent)}
         self._position = 0
         self.handover_id = tx.new_id("hnd")
 
@@ -133,7 +132,7 @@ def confirm_handover(store: Store, *, agent: str, client: str | None = None, exc
     checks.name("agent", agent)
     left_out = frozenset(excluded)
     with store.write() as tx:
-        items = [item for item in _read_items(tx, agent) if client in (None, item.client) and item.handover_id not in left_out]
+        items = [item for item in read_items(tx, agent) if client in (None, item.client) and item.handover_id not in left_out]
         confirmed = 0
         for item in items:
             if item.kind == ANSWER:
@@ -153,7 +152,7 @@ def return_handover(store: Store, handover_id: str, *, agent: str) -> int:
     """Take back what was handed to an agent and did not reach it. It is available again at once. Returns how many messages that were."""
     checks.name("agent", agent)
     with store.write() as tx:
-        items = [item for item in _read_items(tx, agent) if item.handover_id == handover_id]
+        items = [item for item in read_items(tx, agent) if item.handover_id == handover_id]
         for names in _mail_by_handover(items).values():
             holding.release_held(tx, agent, handover_id, names)
         _delete_items(tx, items)
@@ -165,7 +164,7 @@ def return_handover(store: Store, handover_id: str, *, agent: str) -> int:
 def end_handovers(store: Store, *, agent: str, client: str) -> int:
     """End what a client that is gone was handed and did not confirm. It comes again at once, marked. Returns how many messages."""
     with store.write() as tx:
-        items = [item for item in _read_items(tx, agent) if item.client == client]
+        items = [item for item in read_items(tx, agent) if item.client == client]
         for handover_id, names in _mail_by_handover(items).items():
             holding.release_held(tx, agent, handover_id, names)
         for item in items:
@@ -185,30 +184,7 @@ def _announce_answers(tx: Transaction, items: Iterable[HandedItem], agent: str) 
 def has_unconfirmed(tx: Transaction, *, agent: str, client: str, excluded: Iterable[str]) -> bool:
     """Return whether `confirm_handover` would confirm something. This only reads, so it does not wait for writers."""
     left_out = frozenset(excluded)
-    return any(item.client == client and item.handover_id not in left_out for item in _read_items(tx, agent))
-
-
-def list_clients(tx: Transaction, *, agent: str) -> list[str]:
-    """Return the clients that were handed something for an agent and have not confirmed it."""
-    return sorted({item.client for item in _read_items(tx, agent)})
-
-
-def handed_names(tx: Transaction, agent: str) -> set[tuple[str, str, str]]:
-    """Return the kind, id and sender of what is handed to an agent now."""
-    return {(item.kind, item.item_id, item.sender) for item in _read_items(tx, agent) if item.until > tx.now()}
-
-
-def _read_items(tx: Transaction, agent: str) -> list[HandedItem]:
-    items: list[HandedItem] = []
-    last = ("", "", "")
-    while page := tx.fetch_all(
-        tx.sql.handovers_of, agent=agent, after_kind=last[0], after_id=last[1], after_sender=last[2], limit=READ_ITEMS
-    ):
-        items += page
-        last = (page[-1].kind, page[-1].item_id, page[-1].sender)
-        if len(page) < READ_ITEMS:
-            break
-    return sorted(items, key=lambda item: (item.handed_at, item.position))
+    return any(item.client == client and item.handover_id not in left_out for item in read_items(tx, agent))
 
 
 def _mail_by_handover(items: Iterable[HandedItem]) -> dict[str, list[tuple[str, str]]]:

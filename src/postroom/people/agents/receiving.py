@@ -11,7 +11,7 @@ from postroom.mail import mailbox
 from postroom.mail.drafts import REPLY_ID_PREFIX
 from postroom.mail.mailbox import build_message
 from postroom.people import repository
-from postroom.people.questions import asking, question_sync
+from postroom.people.questions import asking, due_questions
 from postroom.store.agents import note_seen
 from postroom.store.retries import retry_on_contention
 
@@ -37,7 +37,7 @@ def read_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[Receive
     """
     checks.name("agent", agent)
     checks.limit("limit", limit)
-    question_sync.sync(store)
+    due_questions.sync(store)
     return _take_messages(store, agent, limit)
 
 

@@ -1,4 +1,7 @@
-"""List everything that waits for an agent, and wait for more, taking nothing: mail, answers, threads sent to it, replies in its threads."""
+"""List everything that waits for an agent, and wait for more, taking nothing: mail, answers, threads sent to it, replies in its threads.
+
+Hooks run it often and find nothing, so what describes a message is imported when there is one.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,9 @@ from postroom.core.states import UNVERIFIED_DOORS
 from postroom.core.verbs import OWN_VIEW, STEPS, WAIT, verb
 from postroom.mail.sweeping import bring_mailbox_up_to_date
 from postroom.mail.transitions import ARRIVAL_STEPS
-from postroom.mail.waiting import DueMailWake
-from postroom.people import repository
-from postroom.people.agents import handovers, receiving
-from postroom.people.questions import question_sync
+from postroom.people.agents import handed_items
+from postroom.people.questions import due_questions
 from postroom.store.event_log import inbox_topic
-from postroom.store.wait_loop import wait_until
 from postroom.work import messages
 
 TYPE_CHECKING = False
@@ -46,7 +46,7 @@ def list_waiting(store: Store, *, agent: str, after: int = 0, limit: int = 100) 
     checks.name("agent", agent)
     checks.limit("limit", limit)
     checks.event_id("after", after)
-    question_sync.sync(store)
+    due_questions.sync(store)
     bring_mailbox_up_to_date(store, agent)
     with store.read() as tx:
         latest = tx.fetch_one(tx.sql.event_latest) or 0
@@ -79,6 +79,9 @@ def wait_messages(store: Store, *, agent: str, after: int = 0, timeout_seconds: 
 
     Takes nothing. After a timeout, the list is empty.
     """
+    from postroom.mail.waiting import DueMailWake
+    from postroom.store.wait_loop import wait_until
+
     checks.seconds("timeout_seconds", timeout_seconds, allow_zero=True)
 
     def find_items() -> WaitingList | None:
@@ -91,17 +94,19 @@ def wait_messages(store: Store, *, agent: str, after: int = 0, timeout_seconds: 
 
 
 def _list_mail(tx: Transaction, agent: str) -> Iterator[WaitingItem]:
-    handed = handovers.handed_names(tx, agent)
+    handed = handed_items.handed_names(tx, agent)
     rank, delivery_id = -1, 0
     while page := tx.fetch_all(tx.sql.deliveries_waiting, session=agent, rank=rank, after=delivery_id, limit=PAGE_ITEMS):
         for waiting in page:
             summary = waiting.summary
-            if summary.state == PENDING and (handovers.MAIL, summary.msg_id, summary.sender) not in handed:
+            if summary.state == PENDING and (handed_items.MAIL, summary.msg_id, summary.sender) not in handed:
                 yield from _describe_mail(tx, waiting)
         rank, delivery_id = page[-1].rank, page[-1].delivery_id
 
 
 def _describe_mail(tx: Transaction, waiting: WaitingMessage) -> Iterator[WaitingItem]:
+    from postroom.people.agents import receiving
+
     name = {"msg_id": waiting.summary.msg_id, "sender": waiting.summary.sender}
     for row in tx.fetch_all(tx.sql.delivery_of_sender, **name):
         contents = tx.fetch_one(tx.sql.delivery_contents, delivery_id=row.delivery_id)
@@ -122,6 +127,8 @@ def _describe_mail(tx: Transaction, waiting: WaitingMessage) -> Iterator[Waiting
 
 def _list_answers(tx: Transaction, agent: str) -> Iterator[WaitingItem]:
     for entry in tx.fetch_all(tx.sql.asks_uncollected, agent=agent, now=tx.now(), limit=MAX_ANSWERS):
+        from postroom.people.agents import receiving
+
         message = receiving.answer_message(entry)
         text, event_id = message.body[:MAX_TEXT_CHARS], _answer_event(tx, entry)
         yield WaitingItem(message.kind, entry.id, message.from_, text, message.at, message.verified, message.door, event_id, entry.id)
@@ -129,15 +136,17 @@ def _list_answers(tx: Transaction, agent: str) -> Iterator[WaitingItem]:
 
 def _answer_event(tx: Transaction, entry: Entry) -> int:
     """Return the event with which an answer came, or came again."""
+    from postroom.people import repository
+
     steps = tuple(f"entry.{step}" for step in repository.ANSWER_STEPS)
     events = [event for event in tx.fetch_all(tx.sql.events_of_subject, message_id=entry.id, types="entry.%") if event.event_type in steps]
     return events[-1].event_id if events else entry.seq
 
 
 def _list_threads(tx: Transaction, agent: str, after: int, limit: int) -> Iterator[WaitingItem]:
-    handed = handovers.handed_names(tx, agent)
+    handed = handed_items.handed_names(tx, agent)
     for mark in tx.fetch_all(tx.sql.threads_unread, agent=agent, after=after, limit=limit + len(handed) + 1):
-        if (handovers.THREAD, mark.thread_id, "") not in handed:
+        if (handed_items.THREAD, mark.thread_id, "") not in handed:
             yield from _describe_thread(tx, mark, agent)
 
 
