@@ -16,7 +16,7 @@ import pytest
 
 import postroom
 from postroom import people
-from postroom.cli.inbox.harness.json_edits import find_value, insert_entry, parse_with_spans
+from postroom.cli.inbox.harness.json_edits import find_value, insert_entry, parse_with_spans, remove_entry
 from tests.cli.process import LIMIT, SCRIPT, Finished, Inbox, eventually
 
 PROGRAMS = ("claude", "codex", "opencode", "gemini", "qwen")
@@ -112,6 +112,33 @@ def test_what_the_user_changed_meanwhile_survives_the_undo(inbox: Inbox, program
     assert settings.read_text() == (TOML if program == "codex" else JSONC).replace('"o9"', '"o10"').replace('"dark"', '"light"')
 
 
+@pytest.mark.parametrize("program", ["claude", "gemini", "qwen"])
+@pytest.mark.parametrize(
+    "text", ['{"theme": "dark", "hooks": {"Stop": []}}', '{"mcpServers": {"other": {}}, "permissions": {"allow": ["Bash"]}}', None]
+)
+def test_entries_are_found_in_settings_that_the_program_has_written_anew(inbox: Inbox, program: str, text: str | None) -> None:
+    settings = inbox.folder / SETTINGS[program]
+    settings.parent.mkdir(exist_ok=True)
+    if text is not None:
+        settings.write_text(text)
+    _connect(inbox, program, "--agent", "ada")
+    written = {**json.loads(settings.read_text()), "startups": 1}
+    settings.write_text(json.dumps(written, indent="\t"))
+    _connect(inbox, program, "--undo")
+    assert json.loads(settings.read_text()) == {**json.loads(text or "{}"), "startups": 1}
+
+
+@pytest.mark.parametrize("text", ["{}", '{"a": 1}', '{"a": 1,}', '{\n\t"a": {"b": [1, 2,],}, // x\n}', '\ufeff{"a": [] /* "b": 1 */}'])
+def test_a_removal_takes_back_an_insertion(text: str) -> None:
+    value = parse_with_spans(text).value
+    made = insert_entry(insert_entry(text, ("new",), {"x": [1]}), ("list",), 1, append=True)
+    made = remove_entry(made, ("new",), {"x": [1]}) or ""
+    assert parse_with_spans(made).value == {**value, "list": [1]}
+    assert parse_with_spans(remove_entry(made, ("list",), 1, append=True) or "").value == {**value, "list": []}
+    assert remove_entry(made, ("list",), 2, append=True) is None
+    assert remove_entry(made, ("nowhere", "new"), 2) is None
+
+
 def test_an_entry_that_was_changed_by_hand_is_reported_and_left_alone(inbox: Inbox) -> None:
     settings = _settings(inbox, "claude")
     _connect(inbox, "claude")
@@ -135,6 +162,25 @@ def test_nothing_is_written_through_a_folder_that_leads_out_of_the_project(inbox
     assert list(outside.iterdir()) == []
     inbox.ok("harness", "connect", "gemini")
     assert (inbox.folder / "own" / "settings.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("program", "variable", "files"),
+    [
+        ("claude", "CLAUDE_CONFIG_DIR", {".claude.json", "settings.json"}),
+        ("codex", "CODEX_HOME", {"config.toml", "hooks.json"}),
+        ("opencode", "XDG_CONFIG_HOME", {"opencode/opencode.json", "opencode/plugin/postroom.js"}),
+    ],
+)
+def test_settings_of_the_user_are_written_where_the_program_is_told_to_read_them(
+    inbox: Inbox, tmp_path_factory: pytest.TempPathFactory, program: str, variable: str, files: set[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("settings")
+    environment = {variable: str(folder)}
+    assert inbox.execute(["harness", "connect", program, "--user", "--agent", "ada", "--json"], environment).code == 0
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} == files
+    assert inbox.execute(["harness", "connect", program, "--undo", "--json"], environment).code == 0
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("fault", ["broken", "read-only", "link", "folder", "another entry", *(["foreign"] if os.getuid() == 0 else [])])

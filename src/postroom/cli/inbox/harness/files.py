@@ -115,7 +115,7 @@ class ConnectionRecord:
             if change.holder.path != self.path:
                 change.holder.give_file(path, self)
             first = change.start if had_file or change.start.strip() not in ("", "{}") else None
-            self.data["files"][path] = {"before": first, "after": change.text, "pieces": change.pieces}
+            self.data["files"][path] = {"before": first, "after": change.text, "pieces": change.pieces, "entries": change.entries}
             return
         first, after = before, change.text
         if path in self.data["files"]:
@@ -127,8 +127,10 @@ class ConnectionRecord:
         if any(holder.path != self.path for holder, _, _ in change.replaced):
             self.data["uses"] = sorted({*self.data["uses"], path})
         if change.pieces or path in self.data["files"]:
-            pieces = [*self.data["files"].get(path, {"pieces": []})["pieces"], *change.pieces]
-            self.data["files"][path] = {"before": first, "after": after, "pieces": pieces}
+            known = self.data["files"].get(path, {})
+            pieces = [*known.get("pieces", ()), *change.pieces]
+            entries = [*known.get("entries", ()), *change.entries]
+            self.data["files"][path] = {"before": first, "after": after, "pieces": pieces, "entries": entries}
 
     def give_file(self, path: str, receiver: ConnectionRecord) -> None:
         """Let another connection undo a file. This one still uses it."""
@@ -204,7 +206,8 @@ class ConnectionRecord:
             merged = texts
         else:
             first = texts["before"] if own["before"] == texts["after"] else own["before"]
-            merged = {"before": first, "after": own["after"], "pieces": [*texts["pieces"], *own["pieces"]]}
+            lists = {name: [*texts.get(name, ()), *own.get(name, ())] for name in ("pieces", "entries")}
+            merged = {"before": first, "after": own["after"], **lists}
         self.data["files"][path] = merged
         self.data["folders"] = [*(folder for folder in folders if path.startswith(folder + os.sep)), *self.data["folders"]]
         self._save()
@@ -219,7 +222,7 @@ def _read_record(path: str) -> dict[str, Any] | None:
         return None
 
 
-def _undo_file(path: str, *, before: str | None, after: str, pieces: list[str]) -> dict[str, str]:
+def _undo_file(path: str, *, before: str | None, after: str, pieces: list[str], entries: Iterable[list[Any]] = ()) -> dict[str, str]:
     """Restore a file. Returns what was done, and a reason if it was left alone."""
     try:
         now = read_text(path) if os.path.lexists(path) else None
@@ -230,6 +233,8 @@ def _undo_file(path: str, *, before: str | None, after: str, pieces: list[str]) 
     if now == before:  # the process was killed before it had written
         return {"action": RESTORED}
     restored = before if now == after else _remove_pieces(now, pieces)
+    if restored is None and now != after and entries:
+        restored = _remove_entries(now, entries, before or "{}")
     if restored is None and now != after:
         return {"action": CHANGED_SINCE}
     if restored is None or (before is None and restored.strip() in ("", "{}")):
@@ -245,4 +250,28 @@ def _remove_pieces(text: str, pieces: list[str]) -> str | None:
         if text.count(piece) != 1:
             return None
         text = text.replace(piece, "")
+    return text
+
+
+def _remove_entries(text: str, entries: Iterable[list[Any]], before: str) -> str | None:
+    """Return a JSON file that its program has written anew, without our entries. None if one of them is not found as it was written.
+
+    What they made empty goes with them, unless it was there before.
+    """
+    from postroom.cli.inbox.harness.json_edits import find_value, remove_entry
+
+    try:
+        for path, value, append in entries:
+            removed = remove_entry(text, tuple(path), value, append=append)
+            if removed is None:
+                return None
+            text = removed
+            for depth in range(len(path) if append else len(path) - 1, 0, -1):
+                outer = tuple(path[:depth])
+                left = find_value(text, outer)
+                if left or find_value(before, outer) is not None:
+                    break
+                text = remove_entry(text, outer, left) or text
+    except ValueError:
+        return None
     return text
