@@ -349,8 +349,20 @@ def find_position(tx: Transaction, entry_id: str) -> tuple[int, int]:
 
 
 def make_page(tx: Transaction, rows: list[Entry], limit: int) -> EntryPage:
-    """Return the first entries with the question that each shows, and whether there are more."""
-    return EntryPage(tuple(with_shown_question(tx, entry) for entry in rows[:limit]), len(rows) > limit)
+    """Return the first entries with what their rows show, and whether there are more."""
+    return EntryPage(tuple(_with_latest(tx, with_shown_question(tx, entry)) for entry in rows[:limit]), len(rows) > limit)
+
+
+def _with_latest(tx: Transaction, entry: Entry) -> Entry:
+    """Return an entry with the words of the part that asks its open question, else of the newest part."""
+    if not entry.parts:
+        return entry
+    asking = entry.ask.entry_id if entry.ask is not None and entry.ask.state == OPEN else None
+    if asking == entry.id:
+        return entry
+    newest = tx.sql.entry_newest_part
+    part = tx.fetch_one(newest, root_id=entry.id) if asking is None else repository.get_entry(tx, asking)
+    return entry if part is None else entry.replace(latest=part.comments or ", ".join(part.file_names))
 
 
 def with_shown_question(tx: Transaction, entry: Entry) -> Entry:

@@ -8,11 +8,11 @@ import { isPending, onPending, pendingOf } from "../lib/pending.js";
 import { clock, full, when } from "../lib/time.js";
 import { dialog } from "../parts/dialog.js";
 import { icon } from "../parts/icons.js";
-import { trouble } from "../parts/state.js";
+import { commandWords, trouble } from "../parts/state.js";
 import { failed, toast } from "../parts/toast.js";
 import { documentOf } from "./documents.js";
 import { markdown } from "./markdown.js";
-import { mayChoose, questionOf } from "./question.js";
+import { forgetProposal, mayChoose, questionOf } from "./question.js";
 import { replyBar, sendLater } from "./reply.js";
 import { receiptsOf, seenStep, threadBefore } from "./record.js";
 import { unverified } from "./row.js";
@@ -23,8 +23,9 @@ const newVisit = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (b
 const DECIDED = { approve: "Approve", edit: "Approve with changes", reject: "Reject" };
 
 export class Detail {
-  constructor(id, { close, remove, unread, done, workspaces, loaded, readPerson }) {
-    Object.assign(this, { id, close, remove, unread, done, workspaces, loaded, readPerson });
+  /** `act` has what the buttons of the head do: {close, remove, unread, done, snooze, pin}. */
+  constructor(id, { act, workspaces, loaded, readPerson }) {
+    Object.assign(this, { id, toDo: act, workspaces, loaded, readPerson });
     this.parts = new Map(); // name → [what it was made of, element]
     this.documents = [];
     this.detail = null;
@@ -68,7 +69,7 @@ export class Detail {
       Object.assign(this, { detail: body, tag, person });
     } catch (error) {
       if (!this.gone && !this.drawn)
-        fill(this.body, this.head(null), error.status === 404 ? missing(this.close) : trouble(error, () => this.load()));
+        fill(this.body, this.head(null), error.status === 404 ? missing(this.toDo.close) : trouble(error, () => this.load()));
       this.bar.hidden = !this.drawn;
       this.element.ariaBusy = "false";
       return;
@@ -84,12 +85,12 @@ export class Detail {
     const { entry, parts, replies, receipts, html } = this.detail;
     const workspace = this.workspaces().find((known) => known.workspace_id === entry.workspaceId);
     if (!this.drawn) this.begin(entry);
-    const pending = pendingOf("reply ").length + isPending(`reply ${this.id}`);
+    const pending = [this.id, ...parts.map((part) => part.id)].map((id) => pendingOf(`reply ${id}`));
     this.part("head", [entry, workspace?.focus], () => this.head(entry));
     this.part("before", entry.threadId, () => entry.threadId && threadBefore(entry));
     this.part("comments", html.comments, () => html.comments && withoutTitle(this.text("section.comments", html.comments), entry));
     const own = entry.question?.entryId === entry.id && entry.question;
-    this.part("question", [own, pending], () => own && this.question(entry));
+    this.part("question", [own, pending[0]], () => own && this.question(entry));
     this.part("conversation", [parts, replies, receipts, pending], () => this.conversation(parts, replies));
     this.part("receipts", receipts, () => receiptsOf(receipts));
   }
@@ -143,7 +144,7 @@ export class Detail {
   }
 
   head(entry) {
-    const back = h("button.icon-button.back", { type: "button", "aria-label": "Back", onclick: this.close }, icon("back"));
+    const back = h("button.icon-button.back", { type: "button", "aria-label": "Back", onclick: this.toDo.close }, icon("back"));
     if (!entry) return h("header.head", {}, back);
     const thread = entry.threadId && h("a", { href: `/threads/${encodeURIComponent(entry.threadId)}` }, "Thread");
     const said = [
@@ -153,19 +154,21 @@ export class Detail {
       unverified(entry) && [unverified(entry), " "],
       h("time", { datetime: new Date(entry.ts).toISOString(), title: full(entry.ts) }, clock(entry.ts)),
     ];
-    const act = (name, picture, done) =>
-      h("button.icon-button", { type: "button", "aria-label": name, title: name, onclick: done }, icon(picture));
     const titles = h("div.titles", {}, h("h1", { dir: "auto" }, entry.title), h("p.soft", {}, said, thread && [" · ", thread]));
-    const done = entry.kind !== "notice" && entry.state === "inbox" && act("Done", "check", this.done);
-    return h(
-      "header.head",
-      {},
-      back,
-      titles,
-      done,
-      act("Mark as unread", "unread", this.unread),
-      act("Delete this entry", "trash", this.remove),
-    );
+    return h("header.head", {}, back, titles, this.buttons(entry));
+  }
+
+  /** The buttons of the head. Notices are neither put away nor pinned. */
+  buttons({ kind, state, pinned }) {
+    const { done, snooze, pin, unread, remove } = this.toDo;
+    const button = (name, picture, act, more = {}) =>
+      h("button.icon-button", { type: "button", "aria-label": name, title: name, onclick: act, ...more }, icon(picture));
+    const triage = kind !== "notice" && [
+      state === "inbox" && button("Done", "check", done),
+      state !== "snoozed" && button("Snooze", "snooze", snooze),
+      button("Pin", "pin", pin, { "aria-pressed": String(pinned) }),
+    ];
+    return [triage, button("Mark as unread", "unread", unread), button("Delete this entry", "trash", remove)];
   }
 
   // --- the session
@@ -193,8 +196,7 @@ export class Detail {
   /** The entries of this matter that ask something, the one to answer first. */
   asking() {
     const { entry, parts } = this.detail ?? {};
-    const asks = [entry, ...(parts ?? [])].filter((each) => each?.question?.state === "open" && each.question.entryId === each.id);
-    return asks.filter((each) => !isPending(`reply ${each.id}`));
+    return [entry, ...(parts ?? [])].filter((each) => asks(each) && !isPending(`reply ${each?.id}`));
   }
 
   question(entry) {
@@ -209,11 +211,14 @@ export class Detail {
   }
 
   decide(entry, decision) {
-    this.post(entry.id, { decision }, DECIDED[decision.type], `choice:${entry.id}`);
+    this.post(entry.id, { decision }, DECIDED[decision.type], `choice:${entry.id}`, () => forgetProposal(entry.id));
   }
 
-  post(id, body, words, of) {
-    const done = () => this.gone || this.load();
+  post(id, body, words, of, arrived = () => {}) {
+    const done = (answer) => {
+      if (answer) arrived();
+      if (!this.gone) this.load();
+    };
     sendLater(id, body, { words, of, done });
   }
 
@@ -246,9 +251,7 @@ export class Detail {
     const items = [
       ...parts.map((part) => [part.ts, () => this.added(part)]),
       ...replies.map((reply) => [when(reply.at), () => this.said(reply)]),
-      ...[this.id, ...parts.map((part) => part.id)].flatMap((id) =>
-        pendingOf(`reply ${id}`).map((text) => [Infinity, () => waiting(text)]),
-      ),
+      ...[this.detail.entry, ...parts].filter((each) => !asks(each)).flatMap(({ id }) => pendingOf(`reply ${id}`).map(later)),
     ];
     if (!items.length) return null;
     items.sort(([one], [other]) => one - other);
@@ -310,6 +313,12 @@ function withoutTitle(text, { title }) {
   return text;
 }
 
+/** Whether an entry or a part has an open question of its own, which shows the answer that waits to be sent. */
+const asks = (each) => each?.question?.state === "open" && each.question.entryId === each.id;
+
+/** A reply that waits to be sent, at the end of the conversation. */
+const later = (text) => [Infinity, () => waiting(text)];
+
 function waiting(text) {
   return h("li.said.mine.waiting", {}, h("p.text", { dir: "auto" }, text), h("p.seen", {}, "Goes out in a moment"));
 }
@@ -322,7 +331,7 @@ function tellHowToFocus(workspace) {
       "div.body",
       {},
       h("p", {}, `Tell the server which command brings the terminal of ${workspace.label} to the front. On the server's machine:`),
-      h("div.command", {}, h("pre", { tabindex: "0" }, line)),
+      h("div.command", {}, h("pre", { tabindex: "0" }, commandWords(line))),
     ),
   );
 }

@@ -1,6 +1,7 @@
 // The question of an entry: its choices as buttons, or a proposal to approve, edit or reject; the time that is left, and its outcome.
 
 import { h } from "../lib/dom.js";
+import { draft, dropDraft, keepDraft } from "../lib/settings.js";
 import { clock, everySecond, full, left, when } from "../lib/time.js";
 import { confirm } from "../parts/dialog.js";
 
@@ -13,7 +14,8 @@ const DECIDED = { approve: "Approved", edit: "Approved with changes", reject: "R
 
 /** Ask for a confirmation if the agent marked a choice as dangerous. Return whether to go on. */
 export const mayChoose = (question, choice) =>
-  !question.dangerous?.includes(choice) || confirm("Are you sure?", `The agent marked “${choice}” as dangerous.`, choice);
+  !question.dangerous?.includes(choice) ||
+  confirm("Are you sure?", `The agent marked “${choice}” as dangerous.`, choice, { no: "Cancel", safe: true });
 
 /** `act`: {answer(choice), decide(decision)}. `pending` is the answer that can still be taken back. */
 export function questionOf({ question }, act, { person, pending }) {
@@ -26,7 +28,7 @@ export function questionOf({ question }, act, { person, pending }) {
     { "data-state": "open", "aria-label": "Question" },
     h("p.asked", {}, asked, question.escalatedAt && ", because nobody else answered"),
     choices.length ? h("div.choices", { role: "group", "aria-label": "Choices" }, choices) : null,
-    question.proposal && proposalOf(question.proposal, act),
+    question.proposal && proposalOf(question, act),
     pending && pendingNote(pending),
     question.deadline && countdown(question),
   );
@@ -34,8 +36,8 @@ export function questionOf({ question }, act, { person, pending }) {
 
 /** The line below a question whose answer can still be taken back. */
 export function pendingNote(words) {
-  const said = [`“${words}” goes out in a moment. `, h("kbd", {}, "Enter"), " sends it now, ", h("kbd", {}, "z"), " takes it back."];
-  return h("p.soft", {}, said);
+  const said = [`“${short(words)}” goes out in a moment. `, h("kbd", {}, "Enter"), " sends it now, ", h("kbd", {}, "z"), " takes it back."];
+  return h("p.waits", {}, said);
 }
 
 function choiceButton(question, choice, at, act) {
@@ -44,15 +46,29 @@ function choiceButton(question, choice, at, act) {
   return h(dangerous ? "button.danger" : "button", attributes, choice);
 }
 
-/** A text or the arguments of an action, which can be edited in place. */
-function proposalOf(proposal, act) {
+const draftOf = (entryId) => `proposal:${entryId}`;
+
+/** Forget what a person wrote into a proposal: the server has it. */
+export const forgetProposal = (entryId) => dropDraft(draftOf(entryId));
+
+/** A text or the arguments of an action, which can be edited in place. What is written is kept until it was sent. */
+function proposalOf({ proposal, entryId }, act) {
   const text = proposal.text ?? JSON.stringify(proposal.args, null, 2);
+  const kept = JSON.parse(draft(draftOf(entryId)).text || "{}");
   const field = h("textarea.proposal", { "aria-label": "Proposal", rows: String(Math.min(16, text.split("\n").length + 1)), dir: "auto" });
-  field.value = text;
+  field.value = kept.text ?? text;
   const wrong = h("p.wrong-text", { role: "alert", hidden: true });
-  const approve = h("button.primary", { type: "button", onclick: () => send() }, "Approve");
+  const approve = h("button.primary", { type: "button", onclick: () => send() });
+  const name = () => (approve.textContent = field.value === text ? "Approve" : "Approve with changes");
   const reason = h("input", { type: "text", "aria-label": "Reason", placeholder: "Reason to reject (optional)" });
-  field.addEventListener("input", () => (approve.textContent = field.value === text ? "Approve" : "Approve with changes"));
+  reason.value = kept.reason ?? "";
+  name();
+  const keep = () => {
+    name();
+    const written = field.value !== text || reason.value ? JSON.stringify({ text: field.value, reason: reason.value }) : "";
+    keepDraft(draftOf(entryId), { text: written });
+  };
+  for (const each of [field, reason]) each.addEventListener("input", keep);
   const send = () => {
     if (field.value === text) return act.decide({ type: "approve" });
     try {

@@ -5,7 +5,7 @@ import { h } from "../lib/dom.js";
 import { address } from "../lib/router.js";
 import { ago, length, when } from "../lib/time.js";
 import { spark } from "../parts/chart.js";
-import { nothing } from "../parts/state.js";
+import { nothing, tryThis } from "../parts/state.js";
 import { moving, View } from "./keeping.js";
 import { face, glyph, many, stamp, word } from "./words.js";
 
@@ -46,7 +46,7 @@ function none() {
   return nothing(
     "No agents yet",
     "An agent or a person appears here after its first message, claim or answer.",
-    h("code.try", {}, "inbox agent add coder"),
+    tryThis("inbox agent add coder"),
   );
 }
 
