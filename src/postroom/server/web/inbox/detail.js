@@ -11,6 +11,7 @@ import { icon } from "../parts/icons.js";
 import { commandWords, trouble } from "../parts/state.js";
 import { failed, toast } from "../parts/toast.js";
 import { documentOf } from "./documents.js";
+import { jumpToQuestion } from "./jump.js";
 import { markdown } from "./markdown.js";
 import { forgetProposal, mayChoose, questionOf } from "./question.js";
 import { replyBar, sendLater } from "./reply.js";
@@ -32,7 +33,14 @@ export class Detail {
     this.bar = replyBar(`entry:${id}`, { sending: (text) => this.send(text), before: this.sessionButton() });
     this.bar.addEventListener("click", (event) => event.target === this.bar && this.openSession());
     this.body = h("div.scroll", { tabindex: "0", "aria-label": "Entry", role: "region" }, h("div.ghost.title"), h("div.ghost.block"));
-    this.element = h("article", { id: "detail", "data-id": id, tabindex: "-1", "aria-busy": "true" }, this.body, this.bar);
+    this.jump = jumpToQuestion(this.body);
+    this.element = h(
+      "article",
+      { id: "detail", "data-id": id, tabindex: "-1", "aria-busy": "true" },
+      this.body,
+      this.jump.element,
+      this.bar,
+    );
     this.timers = [
       setInterval(() => this.waits() && this.load(), LOOK_FOR_SEEN),
       setInterval(() => document.hidden || this.lookAtDocuments(), FOLLOW_FILES),
@@ -93,6 +101,7 @@ export class Detail {
     this.part("question", [own, pending[0]], () => own && this.question(entry));
     this.part("conversation", [parts, replies, receipts, pending], () => this.conversation(parts, replies));
     this.part("receipts", receipts, () => receiptsOf(receipts));
+    this.jump.watch();
   }
 
   text(tag, html) {
