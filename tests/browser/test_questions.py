@@ -39,9 +39,7 @@ def test_silence_can_be_a_refusal_or_go_to_somebody_else(server: RunningServer, 
     expect(reader.detail.locator("[data-countdown]")).to_contain_text("ada")
 
 
-def test_a_question_below_a_long_document_is_one_button_away(
-    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
-) -> None:
+def test_a_question_below_a_long_document_is_one_button_away(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
     workspace.write("long.md", "\n\n".join(f"Paragraph {number}" for number in range(200)))
     matter = workspace.push("long.md", comments="Read it")
     server.ask(workspace.agent, "Is it right?", "--choice", "Yes", "--choice", "No", "--add-to", matter)

@@ -158,9 +158,7 @@ def test_an_agent_that_pushes_is_alive(server: RunningServer, workspace: Workspa
     expect(reader.main.locator("li, tr").filter(has=reader.page.get_by_text(workspace.agent, exact=True))).to_contain_text(ALIVE)
 
 
-def test_a_question_for_a_person_is_what_its_agent_waits_for(
-    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
-) -> None:
+def test_a_question_for_a_person_is_what_its_agent_waits_for(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
     identity = server.ask(workspace.agent, "May I?", "--choice", "Yes", "--choice", "No")
     reader = visit(server, "/agents")
     agent = reader.main.locator("li.agent").filter(has=reader.page.get_by_text(workspace.agent, exact=True))
