@@ -231,8 +231,14 @@ export class Detail {
     sendLater(id, body, { words, of, done });
   }
 
+  /** Choose by a number: an answer, or to approve or reject a proposal. */
   choose(number) {
     const [entry] = this.asking();
+    if (entry?.question.proposal) {
+      const button = this.body.querySelector(`.deciding [data-number="${number}"]`);
+      button?.click();
+      return Boolean(button);
+    }
     const choice = entry?.question.choices[number - 1];
     if (!choice) return false;
     this.answer(entry, choice);

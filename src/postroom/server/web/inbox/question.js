@@ -58,7 +58,7 @@ function proposalOf({ proposal, entryId }, act) {
   const field = h("textarea.proposal", { "aria-label": "Proposal", rows: String(Math.min(16, text.split("\n").length + 1)), dir: "auto" });
   field.value = kept.text ?? text;
   const wrong = h("p.wrong-text", { role: "alert", hidden: true });
-  const approve = h("button.primary", { type: "button", onclick: () => send() });
+  const approve = h("button.primary", { type: "button", "data-number": "1", onclick: () => send() });
   const name = () => (approve.textContent = field.value === text ? "Approve" : "Approve with changes");
   const reason = h("input", { type: "text", "aria-label": "Reason", placeholder: "Reason to reject (optional)" });
   reason.value = kept.reason ?? "";
@@ -86,7 +86,7 @@ function proposalOf({ proposal, entryId }, act) {
     proposal.action && h("p", {}, "Proposed action: ", h("code", {}, proposal.action)),
     field,
     wrong,
-    h("div.actions", {}, approve, h("button.danger", { type: "button", onclick: reject }, "Reject"), reason),
+    h("div.actions", {}, approve, h("button.danger", { type: "button", "data-number": "2", onclick: reject }, "Reject"), reason),
   );
 }
 
