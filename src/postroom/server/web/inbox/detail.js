@@ -5,6 +5,7 @@ import { at, getIfChanged, post } from "../lib/api.js";
 import { fill, h } from "../lib/dom.js";
 import { oneAtATime } from "../lib/once.js";
 import { isPending, onPending, pendingOf } from "../lib/pending.js";
+import { keptReplyTo } from "../lib/settings.js";
 import { clock, full, when } from "../lib/time.js";
 import { dialog } from "../parts/dialog.js";
 import { icon } from "../parts/icons.js";
@@ -13,7 +14,7 @@ import { failed, toast } from "../parts/toast.js";
 import { documentOf } from "./documents.js";
 import { jumpToQuestion } from "./jump.js";
 import { markdown } from "./markdown.js";
-import { forgetProposal, mayChoose, questionOf } from "./question.js";
+import { forgetProposal, mayChoose, NAMES, questionOf } from "./question.js";
 import { replyBar, sendLater } from "./reply.js";
 import { receiptsOf, seenStep, threadBefore } from "./record.js";
 import { unverified } from "./row.js";
@@ -21,12 +22,11 @@ import { unverified } from "./row.js";
 const LOOK_FOR_SEEN = 5000; // an agent that reads a thread says nothing: so it is looked for
 const FOLLOW_FILES = 2000; // milliseconds between looks at the open documents
 const newVisit = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
-const DECIDED = { approve: "Approve", edit: "Approve with changes", reject: "Reject" };
 
 export class Detail {
   /** `act` has what the buttons of the head do: {close, remove, unread, done, snooze, pin}. */
-  constructor(id, { act, workspaces, loaded, readPerson }) {
-    Object.assign(this, { id, toDo: act, workspaces, loaded, readPerson });
+  constructor(id, { act, known, workspaces, loaded, readPerson }) {
+    Object.assign(this, { id, toDo: act, known, workspaces, loaded, readPerson });
     this.parts = new Map(); // name → [what it was made of, element]
     this.documents = [];
     this.detail = null;
@@ -76,8 +76,7 @@ export class Detail {
       if (!body) return;
       Object.assign(this, { detail: body, tag, person });
     } catch (error) {
-      if (!this.gone && !this.drawn)
-        fill(this.body, this.head(null), error.status === 404 ? missing(this.toDo.close) : trouble(error, () => this.load()));
+      if (!this.gone && !this.drawn) fill(this.body, this.withoutServer(error));
       this.bar.hidden = !this.drawn;
       this.element.ariaBusy = "false";
       return;
@@ -93,7 +92,7 @@ export class Detail {
     const { entry, parts, replies, receipts, html } = this.detail;
     const workspace = this.workspaces().find((known) => known.workspace_id === entry.workspaceId);
     if (!this.drawn) this.begin(entry);
-    const pending = [this.id, ...parts.map((part) => part.id)].map((id) => pendingOf(`reply ${id}`));
+    const pending = [this.id, ...parts.map((part) => part.id)].map((id) => [pendingOf(`reply ${id}`), keptReplyTo(id)]);
     this.part("head", [entry, workspace?.focus], () => this.head(entry));
     this.part("before", entry.threadId, () => entry.threadId && threadBefore(entry));
     this.part("comments", html.comments, () => html.comments && withoutTitle(this.text("section.comments", html.comments), entry));
@@ -102,6 +101,13 @@ export class Detail {
     this.part("conversation", [parts, replies, receipts, pending], () => this.conversation(parts, replies));
     this.part("receipts", receipts, () => receiptsOf(receipts));
     this.jump.watch();
+  }
+
+  /** What can be shown without an answer of the server: the words that the list has. */
+  withoutServer(error) {
+    if (error.status === 404) return [this.head(null), missing(this.toDo.close)];
+    const known = this.known() ?? null;
+    return [this.head(known), known && h("p.plain", { dir: "auto" }, known.comments ?? ""), trouble(error, () => this.load())];
   }
 
   text(tag, html) {
@@ -220,13 +226,15 @@ export class Detail {
   }
 
   decide(entry, decision) {
-    this.post(entry.id, { decision }, DECIDED[decision.type], `choice:${entry.id}`, () => forgetProposal(entry.id));
+    this.post(entry.id, { decision }, NAMES[decision.type], `choice:${entry.id}`, () => forgetProposal(entry.id));
   }
 
   post(id, body, words, of, arrived = () => {}) {
     const done = (answer) => {
       if (answer) arrived();
-      if (!this.gone) this.load();
+      if (this.gone) return;
+      if (!answer && this.drawn) this.draw(); // it waits until the server is back
+      this.load();
     };
     sendLater(id, body, { words, of, done });
   }

@@ -1,7 +1,7 @@
 // The question of an entry: its choices as buttons, or a proposal to approve, edit or reject; the time that is left, and its outcome.
 
 import { h } from "../lib/dom.js";
-import { draft, dropDraft, keepDraft } from "../lib/settings.js";
+import { draft, dropDraft, keepDraft, keptReplyTo } from "../lib/settings.js";
 import { clock, everySecond, full, left, when } from "../lib/time.js";
 import { confirm } from "../parts/dialog.js";
 
@@ -10,6 +10,7 @@ const ENDED = {
   refused: () => "Nobody answered in time: it counts as refused.",
   ended: () => "It is not asked any more.",
 };
+export const NAMES = { approve: "Approve", edit: "Approve with changes", reject: "Reject" };
 const DECIDED = { approve: "Approved", edit: "Approved with changes", reject: "Rejected" };
 
 /** Ask for a confirmation if the agent marked a choice as dangerous. Return whether to go on. */
@@ -21,6 +22,7 @@ export const mayChoose = (question, choice) =>
 export function questionOf({ question }, act, { person, pending }) {
   if (question.state !== "open")
     return h("section.question", { "data-state": question.state, "aria-label": "Question" }, h("p", {}, ended(question)));
+  const kept = keptReplyTo(question.entryId);
   const choices = question.choices.map((choice, at) => choiceButton(question, choice, at, act));
   const asked = question.to === person ? "A question for you" : `A question for ${question.to}. You may answer it, too`;
   return h(
@@ -29,10 +31,13 @@ export function questionOf({ question }, act, { person, pending }) {
     h("p.asked", {}, asked, question.escalatedAt && ", because nobody else answered"),
     choices.length ? h("div.choices", { role: "group", "aria-label": "Choices" }, choices) : null,
     question.proposal && proposalOf(question, act),
-    pending && pendingNote(pending),
+    pending ? pendingNote(pending) : kept && h("p.waits", {}, keptNote(kept.body)),
     question.deadline && countdown(question),
   );
 }
+
+/** The line below a question whose answer waits until the server is back. */
+export const keptNote = ({ body, decision }) => `“${short(body ?? NAMES[decision.type])}” is sent when the server is back.`;
 
 /** The line below a question whose answer can still be taken back. */
 export function pendingNote(words) {

@@ -2,9 +2,10 @@
 
 import { h } from "../lib/dom.js";
 import { address } from "../lib/router.js";
-import { draft, settings } from "../lib/settings.js";
+import { draft, keptReplyTo, settings } from "../lib/settings.js";
 import { full, left, short, when } from "../lib/time.js";
 import { icon } from "../parts/icons.js";
+import { keptNote } from "./question.js";
 
 const [TWO_LINES, ONE_LINE, CHOICES, CHOICES_FOR_FINGERS] = [58, 36, 36, 52]; // pixels, as inbox.css and phone.css have them
 const WIDE = matchMedia("(min-width: 721px)"); // on a phone a row is large enough for a finger
@@ -109,6 +110,8 @@ export function row({ entry, cursor, open, room, selected, query, hit }, act) {
 }
 
 function choices(entry, act) {
+  const kept = keptReplyTo(entry.question.entryId);
+  if (kept) return h("span.row-choices.soft", {}, keptNote(kept.body));
   const { dangerous } = entry.question;
   const button = (choice) =>
     h(

@@ -142,6 +142,7 @@ class Inbox {
     };
     const detail = {
       act,
+      known: () => this.entries.find(id),
       workspaces: () => this.workspaces,
       loaded: (shown) => this.loaded(shown),
       readPerson: () => this.summaryRead.then(() => this.summary().person),
