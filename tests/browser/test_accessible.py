@@ -197,6 +197,16 @@ def test_on_a_phone_nothing_covers_the_reply_to_a_thread_or_its_filters(house: S
     assert reader.main.locator(".filters button").evaluate_all(glances.CUT) == []
 
 
+def test_on_a_phone_the_list_begins_near_the_top(house: SampleServer, visit: BrowserTabs) -> None:
+    reader = visit(house.server, **PHONE)
+    _shown(reader, "inbox")
+    entries = reader.entries.bounding_box()
+    assert entries is not None
+    assert entries["y"] < 125
+    reader.page.get_by_label("Group by").select_option("workspace")  # further to the right, in the same line
+    expect(reader.page.get_by_label("Group by")).to_have_value("workspace")
+
+
 def test_landmarks_and_live_regions_are_there(house: SampleServer, visit: BrowserTabs) -> None:
     reader = visit(house.server)
     expect(reader.page.get_by_role("banner")).to_have_count(1)

@@ -151,6 +151,19 @@ def test_a_row_previews_what_it_holds(server: RunningServer, workspace: Workspac
     expect(reader.row(with_table).locator(".words")).to_have_text("They are final.")
 
 
+def test_the_keys_go_from_the_search_to_what_it_found(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    word = f"quux{workspace.agent.replace('-', '')}"
+    older, newer = workspace.push(comments=f"{word} one"), workspace.push(comments=f"{word} two")
+    workspace.push(comments="Another")
+    reader = visit(server)
+    reader.press("/")
+    reader.page.keyboard.type(word)
+    reader.press("Enter")
+    expect(reader.cursor).to_have_attribute("data-id", newer)
+    reader.press("j", "Enter")
+    expect(reader.of(older)).to_be_visible()
+
+
 def test_a_row_says_what_is_asked_and_then_what_was_added_last(
     server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
 ) -> None:
