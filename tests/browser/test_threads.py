@@ -228,6 +228,8 @@ def test_a_dangerous_choice_in_a_thread_is_confirmed(server: RunningServer, work
     thread = _asked_in_thread(server, workspace.agent, "Clean up", "Drop the table?", terms)
     reader = visit(server, f"/threads/{thread}")
     drop = reader.page.get_by_role("group", name="Choices").get_by_role("button", name="Drop it")
+    expect(drop).to_be_visible()
+    expect(reader.main.get_by_text("Payload")).to_have_count(0)  # it has nothing but the choices
     drop.click()
     expect(reader.dialog("Are you sure?")).to_contain_text("marked “Drop it” as dangerous")
     reader.press("Escape")

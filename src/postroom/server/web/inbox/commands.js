@@ -28,8 +28,11 @@ export function keysOf(inbox) {
   };
 }
 
-/** What the palette offers: first what concerns the open entry or the one under the cursor. */
+/** What the palette offers: first what concerns the open entry, or by its name the one under the cursor, or the chosen ones. */
 export function actionsOf(inbox) {
+  const chosen = inbox.list.selected.size;
+  const title = !inbox.detail && inbox.target && inbox.entries.find(inbox.target)?.title;
+  const named = chosen ? `: ${chosen} chosen` : title ? `: ${title}` : "";
   const of = inbox.target
     ? [
         ["Reply", "r", () => inbox.reply(), "send"],
@@ -38,7 +41,7 @@ export function actionsOf(inbox) {
         ["Pin or unpin", "p", () => inbox.pin(), "pin"],
         ["Mark as unread", "u", () => inbox.unread(), "inbox"],
         ["Delete", "#", () => inbox.remove(), "trash"],
-      ]
+      ].map(([name, ...rest]) => [name + named, ...rest])
     : [];
   const session = inbox.detail ? [["Open session", "", () => inbox.detail.openSession(), "terminal"]] : [];
   const filters = [
