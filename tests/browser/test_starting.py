@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.browser_page import BrowserPage, BrowserTabs
 from tests.server.running_server import RunningServer, WorkspaceClient
 
+BEHIND = "window.isBehind = true; Object.defineProperty(document, 'hidden', {get: () => window.isBehind});"
 SWIPE = """(element, across) => {
   const {left, top, height, width} = element.getBoundingClientRect();
   const [x, y] = [left + width / 2, top + height / 2];
@@ -100,6 +101,25 @@ def test_a_swipe_puts_away_and_postpones(server: RunningServer, workspace: Works
     assert [server.entry(each)["state"] for each in (done, later)] == ["done", "snoozed"]
     workspace.http.post("/api/inbox/push", json={"comments": "Here it is", "entryId": later})
     expect(reader.row(later)).to_be_visible()
+
+
+def test_a_swipe_in_the_notices_marks_the_swiped_one_as_read(server: RunningServer, visit: BrowserTabs) -> None:
+    first, second = (server.notify("cron", text) for text in ("One", "Two"))
+    reader = visit(server, "/notices", viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+    with reader.page.expect_response(re.compile(f"{first}/read")):
+        reader.row(first).evaluate(SWIPE, 150)
+    assert server.entry(first)["readAt"]
+    assert not server.entry(second)["readAt"]
+
+
+def test_an_entry_counts_as_read_once_its_tab_is_looked_at(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    entry = workspace.push(comments="In a tab behind")
+    reader = visit(server, f"/inbox/{entry}", scripts=(BEHIND,))
+    expect(reader.main.get_by_role("heading", name="In a tab behind")).to_be_visible()
+    assert not server.entry(entry)["readAt"]
+    with reader.page.expect_response(re.compile(f"{entry}/read")):
+        reader.page.evaluate("window.isBehind = false; document.dispatchEvent(new Event('visibilitychange'))")
+    assert server.entry(entry)["readAt"]
 
 
 def test_a_search_finds_threads_and_mail_beside_entries(own: RunningServer, visit: BrowserTabs) -> None:

@@ -41,6 +41,8 @@ class Inbox {
       left: (element) => this.snooze([element.dataset.id]),
     });
     this.tools = new Tools(this);
+    this.becameVisible = () => document.hidden || !this.detail?.detail || this.loaded(this.detail.detail);
+    document.addEventListener("visibilitychange", this.becameVisible);
     this.below = h("div.below");
     this.elsewhere = new Elsewhere(() => this.draw());
     this.pane = h("div.pane");
@@ -179,7 +181,7 @@ class Inbox {
     const entry = rowOf(detail);
     this.entries.replace(entry.id, entry);
     this.titled(entry.title);
-    if (!entry.readAt && !this.marked.has(entry.id)) {
+    if (!document.hidden && !entry.readAt && !this.marked.has(entry.id)) {
       this.marked.add(entry.id);
       this.entries.mark(entry.id, true);
     }
@@ -243,8 +245,10 @@ class Inbox {
   }
 
   done(id = null) {
-    if (this.room === "notices") return this.read(true);
-    this.shift(id ? [id] : this.targets, this.entries.filter.state === "done" ? "inbox" : "done", "Done");
+    const ids = id ? [id] : this.targets;
+    if (this.room === "notices") return this.read(true, ids);
+    if (this.entries.filter.state === "done") this.shift(ids, "inbox", "Back in the inbox");
+    else this.shift(ids, "done", "Done");
   }
 
   async snooze(ids = this.targets) {
@@ -263,14 +267,14 @@ class Inbox {
     this.draw();
   }
 
-  read(read) {
-    const ids = this.targets.filter((id) => this.entries.find(id));
+  read(isRead, chosen = this.targets) {
+    const ids = chosen.filter((id) => this.entries.find(id));
     if (!ids.length) return;
     for (const id of ids) {
       this.marked.add(id); // also if it is still on its way: what a person says last holds
-      this.entries.mark(id, read);
+      this.entries.mark(id, isRead);
     }
-    toast(read ? "Marked as read" : "Marked as unread", { undo: () => ids.forEach((id) => this.entries.mark(id, !read)) });
+    toast(isRead ? "Marked as read" : "Marked as unread", { undo: () => ids.forEach((id) => this.entries.mark(id, !isRead)) });
     this.list.selected.clear();
     this.draw();
   }
@@ -367,12 +371,12 @@ class Inbox {
 
   heard(events) {
     this.entries.heard(events);
-    const { entry } = this.detail?.detail ?? {};
+    const { entry, replies = [] } = this.detail?.detail ?? {};
+    const isOfReply = (event) => replies.some((reply) => reply.messageId && reply.messageId === event.message_id);
     const concerns = (event) =>
       matterOf(event) === this.detail.id ||
       (entry?.threadId && event.thread_id === entry.threadId) ||
-      event.event_type === "mail.acked" ||
-      event.event_type === "mail.offered";
+      (["mail.acked", "mail.offered"].includes(event.event_type) && isOfReply(event));
     if (events.some((event) => event.event_type === "entry.deleted" && event.message_id === this.detail?.id)) {
       toast("It was deleted elsewhere");
       return this.go(null);
@@ -381,6 +385,7 @@ class Inbox {
   }
 
   leave() {
+    document.removeEventListener("visibilitychange", this.becameVisible);
     places.set(this.room, this.list.view.scrollTop);
     this.tools.leave();
     this.list.leave();
