@@ -10,6 +10,7 @@ import pytest
 
 from postroom import mail, people
 from postroom.core import clock as time
+from postroom.core import limits
 from postroom.core.errors import InvalidInput, InvalidState, NotFound
 from postroom.core.records.channels import AlertContent
 from postroom.mail import mailbox
@@ -117,6 +118,26 @@ def test_the_mailbox_of_a_channel_takes_no_mail_of_others(store: Store) -> None:
         mail.enqueue(store, {"from": "stranger", "to": f"channel:{known}", "payload": "x"})
     assert refused.value.facts["field"] == "to"
     assert mail.peek(store, f"channel:{known}").messages == ()
+
+
+def test_the_alerts_of_an_agent_beyond_its_share_of_an_hour_wait_and_those_of_others_do_not(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else one agent would fill a person's mail, and its alerts would be sent before those of all others."""
+    monkeypatch.setattr(limits, "MAX_ALERTS_PER_HOUR", 3)
+    known, budget = channel(store), queueing.AlertBudget()
+    of_flood = [people.ask(store, agent="flood", question=f"Number {number}?").id for number in range(5)]
+    other = people.ask(store, agent="ada", question="Ship it?").id
+    queueing.queue_due_alerts(store, budget)
+    assert [len(steps(store, entry)) - 1 for entry in (*of_flood, other)] == [1, 1, 1, 0, 0, 1]
+    people.reply(store, of_flood[3], person=USER, body="yes")  # it is not sent any more
+    clock.advance(3599)
+    assert queueing.queue_due_alerts(store, budget) == 0
+    clock.advance(2)
+    queueing.queue_due_alerts(store, budget)
+    assert "alert_queued" in steps(store, of_flood[4])
+    assert "alert_queued" not in steps(store, of_flood[3])
+    assert len(mail.peek(store, f"channel:{known}").messages) == 5
 
 
 def test_the_receipt_of_an_entry_has_only_the_failures_of_its_alert(store: Store) -> None:

@@ -77,6 +77,7 @@ MAX_READS_PER_CALLER = 2  # of the threads for reads
 MAX_QUEUED_CALLS = 64  # of one caller that wait for such a thread
 MAX_QUEUED_WRITES = 500  # of one caller that wait for the next commit
 MAX_BYTES_PER_MINUTE = 256 * MIB  # that one caller may send
+MAX_ALERTS_PER_HOUR = 60  # for the entries of one agent, by one channel. More wait
 MAX_STREAMS_PER_AGENT = 100
 MAX_SOCKETS_PER_AGENT = 100
 MAX_WAITS_PER_AGENT = 50

@@ -35,6 +35,7 @@ class AlertSender:
         self._deliverer: Deliverer | None = None
         self._wake = WakePipe()
         self._is_stopped = False
+        self._budget = queueing.AlertBudget()
 
     def stop(self) -> None:
         """Make `run` return when the messages that are being sent are done. Safe to call from a signal handler."""
@@ -86,7 +87,7 @@ class AlertSender:
         """Apply deadlines and queue the alerts that are due. End the engine if the channels have changed."""
         if self._syncs_questions:
             due_questions.sync(self._store)
-        queueing.queue_due_alerts(self._store)
+        queueing.queue_due_alerts(self._store, self._budget)
         if self._deliverer is not None and not self._deliverer.is_stopping and self._find_sessions() != self._sessions:
             self._deliverer.stop()
 

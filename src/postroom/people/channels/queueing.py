@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom._fastpath import json_text as jsontext
-from postroom.core import clock
+from postroom.core import clock, limits
 from postroom.core.errors import StoreBusy
 from postroom.core.records.channels import ASKED, DROPPED, OVERVIEW, PUSHED, QUEUED, REMINDER, TRIAL
 from postroom.core.records.people import INBOX, OPEN
@@ -19,13 +19,35 @@ if TYPE_CHECKING:
     from postroom.store.interface import Store, Transaction
 
 BATCH_ROWS = 100
+_HOUR = 3600 * clock.MICROSECONDS_PER_SECOND
 
 
-def queue_due_alerts(store: Store) -> int:
-    """Queue or drop every alert that is due. Return the number of those that were due."""
+class AlertBudget:
+    """The alerts of each agent by each channel in the last hour. An agent that asks without end would delay those of all others.
+
+    A sender keeps one in memory: it is a bound for load, and each sender has its own.
+    """
+
+    def __init__(self) -> None:
+        self._queued: dict[tuple[str, str], list[int]] = {}
+
+    def find_next(self, channel_id: str, agent: str, now: int) -> int | None:
+        """Return the instant from which another alert may be queued, or None if it may be now."""
+        key = channel_id, agent
+        kept = self._queued[key] = [at for at in self._queued.get(key, ()) if at > now - _HOUR]
+        return kept[-limits.MAX_ALERTS_PER_HOUR] + _HOUR if len(kept) >= limits.MAX_ALERTS_PER_HOUR else None
+
+    def note_queued(self, channel_id: str, agent: str, now: int) -> None:
+        """Count an alert."""
+        self._queued[channel_id, agent].append(now)
+
+
+def queue_due_alerts(store: Store, budget: AlertBudget | None = None) -> int:
+    """Queue, postpone or drop every alert that is due. Return the number of those that were due."""
+    budget = AlertBudget() if budget is None else budget
     total = 0
     while _is_due(store):
-        count = _queue_batch(store)
+        count = _queue_batch(store, budget)
         total += count
         if not count:
             break
@@ -44,16 +66,16 @@ def _is_due(store: Store) -> bool:
 
 
 @retry_on_contention
-def _queue_batch(store: Store) -> int:
+def _queue_batch(store: Store, budget: AlertBudget) -> int:
     with store.write() as tx:
         due = tx.fetch_all(tx.sql.alerts_due, now=tx.now(), limit=BATCH_ROWS)
         for alert in due:
-            _settle_due(tx, alert)
+            _settle_due(tx, alert, budget)
     return len(due)
 
 
-def _settle_due(tx: Transaction, alert: Alert) -> None:
-    """Postpone an alert to the end of the quiet hours, drop it, or queue it."""
+def _settle_due(tx: Transaction, alert: Alert, budget: AlertBudget) -> None:
+    """Postpone an alert to the end of the quiet hours or until its agent may send another one, drop it, or queue it."""
     channel = tx.fetch_one(tx.sql.channel_find, channel_id=alert.channel_id)
     if channel is None:
         end_alert(tx, alert, DROPPED, "the channel was removed")
@@ -64,11 +86,22 @@ def _settle_due(tx: Transaction, alert: Alert) -> None:
         return
     reason = find_drop_reason(tx, channel, alert)
     if reason is None:
-        queue_alert(tx, channel, alert)
+        _queue_within_budget(tx, channel, alert, budget)
     else:
         end_alert(tx, alert, DROPPED, reason)
     if alert.purpose == OVERVIEW:
         planning.plan_digest(tx, channel)
+
+
+def _queue_within_budget(tx: Transaction, channel: Channel, alert: Alert, budget: AlertBudget) -> None:
+    entry = tx.fetch_one(tx.sql.entry_find, id=alert.entry_id) if alert.entry_id else None
+    agent = "" if entry is None else entry.agent or entry.workspace_label
+    free_at = budget.find_next(channel.channel_id, agent, tx.now())
+    if entry is not None and free_at is not None:
+        tx.execute(tx.sql.alert_postpone, alert_id=alert.alert_id, due_at=free_at)
+        return
+    queue_alert(tx, channel, alert)
+    budget.note_queued(channel.channel_id, agent, tx.now())
 
 
 def queue_alert(tx: Transaction, channel: Channel, alert: Alert) -> Alert:
