@@ -75,6 +75,18 @@ def test_times_that_were_missed_fire_once(commands: BusyQueueCommands) -> None:
     assert (commands.folder / "ticks").read_text() == "tick\n"
 
 
+def test_a_timer_at_reboot_fires_when_a_runner_starts_on_a_machine_that_was_started_since(commands: BusyQueueCommands) -> None:
+    timer(commands, "@reboot", f"echo boot >> '{commands.folder}/boots'")
+    assert commands.notifier("stop").code == 0
+    with closing(sqlite3.connect(commands.home / "notifier.db")) as database, database:
+        assert database.execute("UPDATE settings SET value = 'another boot' WHERE name = 'boot of tick'").rowcount == 1
+    for _ in range(2):
+        assert commands.notifier("start").code == 0
+        eventually((commands.folder / "boots").exists)
+        assert commands.notifier("stop").code == 0
+    assert (commands.folder / "boots").read_text() == "boot\n"
+
+
 def test_a_timer_that_is_due_again_while_its_command_runs_does_not_pile_up(commands: BusyQueueCommands) -> None:
     """As with cron under flock: one runs, at most one more waits."""
     busy = f"cd '{commands.folder}'; mkdir busy || echo twice >> overlaps; echo begun >> log; sleep 2; rmdir busy; echo ended >> log"

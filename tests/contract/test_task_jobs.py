@@ -82,6 +82,20 @@ def test_a_heartbeat_renews_what_the_job_accepted(store: Store, clock: Clock) ->
     assert (conductor.get(task.task_id).status, conductor.get(task.task_id).attempt) == ("accepted", 0)
 
 
+def test_a_renewed_task_stays_with_its_holder(store: Store, clock: Clock) -> None:
+    conductor = conductor_with_agents(store)
+    task = asked(conductor)
+    accepted = conductor.accept(task.task_id, agent=BOB, lease_seconds=10)
+    clock.advance(8)
+    conductor.renew(task.task_id, agent=BOB, lease_seconds=10, lease_token=accepted.lease_token)
+    clock.advance(8)
+    assert conductor.accept_next(BOB) is None
+    clock.advance(2)
+    taken = conductor.accept_next(BOB)
+    assert taken is not None
+    assert (taken.task.task_id, taken.task.attempt) == (task.task_id, 1)
+
+
 def test_a_job_with_more_tasks_than_a_batch_ends_whole(store: Store) -> None:
     conductor = conductor_with_agents(store)
     job = conductor.start_job(BOB)

@@ -112,6 +112,16 @@ def test_all_users_write_the_same_files_whoever_comes_first(shared: dict[int, Us
         assert (file.stat().st_gid, file.stat().st_mode & 0o020) == (GROUP, 0o020), file
 
 
+def test_what_root_writes_first_belongs_to_the_owner(users: dict[int, UserCommands]) -> None:
+    owner = users[OWNER]
+    owner.init()
+    for user in (0, OWNER, 0, OWNER):
+        assert users[user].on_queue("push", *EVENT, THREAD_NOTIFIER="true").code == 0
+    assert [event["id"] for event in owner.journal()] == [1, 2, 3, 4]
+    assert owner.log().count("push: source") == 4
+    assert {file.stat().st_uid for file in owner.queue.rglob("*")} == {OWNER}
+
+
 def test_a_push_that_is_refused_leaves_nothing_that_stops_the_owner(users: dict[int, UserCommands]) -> None:
     owner = users[OWNER]
     owner.init()
