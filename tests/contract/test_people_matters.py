@@ -152,6 +152,8 @@ def test_the_agent_gets_what_was_decided_as_data(store: Store, desk: str, decisi
     got = people.wait_answer(store, entry.id, agent=AGENT)
     assert got.decision == {"type": decision["type"], "proposal": proposal, "reason": decision.get("reason", "")}
     assert (got.answer or "").startswith(answer)
+    (old,) = people.old_messages(store, agent=AGENT).messages  # also for an agent that lost the first response
+    assert (old.decision, old.body) == (got.decision, got.answer)
 
 
 WRONG = [

@@ -17,6 +17,8 @@ from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from postroom.core.records.mail import DeliveryRow, MailMessage, StoredMessage
     from postroom.core.records.people import Entry, PersonReply
     from postroom.store.interface import Store, Transaction
@@ -89,9 +91,10 @@ def old_messages(store: Store, *, agent: str, limit: int = 20, after: str | None
     start = _NEWEST_OLD if after is None else _parse_old_cursor(after)
     with store.read() as tx:
         replies = tx.fetch_all(tx.sql.replies_of_agent, agent=agent, limit=limit + 1, before_at=start[0], before_id=start[1])
+        decisions = {reply.reply_id: _find_decision(tx, reply) for reply in replies}
         acked = _read_acked(tx, agent, limit + 1, start[2])
         mail = [(mail_message(tx, build_message(one.delivery, one.contents), one.delivery), one.delivery.delivery_id) for one in acked]
-    return _merge_old(replies, mail, limit, start)
+    return _merge_old([_old_reply(reply, decisions[reply.reply_id]) for reply in replies], mail, limit, start)
 
 
 def _parse_old_cursor(after: str) -> OldCursor:
@@ -102,28 +105,34 @@ def _parse_old_cursor(after: str) -> OldCursor:
     return checks.name("after", parts[0]), reply_id, min(int(parts[2][:20]), _AFTER_ALL_DELIVERIES)
 
 
-def _merge_old(replies: list[PersonReply], mail: list[tuple[ReceivedMessage, int]], limit: int, start: OldCursor) -> ReceivedPage:
+def _find_decision(tx: Transaction, reply: PersonReply) -> dict[str, Any] | None:
+    """Return what a reply decided about a proposal."""
+    ask = tx.fetch_one(tx.sql.ask_find, entry_id=reply.entry_id) if reply.via == "answer" else None
+    return ask.decision if ask is not None and ask.answer_id == reply.reply_id else None
+
+
+def _merge_old(replies: list[ReceivedMessage], mail: list[tuple[ReceivedMessage, int]], limit: int, start: OldCursor) -> ReceivedPage:
     """Return the newest of both, and the cursor behind them. Mail that carries a reply is left out: the reply is in the list."""
     merged: list[ReceivedMessage] = []
     (at, reply_id, delivery_id), size = start, 0
     replies, mail = replies[::-1], mail[::-1]  # the newest last, to pop them
     while (replies or mail) and len(merged) < limit and size < limits.MAX_RECEIVED_BYTES:
-        if mail and (not replies or mail[-1][0].at >= replies[-1].created_at):
+        if mail and (not replies or mail[-1][0].at >= replies[-1].at):
             message, delivery_id = mail.pop()
             if message.kind != "mail":
                 continue
         else:
-            reply = replies.pop()
-            message, at, reply_id = _old_reply(reply), reply.created_at, reply.reply_id
+            message = replies.pop()
+            at, reply_id = message.at, message.id
         merged.append(message)
         size += len(message.body)
     more = bool(replies or mail)
     return ReceivedPage(tuple(merged), more, _CURSOR_SEPARATOR.join((at, reply_id, str(delivery_id))) if more else None)
 
 
-def _old_reply(reply: PersonReply) -> ReceivedMessage:
-    verified = is_verified(reply.door)
-    return ReceivedMessage("reply", reply.reply_id, reply.person, reply.body, reply.entry_id, reply.created_at, verified, None, reply.door)
+def _old_reply(reply: PersonReply, decision: dict[str, Any] | None) -> ReceivedMessage:
+    told = (reply.reply_id, reply.person, reply.body, reply.entry_id, reply.created_at)
+    return ReceivedMessage("reply", *told, is_verified(reply.door), decision, reply.door)
 
 
 def _read_acked(tx: Transaction, agent: str, limit: int, before: int) -> list[StoredMessage]:
