@@ -207,6 +207,20 @@ def test_on_a_phone_the_list_begins_near_the_top(house: SampleServer, visit: Bro
     expect(reader.page.get_by_label("Group by")).to_have_value("workspace")
 
 
+@pytest.mark.parametrize("options", [{}, {"viewport": {"width": 1000, "height": 700}}, PHONE], ids=["desktop", "narrow", "phone"])
+def test_what_can_be_undone_does_not_cover_what_is_written(server: RunningServer, visit: BrowserTabs, options: dict[str, Any]) -> None:
+    reader = visit(server, f"/inbox/{server.add_workspace().push(comments='Write to me')}", **options)
+    reader.reply.fill("\n".join("A long reply" for _ in range(12 if not options else 1)))
+    reader.detail.get_by_role("button", name="Mark as unread").click()
+    toast, bar, nav = (each.bounding_box() for each in (reader.toasts.locator(".toast"), reader.page.locator("form.reply"), reader.rooms))
+    assert toast is not None
+    assert bar is not None
+    assert nav is not None
+    for other in (bar, nav):
+        apart = toast["y"] + toast["height"] <= other["y"] or toast["x"] + toast["width"] <= other["x"]
+        assert apart or other["x"] + other["width"] <= toast["x"]
+
+
 def test_landmarks_and_live_regions_are_there(house: SampleServer, visit: BrowserTabs) -> None:
     reader = visit(house.server)
     expect(reader.page.get_by_role("banner")).to_have_count(1)

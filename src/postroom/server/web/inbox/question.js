@@ -41,8 +41,8 @@ export const keptNote = ({ body, decision }) => `“${short(body ?? NAMES[decisi
 
 /** The line below a question whose answer can still be taken back. */
 export function pendingNote(words) {
-  const said = [`“${short(words)}” goes out in a moment. `, h("kbd", {}, "Enter"), " sends it now, ", h("kbd", {}, "z"), " takes it back."];
-  return h("p.waits", {}, said);
+  const keys = h("span.keys", {}, h("kbd", {}, "Enter"), " sends it now, ", h("kbd", {}, "z"), " takes it back.");
+  return h("p.waits", {}, `“${short(words)}” goes out in a moment. `, keys);
 }
 
 function choiceButton(question, choice, at, act) {
