@@ -121,6 +121,30 @@ def test_a_line_and_a_document_are_commented_on_and_the_agent_gets_place_and_quo
         assert agent.ok("inbox_read", waitSeconds=20)["messages"][0]["body"] == said
 
 
+def test_of_many_documents_the_first_ones_are_open(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    paths = [f"part{number}.md" for number in range(7)]
+    for path in paths:
+        workspace.write(path, f"Text of {path}")
+    reader = visit(server, f"/inbox/{workspace.push(*paths)}")
+    expect(_document(reader, paths[4]).locator(".content")).to_contain_text("Text of part4")
+    closed = _document(reader, paths[5])
+    expect(closed.locator("header")).to_contain_text("part5.md")
+    expect(closed.locator(".content")).to_be_hidden()
+    closed.get_by_role("button", name="Show part5.md").press("Enter")
+    expect(closed.locator(".content")).to_contain_text("Text of part5")
+    expect(_document(reader, paths[6]).locator(".content")).to_be_hidden()
+
+
+def test_a_document_that_became_a_folder_is_said_to_be_one(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    document = workspace.write("plan.md", "The plan")
+    identity = workspace.push("plan.md")
+    document.unlink()
+    document.mkdir()
+    reader = visit(server, f"/inbox/{identity}")
+    reader.allow("400")
+    expect(_document(reader, "plan.md").locator(".content")).to_have_text("It cannot be shown: 'plan.md' is a folder.")
+
+
 def test_a_binary_is_a_download_and_comes_whole(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
     content = bytes(range(256)) * 64
     workspace.write("data/curve.bin", content)

@@ -65,7 +65,8 @@ def test_a_proposal_is_edited_in_place(server: RunningServer, workspace: Workspa
 
 def test_an_edited_proposal_is_kept_until_it_is_sent(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
     identity = server.ask(workspace.agent, "May I send it?", "--propose", "Dear Globex, no.")
-    reader = visit(server, f"/inbox/{identity}")
+    reader = visit(server, f"/questions/{identity}")
+    expect(reader.row(identity)).to_contain_text("Proposal")
     field, approve = reader.page.get_by_role("textbox", name="Proposal"), reader.page.get_by_role("button", name="Approve")
     field.fill("Dear Globex, yes.")
     reader.page.get_by_role("textbox", name="Reason").fill("Too short")

@@ -21,6 +21,7 @@ import { unverified } from "./row.js";
 
 const LOOK_FOR_SEEN = 5000; // an agent that reads a thread says nothing: so it is looked for
 const FOLLOW_FILES = 2000; // milliseconds between looks at the open documents
+const MOST_OPEN = 5; // documents of one push; the others show their heads
 const newVisit = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 export class Detail {
@@ -137,8 +138,10 @@ export class Detail {
   }
 
   documentsOf(entry) {
-    const fresh = (entry.docs ?? []).map((doc) =>
-      documentOf(entry, doc.path, { quote: (words) => this.quote(words), visit: () => this.visit }),
+    const docs = entry.docs ?? [];
+    const folded = (at) => docs.length > MOST_OPEN && at >= MOST_OPEN;
+    const fresh = docs.map((doc, at) =>
+      documentOf(entry, doc.path, { quote: (words) => this.quote(words), visit: () => this.visit, folded: folded(at) }),
     );
     this.documents.push(...fresh);
     for (const document of fresh) document.look();

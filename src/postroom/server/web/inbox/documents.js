@@ -16,14 +16,22 @@ const CONTENTS_FROM = 4; // headings
 
 /**
  * A section for one document of an entry; look() loads it again if the file changed, and follow() too, unless it is being loaded.
- * `visit()` is the id of the time during which this person has the entry open.
+ * `visit()` is the id of the time during which this person has the entry open. Of a `folded` document, only the head is shown at first.
  */
-export function documentOf(entry, path, { quote, visit = null }) {
+export function documentOf(entry, path, { quote, visit = null, folded = false }) {
   const body = h("div.content", {}, h("div.ghost.block"));
   const state = h("span.state");
   const remark = h("button.icon-button", { type: "button", "aria-label": `Comment on ${path}`, title: "Comment" }, icon("threads"));
-  const head = h("header", {}, icon("file"), h("h2", {}, path), state, quote && remark);
+  const fold = h("button.icon-button.folding", { type: "button", "aria-label": `Show ${path}`, title: "Show or hide" }, icon("down"));
+  const head = h("header", {}, fold, h("h2", {}, path), state, quote && remark);
   const element = h("section.doc", { "data-path": path, "aria-label": path }, head, body);
+  const setFolded = (hidden) => {
+    body.hidden = hidden;
+    fold.ariaExpanded = String(!hidden);
+  };
+  setFolded(folded);
+  fold.addEventListener("click", () => setFolded(!body.hidden));
+  state.addEventListener("click", () => setFolded(false)); // what changed is shown in the body
   let tag = null;
   let shown = "";
   let loading = false;
@@ -43,7 +51,7 @@ export function documentOf(entry, path, { quote, visit = null }) {
     } catch (error) {
       tag = null;
       if (error.code === "away") return;
-      file = { refused: [error.message, error.hint] };
+      file = { refused: `It cannot be shown: ${error.message}.` }; // the hint is for the agent that named it
     }
     const now = JSON.stringify(file);
     if (now === shown) return;
@@ -80,7 +88,7 @@ export function openDocument(entry, path, { quote }) {
 }
 
 function contents(file, entry, quote) {
-  if (file.refused) return h("p.soft", {}, file.refused.filter(Boolean).join(" "));
+  if (file.refused) return h("p.soft", {}, file.refused);
   if (file.gone && !file.pushedText) return h("p.soft", {}, `The file is gone. ${file.reason} It was there when this was pushed.`);
   if (file.kind === "image") return loadPicture(h("img", { alt: `The picture ${file.path}` }), file.download, file.path);
   if (file.kind === "pdf") return pages(file);

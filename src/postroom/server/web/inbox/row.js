@@ -26,11 +26,16 @@ export function plain(markdown) {
     .trim();
 }
 
+/** The comments of an entry without their first line, if the title was made of it. */
+function withoutTitle({ comments = "", title }) {
+  const [first, ...others] = comments.trim().split("\n");
+  return plain(first) === title ? others.join("\n") : comments;
+}
+
 /** What waits or was added last; else the first words of an entry after its title, or the names of its documents. */
 export function preview(entry) {
-  const words = plain(entry.latest ?? entry.comments ?? "");
-  const rest = words.startsWith(entry.title) ? words.slice(entry.title.length).trim() : words;
-  return rest || (entry.docs ?? []).map((doc) => doc.path.split("/").at(-1)).join(", ");
+  const words = plain(entry.latest ?? withoutTitle(entry));
+  return words || (entry.docs ?? []).map((doc) => doc.path.split("/").at(-1)).join(", ");
 }
 
 const UNVERIFIED_DOORS = new Set(["cli", "library", "file", "unix"]); // there, anyone can use any name
@@ -43,11 +48,12 @@ export function unverified(entry, { small = false } = {}) {
   return h("span.badge", { title }, "unverified");
 }
 
-/** The badge of a question: the time that is left, or how it ended. Where all rows are questions, none says so. */
+/** The badge of a question: the time that is left, or how it ended. Where all rows are questions, only proposals say what they are. */
 function badge({ question }, room) {
-  if (!question || (room === "questions" && question.state === "open" && !question.deadline)) return null;
+  if (!question || (room === "questions" && question.state === "open" && !question.deadline && !question.proposal)) return null;
   if (question.state !== "open") return h("span.badge", { "data-tone": "good" }, STATES[question.state] ?? question.state);
-  if (!question.deadline || question.escalatedAt) return h("span.badge", { "data-tone": "warn" }, "Question");
+  if (!question.deadline || question.escalatedAt)
+    return h("span.badge", { "data-tone": "warn" }, question.proposal ? "Proposal" : "Question");
   const span = when(question.deadline) - Date.now();
   const tone = span < SOON ? "bad" : "warn";
   return h(

@@ -16,6 +16,7 @@ const PATHS = {
   trash: "M3 4.5h10M6.5 4V2.5h3V4M4.5 4.5l.5 9h6l.5-9M7 7v4M9 7v4",
   unread: "M2 4.5h9M2 4.5V12h12V7.5M2 5l6 4 2.5-1.7M13 2.5a1.5 1.5 0 1 0 .01 0",
   back: "M9.5 3 4.5 8l5 5",
+  down: "M4 6l4 4 4-4",
   file: "M4 2h5l3 3v9H4zM9 2v3h3",
   terminal: "M2 3h12v10H2zM4.5 6l2 2-2 2M8.5 10.5h3",
   send: "M2.5 8 13.5 3l-3 10.5-3-4zM7.5 9.5 13.5 3",
