@@ -178,6 +178,7 @@ def _visitor(browser: Browser, link: str, scheme: Literal["light", "dark"], **op
     context.clock.set_fixed_time(NOW / clock.MICROSECONDS_PER_SECOND)
     page = context.new_page()
     page.goto(link)
+    expect(page.locator("html")).to_have_attribute("data-live", "live")  # then the browser has kept the key of the session
     page.close()
     yield context
     context.close()
