@@ -56,6 +56,27 @@ def test_a_question_below_a_long_document_is_one_button_away(server: RunningServ
     expect(jump).to_be_hidden()
 
 
+def test_a_number_answers_no_question_that_took_the_place_of_the_one_that_was_read(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    calm = server.ask(workspace.agent, "Rename the report?", "--choice", "Yes", "--choice", "No")
+    reader = visit(server, "/questions")
+    expect(reader.row(calm)).to_contain_text("Rename the report?")
+    reader.press("j")
+    while reader.cursor.get_attribute("data-id") != calm:
+        reader.press("j")
+    urgent = server.ask(
+        workspace.agent, "Drop the table?", "--choice", "Drop", "--choice", "Keep", "--add-to", calm, "--deadline-seconds", "600"
+    )
+    expect(reader.row(calm)).to_contain_text("Drop the table?")
+    reader.press("1")
+    expect(reader.page.get_by_role("status").filter(has_text="This is another question now")).to_be_visible()
+    assert server.entry(urgent)["question"]["state"] == "open"
+    with reader.page.expect_response(re.compile(f"{urgent}/reply")):
+        reader.press("1", "Enter")
+    assert server.entry(calm)["question"]["state"] == "open"
+
+
 def test_numbers_that_are_typed_do_not_choose(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
     identity = server.ask(workspace.agent, "How many?", "--choice", "One", "--choice", "Two")
     reader = visit(server)

@@ -14,6 +14,7 @@ import { failed, toast } from "../parts/toast.js";
 import { documentOf } from "./documents.js";
 import { jumpToQuestion } from "./jump.js";
 import { markdown } from "./markdown.js";
+import { NumberedQuestion } from "./numbered.js";
 import { forgetProposal, mayChoose, NAMES, questionOf } from "./question.js";
 import { replyBar, sendLater } from "./reply.js";
 import { receiptsOf, seenStep, threadBefore } from "./record.js";
@@ -35,6 +36,7 @@ export class Detail {
     this.bar.addEventListener("click", (event) => event.target === this.bar && this.openSession());
     this.body = h("div.scroll", { tabindex: "0", "aria-label": "Entry", role: "region" }, h("div.ghost.title"), h("div.ghost.block"));
     this.jump = jumpToQuestion(this.body);
+    this.numbered = new NumberedQuestion();
     this.element = h(
       "article",
       { id: "detail", "data-id": id, tabindex: "-1", "aria-busy": "true" },
@@ -101,6 +103,7 @@ export class Detail {
     this.part("question", [own, pending[0]], () => own && this.question(entry));
     this.part("conversation", [parts, replies, receipts, pending], () => this.conversation(parts, replies));
     this.part("receipts", receipts, () => receiptsOf(receipts));
+    this.numbered.see(this.id, this.asking()[0]?.id);
     this.jump.watch();
   }
 
@@ -239,18 +242,21 @@ export class Detail {
       if (!answer && this.drawn) this.draw(); // it waits until the server is back
       this.load();
     };
+    this.numbered.forget();
     sendLater(id, body, { words, of, done });
   }
 
   /** Choose by a number: an answer, or to approve or reject a proposal. */
   choose(number) {
     const [entry] = this.asking();
-    if (entry?.question.proposal) {
+    if (!entry) return false;
+    if (!this.numbered.mayAnswer(entry.id)) return true;
+    if (entry.question.proposal) {
       const button = this.body.querySelector(`.deciding [data-number="${number}"]`);
       button?.click();
       return Boolean(button);
     }
-    const choice = entry?.question.choices[number - 1];
+    const choice = entry.question.choices[number - 1];
     if (!choice) return false;
     this.answer(entry, choice);
     return true;

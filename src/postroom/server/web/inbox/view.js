@@ -13,6 +13,7 @@ import { actionsOf, keysOf } from "./commands.js";
 import { Detail } from "./detail.js";
 import { Elsewhere } from "./elsewhere.js";
 import { List } from "./list.js";
+import { NumberedQuestion } from "./numbered.js";
 import { mayChoose } from "./question.js";
 import { sendLater } from "./reply.js";
 import { hitPattern } from "./row.js";
@@ -36,6 +37,7 @@ class Inbox {
       answer: (entry, choice) => this.answer(entry, choice),
     };
     this.list = new List({ room, act, nearEnd: () => this.entries.loadMore() });
+    this.numbered = new NumberedQuestion();
     onSwipe(this.list.view, ".row", {
       right: (element) => this.done(element.dataset.id),
       left: (element) => this.snooze([element.dataset.id]),
@@ -104,6 +106,7 @@ class Inbox {
     this.elsewhere.show(this.room === "inbox" ? filter.words.trim() : "");
     const visible = this.room === "questions" ? shown.filter((entry) => !isPending(`reply ${entry.question?.entryId}`)) : shown;
     this.list.show(visible, { cursor: this.cursor, open: this.detail?.id ?? null });
+    this.numbered.see(this.cursor, this.entries.find(this.cursor)?.question?.entryId);
     this.side.ariaBusy = String(!ready);
     this.list.element.hidden = !visible.length;
     if (ready && (visible.length || error || this.summary())) fill(this.below, visible.length ? null : this.emptiness(filter, error));
@@ -314,6 +317,7 @@ class Inbox {
     if (!(await mayChoose(entry.question, choice))) return;
     const id = entry.question.entryId;
     const done = () => this.entries.heard([]);
+    this.numbered.forget();
     sendLater(id, { body: choice }, { words: choice, of: `choice:${id}`, done, back: () => this.draw() });
     this.draw();
   }
@@ -323,7 +327,7 @@ class Inbox {
     const entry = this.entries.find(this.cursor);
     const choice = entry?.question?.state === "open" && entry.question.choices[number - 1];
     if (!choice) return false;
-    this.answer(entry, choice);
+    if (this.numbered.mayAnswer(entry.question.entryId)) this.answer(entry, choice);
     return true;
   }
 
