@@ -49,6 +49,61 @@ def test_guessed_names_are_understood(inbox: Inbox) -> None:
     assert mailbox.run("ack", "m1", "--session", "b").code == 0
 
 
+@pytest.mark.parametrize("plural", ["agents", "channels", "jobs", "passes", "queues", "runs", "tasks", "workspaces"])
+def test_the_plural_of_a_group_lists_what_is_in_it(inbox: Inbox, plural: str) -> None:
+    inbox.ok("agent", "add", "ada")
+    group = {"passes": "pass"}.get(plural, plural.removesuffix("s"))
+    assert inbox.ok(plural)["command"] == f"{group} list"
+    assert inbox.says("help", plural) == inbox.says("help", group, "list")
+
+
+@pytest.mark.parametrize("word", ["create", "ps", "question", "start", "whoami"])
+def test_a_word_that_resembles_no_command_leads_to_the_list(inbox: Inbox, word: str) -> None:
+    refused = inbox.run(word, "--json")
+    assert refused.error[:2] == (30, "invalid_input")
+    assert refused.json["error"]["hint"] == "See `inbox help`."
+
+
+def test_other_programs_understand_the_words_of_their_kind(tmp_path: Path, inbox: Inbox) -> None:
+    mailbox = Mailbox(inbox.folder)
+    assert mailbox.says("status") == mailbox.says("sessions")
+    with QuietQueueCommands(tmp_path) as queues:
+        assert queues.thread("new", str(tmp_path / "q")).stdout == f"{tmp_path / 'q'}\n"
+        assert queues.thread("read", str(tmp_path / "q"), "--last-event-id", "0").code == 0
+
+
+@pytest.mark.parametrize("flag", ["-V", "-v"])
+def test_the_version_has_short_flags(inbox: Inbox, flag: str) -> None:
+    assert inbox.says(flag) == inbox.says("--version")
+
+
+def test_a_command_without_its_subject_shows_where_it_is_written(inbox: Inbox) -> None:
+    assert inbox.run("show", "--json").json["error"]["hint"] == "For example: inbox show thr_123. `inbox list` shows the ids."
+    refused = Mailbox(inbox.folder).run("show", "--json")
+    assert refused.json["error"]["hint"].startswith("For example: mailbox show lead:")
+
+
+@pytest.mark.parametrize("words", [["help"], ["--help"], ["-h"]])
+def test_the_front_door_shows_its_own_page(words: list[str]) -> None:
+    door = Path(sys.executable).with_name("postroom")
+    bare, asked = (subprocess.run([door, *argv], capture_output=True, text=True, check=True).stdout for argv in ([], words))
+    assert asked == bare
+
+
+def test_the_front_door_shows_the_help_of_each_program(inbox: Inbox) -> None:
+    door = Path(sys.executable).with_name("postroom")
+    for words, same in (
+        (["mailbox"], ["mailbox", "help"]),
+        (["thread", "push"], ["thread", "help", "push"]),
+        (["take"], ["inbox", "help", "take"]),
+    ):
+        asked, shown = (
+            subprocess.run([door, *argv], env=inbox.environment(), capture_output=True, text=True, check=True).stdout
+            for argv in (["help", *words], same)
+        )
+        assert asked == shown
+
+
 @pytest.mark.parametrize("start", [["-m", "postroom"], ["-m", "postroom", "inbox"]])
 def test_the_package_is_the_front_door(inbox: Inbox, start: list[str]) -> None:
     argv = [sys.executable, *start, "list"]

@@ -23,7 +23,7 @@ _LOOKS = ("cat ", "notifier task runs", "thread info")
 _LOOK_SECONDS = 60
 
 
-class Step(NamedTuple):
+class PageStep(NamedTuple):
     """A command of a page, and the output that the page shows in comments below it."""
 
     command: str
@@ -31,11 +31,11 @@ class Step(NamedTuple):
     in_another_terminal: bool = False
 
 
-def read_blocks(page: str) -> list[list[Step]]:
+def read_blocks(page: str) -> list[list[PageStep]]:
     """Return the blocks for bash, each as its steps. Those marked `in-another-terminal` keep running there."""
     return [
         [
-            Step(command, re.sub("^# ?", "", comments, flags=re.MULTILINE), bool(marked))
+            PageStep(command, re.sub("^# ?", "", comments, flags=re.MULTILINE), bool(marked))
             for command, comments in re.findall(r"^(?!#)(.*)\n((?:#.*\n)*)", block, re.MULTILINE)
         ]
         for marked, block in re.findall(r"```bash( in-another-terminal)?\n(.*?)```", page, re.DOTALL)
@@ -68,7 +68,7 @@ class ConsoleSession:
         self._shell.wait()
         self._shell.stdout.close()
 
-    def run_step(self, step: Step) -> str:
+    def run_step(self, step: PageStep) -> str:
         """Run a step of the page, and return what it prints. A step that looks is repeated until it sees what the page shows."""
         if step.in_another_terminal:
             return self._start(step)
@@ -78,7 +78,7 @@ class ConsoleSession:
             printed = self.run(step.command)
         return printed
 
-    def _start(self, step: Step) -> str:
+    def _start(self, step: PageStep) -> str:
         """Start a command that keeps running, and return as many lines of its output as the page shows."""
         argv = ["bash", "-c", f"exec {step.command}"]
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}

@@ -115,12 +115,16 @@ def test_the_reference_is_what_the_table_says() -> None:
         assert (MANUAL / f"{program.name}.1").read_text() == manual_page(program), "run `make reference`"
 
 
-def test_every_variable_that_the_source_reads_is_on_the_page_of_variables() -> None:
+def test_every_variable_that_the_source_reads_or_sets_is_on_the_page_of_variables() -> None:
     source = "".join(path.read_text() for path in (ROOT / "src" / "postroom").rglob("*.py"))
-    read = set(re.findall(r'environ(?:\.get\(|\[)\s*"((?:INBOX|MAILBOX|THREAD|NOTIFIER|POSTROOM)_\w+)"', source))
-    listed = set(re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "environment.md").read_text(), re.MULTILINE))
-    assert read - listed == set()
+    page = (ROOT / "docs" / "environment.md").read_text()
+    metavars = {"THREAD_ID"}
+    own = set(re.findall(r'"((?:INBOX|MAILBOX|THREAD|NOTIFIER|POSTROOM)_[A-Z_]+)"', source)) - metavars
+    listed = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    assert own - listed == set()
     assert {name for name in listed if f'"{name}"' not in source} == set()
+    others = set(re.findall(r'environ(?:\.get\(|\[)\s*"(\w+)"', source)) - own
+    assert {name for name in others if f"`{name}`" not in page} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

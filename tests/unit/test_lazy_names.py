@@ -18,6 +18,13 @@ def test_a_room_lists_its_verbs_before_it_loads_them(room: str) -> None:
     assert listed.stdout.split() == ["[]", "False"]
 
 
+@pytest.mark.parametrize("room", ["work", "mail", "people", "queues", "tasks"])
+def test_a_room_offers_its_verbs_and_nothing_else(room: str) -> None:
+    print_public = f"import postroom.{room} as room; print([n for n in dir(room) if n[0] != '_'] == sorted(room.__all__))"
+    listed = subprocess.run([sys.executable, "-c", print_public], capture_output=True, text=True, check=True)
+    assert listed.stdout == "True\n"
+
+
 def test_a_name_that_a_room_does_not_have_is_an_attribute_error() -> None:
     from postroom import work
 

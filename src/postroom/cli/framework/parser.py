@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from postroom.cli.framework.spec import CommandTable
 
 
+MIN_LIKENESS = 0.75  # of a word to a known one: with difflib's 0.6, `create` is taken for `read`
+
+
 class Arguments:
     """A parsed command line. A flag that was not given is None, an empty tuple (repeatable flags) or False (switches)."""
 
@@ -88,7 +91,7 @@ class _CommandLineReader:
             self._rest.clear()
         elif word in ("-h", "--help"):
             self._values["help"] = True
-        elif word == "--version" and self.command is None:
+        elif word in ("--version", "-V", "-v") and self.command is None:
             self._rest.append("version")
         elif word.startswith("--") and len(word) > 2:
             self._read_flag(word)
@@ -187,5 +190,5 @@ def _suggest_nearest(word: str, known: dict[str, Any]) -> str:
     """Return a hint with the most similar known word, or an empty text."""
     from difflib import get_close_matches
 
-    matches = get_close_matches(word, known, n=1)
+    matches = get_close_matches(word, known, n=1, cutoff=MIN_LIKENESS)
     return f"Did you mean {matches[0]}?" if matches else ""

@@ -36,8 +36,8 @@ HARNESS = (
         "Sleep until something waits for an agent, and take nothing.",
         "inbox.harness.reading:handle_wait",
         (_AFTER, _LIMIT, Flag("--timeout-seconds", "N", "give up after N seconds, with exit 10; 0 (the default) waits forever", NUMBER)),
-        details="Prints what `inbox read` prints. Without --after it returns at once if something waits already.",
-        example="inbox wait --agent builder --after 118 --json",
+        details="Prints what `inbox read` prints. Without --after-event it returns at once if something waits already.",
+        example="inbox wait --agent builder --after-event 118 --json",
     ),
     Command(
         "hook",
