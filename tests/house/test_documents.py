@@ -127,6 +127,12 @@ def test_every_variable_that_the_source_reads_or_sets_is_on_the_page_of_variable
     assert {name for name in others if f"`{name}`" not in page} == set()
 
 
+def test_readme_says_what_a_thread_is_before_it_uses_the_word() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert readme.lower().index("thread") == readme.index("**thread** is one piece of work") + 2
+    assert readme.index("It is for ") < readme.index("It is not for ") < readme.index("**thread**") < readme.index("(docs/choose.md)")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
