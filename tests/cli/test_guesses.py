@@ -83,6 +83,28 @@ def test_a_command_without_its_subject_shows_where_it_is_written(inbox: Inbox) -
     assert refused.json["error"]["hint"].startswith("For example: mailbox show lead:")
 
 
+def test_a_refusal_names_a_flag_as_help_does(inbox: Inbox, tmp_path: Path) -> None:
+    with QuietQueueCommands(tmp_path) as queues:
+        assert queues.notifier("task", "add").stderr.startswith("Error: --agent is missing - ")
+    refused = Mailbox(inbox.folder).run("policy", "ana", "--retries", "x")
+    assert refused.stderr == "error: retries must be a whole number, not 'x'\n"
+
+
+def test_a_word_too_many_is_answered_with_an_example(inbox: Inbox) -> None:
+    refused = inbox.run("send", "ada", "hello", "--json")
+    assert refused.json["error"]["hint"] == 'For example: inbox send --from leader --to builder --subject "Add the login page"'
+
+
+def test_a_status_that_ends_a_thread_leads_to_the_commands_that_do(inbox: Inbox) -> None:
+    for status in ("done", "failed"):
+        refused = inbox.run("update", "--agent", "ada", "--thread", inbox.send(), "--status", status, "--json")
+        assert refused.json["error"]["hint"] == "Choose one of: in_progress, blocked. A thread is ended by `inbox done` or `inbox fail`."
+
+
+def test_a_file_that_is_not_there_is_named_without_numbers_of_the_system(inbox: Inbox) -> None:
+    assert inbox.run("store", "import", "x.jsonl").stderr.startswith("error: x.jsonl cannot be read: No such file or directory\n")
+
+
 @pytest.mark.parametrize("words", [["help"], ["--help"], ["-h"]])
 def test_the_front_door_shows_its_own_page(words: list[str]) -> None:
     door = Path(sys.executable).with_name("postroom")

@@ -22,5 +22,5 @@ def handle_task_list(args: Arguments) -> Outcome:
 
 def handle_task_show(args: Arguments) -> Outcome:
     if not args.task:
-        raise InvalidInput("'task' is missing", field="task", hint="Pass it with --task.")
+        raise InvalidInput("'task' is missing", field="task", hint=f"For example: {args.command.example}")
     return Outcome(show_task(inputs.open_store_for(args), args.task).to_json(), view="task history")
