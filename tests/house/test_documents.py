@@ -175,9 +175,16 @@ def test_every_command_in_the_skill_is_one_that_parses() -> None:
         assert parse(program, words[1:]).command.name in program.commands
 
 
-@pytest.mark.parametrize(
-    "page", [ROOT / "README.md", ROOT / "docs" / "choose.md", *(ROOT / "docs" / "guides").glob("*.md")], ids=lambda page: page.name
-)
+COMMAND_PAGES = [
+    ROOT / "README.md",
+    ROOT / "SECURITY.md",
+    ROOT / "examples" / "README.md",
+    *(ROOT / "docs").glob("*.md"),
+    *(ROOT / "docs" / "guides").glob("*.md"),
+]
+
+
+@pytest.mark.parametrize("page", COMMAND_PAGES, ids=lambda page: page.name)
 def test_every_command_and_flag_in_the_prose_of_a_guide_exists(page: Path) -> None:
     programs = {program.name: program for program in (INBOX, MAILBOX, THREAD, NOTIFIER)}
     prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
@@ -187,6 +194,21 @@ def test_every_command_and_flag_in_the_prose_of_a_guide_exists(page: Path) -> No
         assert command is not None or (words == [words[0]] and words[0] in program.groups), (name, rest)
         known = {flag.name for flag in (*program.flags, *(command.flags if command else ()))}
         assert set(re.findall(r"--[a-z][a-z-]+", rest.split(" --command")[0])) <= known | {"--help"}, (name, rest)
+
+
+@pytest.mark.parametrize("page", [*COMMAND_PAGES, ROOT / "src/postroom/skill/SKILL.md"], ids=lambda page: page.name)
+def test_no_page_shows_a_command_with_the_older_name_of_a_flag(page: Path) -> None:
+    older = {
+        flag.alias
+        for program in (INBOX, MAILBOX, NOTIFIER)
+        for command in program.commands.values()
+        for flag in command.flags
+        if flag.alias
+    }
+    shown = re.findall(r"\b(?:inbox|mailbox|thread|notifier) [a-z][^`\n]*", page.read_text()) + re.findall(
+        r"`(--[a-z-]+)`", page.read_text()
+    )
+    assert [line for line in shown if older & set(re.findall(r"--[a-z][a-z-]+", line))] == []
 
 
 def test_no_registry_and_no_machine_is_named() -> None:
