@@ -154,6 +154,17 @@ def test_the_beginning_of_an_id_is_enough(inbox: Inbox) -> None:
     assert identity[:8] in inbox.says("entries")
 
 
+def test_the_end_of_an_id_that_we_made_is_enough_because_those_of_a_batch_begin_alike(inbox: Inbox) -> None:
+    (inbox.folder / "jobs").write_text('{"to": "w", "subject": "a"}\n{"to": "w", "subject": "b"}\n')
+    first, second = (one["thread_id"] for one in inbox.ok("send", "--from", "l", "--batch", "jobs")["threads"])
+    assert inbox.ok("show", second[-4:])["thread"]["thread_id"] == second
+    several = inbox.run("show", first[:-8], "--json")
+    assert several.json["error"]["hint"].startswith("Write more of it, or its last 4 characters: ")
+    assert inbox.run("show", second[-3:], "--json").error[:2] == (40, "not_found")
+    inbox.ok("send", "--from", "l", "--to", "w", "--thread", "login-page", "--subject", "x")
+    assert inbox.run("show", "page", "--json").error[:2] == (40, "not_found")
+
+
 def test_the_ids_of_runs_jobs_and_channels_may_be_shortened_too(inbox: Inbox) -> None:
     inbox.ok("send", "--from", "leader", "--to", "ada", "--run", "nightly-7", "--subject", "x")
     assert inbox.ok("run", "show", "night")["run"]["run_id"] == "nightly-7"
