@@ -14,6 +14,7 @@ from bench.scale import QUICK
 RESULTS = Path(sys.prefix) / "bench" / ("quick.json" if QUICK else "results.json")
 SECTIONS = (
     "commands",
+    "agents",
     "waking",
     "waiters",
     "writers",

@@ -69,9 +69,9 @@ GROUPS = (
         " read with `FOR UPDATE SKIP LOCKED`.",
         {
             "Procrastinate": "it finishes a bare job with two statements. Postroom takes and ends a thread in two transactions with"
-            " eight statements, and only one transaction at a time writes events, so that readers see them in order.",
+            " eight statements, which write messages, events and the rows that waiters and readers look at.",
             "pgmq": "two statements for a message, which are functions inside the server. Postroom also writes an event and counts,"
-            " keeps the order of each sender, and only one transaction at a time writes events.",
+            " and keeps the order of each sender.",
         },
     ),
     Group(

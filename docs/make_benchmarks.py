@@ -44,7 +44,7 @@ def render_page(results: Results) -> str:
     parts = [
         "# Benchmarks",
         "`make bench` measured this and wrote this page (`python -m docs.make_benchmarks` writes it again). [speed.md](speed.md) has"
-        " the bounds, what was tried, and older runs.",
+        " the bounds, what made it fast, and what was tried.",
         "**How to read a ratio.** Subjects take turns in rounds, and each round gives one ratio, so a busy moment of the machine hits"
         " both. `0.50 x (0.45 to 0.56)` is the median and the quartiles (half of the rounds lie between them) of at least five rounds."
         " A ratio is Postroom's speed divided by the other's: above 1, Postroom is faster (or uses less); **below 1, bold, another"

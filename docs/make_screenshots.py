@@ -96,6 +96,7 @@ def _phone_shots(scene: SampleData) -> list[Shot]:
         Shot("phone-document", f"/inbox/{scene.entries['report']}", "What would change our mind"),
         Shot("phone-needs-you", "/questions", "Publish at noon"),
         Shot("phone-run", f"/runs/{RUN}", RUN),
+        Shot("phone-more", "/", "Billing service", lambda page: page.get_by_role("button", name="More").click()),
     ]
 
 

@@ -24,11 +24,23 @@ export class Refused extends Error {
   }
 }
 
+/** Quote one part of a path. A part of dots would change the route, also if it is quoted. */
+function encodePart(part: string): string {
+  if (part === "." || part === "..") throw new TypeError(`${JSON.stringify(part)} cannot be a part of an address`);
+  return encodeURIComponent(part);
+}
+
 export class Postroom {
   readonly #url: string;
   readonly #token: string;
 
-  constructor(url: string, token: string) {
+  /** Throws a `TypeError` if the token would be sent to another machine without encryption, unless `insecure` is true. */
+  constructor(url: string, token: string, { insecure = false }: { insecure?: boolean } = {}) {
+    const { protocol, hostname } = new URL(url);
+    const isLocal = hostname === "localhost" || hostname === "[::1]" || /^127(\.\d+){3}$/.test(hostname);
+    if (protocol !== "https:" && !(protocol === "http:" && (isLocal || insecure))) {
+      throw new TypeError(`the token would be sent to ${hostname} without encryption: use https://`);
+    }
     this.#url = url.replace(/\/$/, "");
     this.#token = token;
   }
@@ -37,13 +49,13 @@ export class Postroom {
   async call<Name extends keyof Routes>(name: Name, ...[request]: Rest<Name>): Promise<Routes[Name]["answer"]> {
     const { path = {}, query = {}, body } = (request ?? {}) as Parts;
     const [method = "", template = ""] = name.split(" ");
-    const address = new URL(this.#url + template.replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(String(path[key]))));
+    const address = new URL(this.#url + template.replace(/\{(\w+)\}/g, (_, key: string) => encodePart(String(path[key]))));
     for (const [key, value] of Object.entries(query)) {
       if (value !== undefined) address.searchParams.set(key, String(value));
     }
     const headers: Record<string, string> = { Authorization: `Bearer ${this.#token}` };
     if (body !== undefined) headers["Content-Type"] = "application/json";
-    const response = await fetch(address, { method, headers, body: body === undefined ? null : JSON.stringify(body) });
+    const response = await fetch(address, { method, headers, redirect: "error", body: body === undefined ? null : JSON.stringify(body) });
     const text = await response.text();
     const isJson = (response.headers.get("Content-Type") ?? "").includes("json");
     const answer: unknown = text === "" ? null : isJson ? JSON.parse(text) : text;

@@ -4,7 +4,7 @@ export type Question = { "questionId": string; "state": "open" | "answered" | "d
 
 export type Doc = { "path": string; "sha256"?: string | null; "size"?: number | null };
 
-export type Entry = { "id": string; "ts": number; "workspaceId": string; "workspaceLabel": string; "docs"?: Array<Doc>; "comments"?: string; "kind": "push" | "question" | "notice"; "door": string; "readAt": string | null; "readBy": string | null; "replies": number; "question"?: Question; "threadId"?: string; "title": string; "activeTs": number; "parts": number; "entryId"?: string; "state": "inbox" | "snoozed" | "done"; "snoozedUntil": number | null; "pinned": boolean; "from": string };
+export type Entry = { "id": string; "ts": number; "workspaceId": string; "workspaceLabel": string; "docs"?: Array<Doc>; "comments"?: string; "latest"?: string; "kind": "push" | "question" | "notice"; "door": string; "readAt": string | null; "readBy": string | null; "replies": number; "question"?: Question; "threadId"?: string; "title": string; "activeTs": number; "parts": number; "entryId"?: string; "state": "inbox" | "snoozed" | "done"; "snoozedUntil": number | null; "pinned": boolean; "from": string };
 
 export type Page = { "entries": Array<Entry>; "hasMore": boolean; "after"?: string };
 

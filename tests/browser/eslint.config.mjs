@@ -3,7 +3,7 @@
 import js from "@eslint/js";
 
 const browser = `
-  AbortController Blob BroadcastChannel CustomEvent DOMException Element HTMLElement Intl Node Notification ResizeObserver SVGElement TextDecoderStream
+  AbortController Blob BroadcastChannel CustomEvent DOMException Element HTMLElement IntersectionObserver Intl Node Notification ResizeObserver SVGElement TextDecoderStream
   URLSearchParams cancelAnimationFrame clearInterval clearTimeout console crypto document fetch getComputedStyle getSelection history innerHeight innerWidth localStorage location
   matchMedia navigator performance reportError requestAnimationFrame setInterval setTimeout window
 `;

@@ -54,6 +54,10 @@ SIDES = """all => all.filter((element) => element.getClientRects().length).map((
   return [Math.min(width, height), element.outerHTML.slice(0, 90)];
 })"""
 
+# The texts that are wider than their element.
+CUT = """all => all.filter((element) => element.getClientRects().length && element.scrollWidth > element.clientWidth + 1)
+  .map((element) => element.textContent)"""
+
 COLOURS = "element => new Set([...element.querySelectorAll('span')].map((span) => getComputedStyle(span).color)).size"
 
 LOOKS = """row => [row, ...row.querySelectorAll('*')].map((element) => {

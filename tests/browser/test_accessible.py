@@ -170,6 +170,43 @@ def test_on_a_phone_nothing_covers_the_last_row_or_a_count(house: SampleServer, 
     assert count["y"] >= bar["y"] + 2
 
 
+def test_on_a_phone_every_room_is_behind_more_with_its_whole_name(house: SampleServer, visit: BrowserTabs) -> None:
+    reader = visit(house.server, **PHONE)
+    expect(reader.rooms.get_by_role("link")).to_have_count(4)
+    more = reader.rooms.get_by_role("button", name="More")
+    more.click()
+    expect(reader.rooms.get_by_role("link")).to_have_count(10)
+    sizes = reader.rooms.locator("a, button").evaluate_all(glances.SIDES)
+    assert [found for found in sizes if found[0] < FINGER_PIXELS] == []
+    assert reader.rooms.locator("span").evaluate_all(glances.CUT) == []
+    compose = reader.page.get_by_role("button", name="New message")
+    expect(compose).to_be_hidden()  # it would cover a room
+    reader.rooms.get_by_role("link", name="Mailboxes").click()
+    expect(reader.page.get_by_role("heading", name="Mailboxes")).to_be_visible()
+    expect(reader.rooms.get_by_role("link", name="Mailboxes")).to_have_count(0)
+    colours = [button.evaluate("button => getComputedStyle(button).color") for button in (more, reader.rooms.get_by_role("link").last)]
+    assert colours[0] != colours[1], "the place of the room is not marked"
+
+
+def test_on_a_phone_nothing_covers_the_reply_to_a_thread_or_its_filters(house: SampleServer, visit: BrowserTabs) -> None:
+    reader = visit(house.server, _path(house.scene, "thread"), **PHONE)
+    _shown(reader, "thread")
+    expect(reader.page.get_by_role("button", name="New message")).to_be_hidden()
+    reader.go("/threads")
+    _shown(reader, "threads")
+    assert reader.main.locator(".filters button").evaluate_all(glances.CUT) == []
+
+
+def test_on_a_phone_the_list_begins_near_the_top(house: SampleServer, visit: BrowserTabs) -> None:
+    reader = visit(house.server, **PHONE)
+    _shown(reader, "inbox")
+    entries = reader.entries.bounding_box()
+    assert entries is not None
+    assert entries["y"] < 125
+    reader.page.get_by_label("Group by").select_option("workspace")  # further to the right, in the same line
+    expect(reader.page.get_by_label("Group by")).to_have_value("workspace")
+
+
 def test_landmarks_and_live_regions_are_there(house: SampleServer, visit: BrowserTabs) -> None:
     reader = visit(house.server)
     expect(reader.page.get_by_role("banner")).to_have_count(1)

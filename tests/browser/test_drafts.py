@@ -162,6 +162,35 @@ def test_what_is_written_while_the_network_is_away_is_sent_once(
     assert [reply["body"] for reply in server.conversation(identity)[1]] == ["From the tunnel"]
 
 
+def test_an_answer_that_is_given_while_the_server_is_away_says_that_it_waits(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    identity = server.ask(workspace.agent, "Publish?", "--choice", "Yes", "--choice", "No", "--choice", "Later")
+    reader = visit(server, "/questions")
+    reader.allow("ERR_")
+    expect(reader.row(identity)).to_be_visible()
+    reader.page.route("**/reply", lambda route: route.abort("connectionrefused"))
+    reader.context.set_offline(True)
+    reader.row(identity).get_by_role("button", name="Later").click()
+    reader.press("Enter")
+    expect(reader.row(identity)).to_contain_text("“Later” is sent when the server is back")
+    expect(reader.row(identity).get_by_role("button", name="Yes")).to_have_count(0)
+    reader.row(identity).locator("a").first.click()
+    expect(reader.main).to_contain_text("The server cannot be reached")
+    expect(reader.detail.get_by_role("heading", name="Publish?")).to_be_visible()  # what the list knows
+    reader.context.set_offline(False)
+    reader.main.get_by_role("button", name="Try again").click()
+    question = reader.detail.locator(".question")
+    expect(question).to_contain_text("“Later” is sent when the server is back")
+    reader.choose("No")  # the last choice holds
+    expect(question).to_contain_text("“No” is sent when the server is back")
+    reader.page.unroute("**/reply")
+    reader.page.reload()
+    expect(reader.toasts).to_contain_text("is sent")
+    expect(question).to_contain_text("No by user")
+    assert [reply["body"] for reply in server.conversation(identity)[1]] == ["No"]
+
+
 def test_two_replies_in_a_row_are_both_sent(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
     """The second one is written while the first can still be taken back."""
     identity = workspace.push(comments="Here it is")

@@ -37,9 +37,9 @@ def test_documents_as_models_write_them_follow_their_file(server: RunningServer,
     """B1, B2, B3, B11, B16: figures, links, wide tables, and later edits of all of them, without a reload."""
     workspace.write("pic.png", _pixel(255, 0))
     workspace.write("other.md", "# The other document\n")
-    workspace.write(
-        "report.md", f"# Q3\n\n- [x] tested\n\n![Revenue](pic.png)\n\n[other](other.md)\n\n{WIDE}\n$x^2$\n\nמה שלומך?\n\n- ראשון\n- two\n"
-    )
+    figures = "![Revenue](pic.png)\n\n[other](other.md)\n"
+    hebrew = "מה שלומך?\n\n- ראשון\n- two\n\n| סעיף | ערך |\n|---|---|\n| אחד | 12 |\n"
+    workspace.write("report.md", f"# Q3\n\n- [x] tested\n\n{figures}\n{WIDE}\n$x^2$\n\n{hebrew}")
     picture, report = workspace.push("pic.png"), workspace.push("report.md")
     reader = visit(server)
     reader.open(picture)
@@ -56,7 +56,8 @@ def test_documents_as_models_write_them_follow_their_file(server: RunningServer,
     expect(document.locator("math")).to_be_visible()
     amount = document.locator("td", has_text="1,204,331.20")
     assert amount.evaluate("cell => cell.getClientRects()[0].height") < 60, "the number is broken into lines"
-    assert document.locator("table").evaluate("table => table.scrollWidth > table.clientWidth")
+    assert document.locator("table").first.evaluate("table => table.scrollWidth > table.clientWidth")
+    assert document.locator("table").last.evaluate("table => getComputedStyle(table).direction") == "rtl"
     assert document.locator("p", has_text="מה").evaluate("text => getComputedStyle(text).direction") == "rtl"
     marks = document.locator("ul", has_text="ראשון").evaluate(
         "list => [getComputedStyle(list).direction, getComputedStyle(list).paddingRight]"

@@ -185,6 +185,20 @@ def test_the_palette_goes_everywhere_and_finds_entries(server: RunningServer, wo
     expect(reader.of(identity)).to_be_visible()
 
 
+def test_the_palette_names_the_entry_that_it_would_act_on(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    workspace.push(comments="Keep me")
+    reader = visit(server)
+    reader.press("j", "Control+k")
+    options = reader.page.get_by_role("dialog").get_by_role("option")
+    expect(options.filter(has_text="Delete")).to_have_text(re.compile("^Delete: Keep me"))
+    reader.press("Escape", "x", "Control+k")
+    expect(options.filter(has_text="Delete")).to_have_text(re.compile("^Delete: 1 chosen"))
+    reader.press("Escape", "Enter")
+    expect(reader.detail).to_be_visible()
+    reader.press("x", "Control+k")
+    expect(options.filter(has_text="Delete")).to_have_text(re.compile("^Delete#"))
+
+
 def test_the_palette_opens_while_something_is_typed_and_gives_the_focus_back(
     server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
 ) -> None:

@@ -142,11 +142,45 @@ def test_the_title_counts_what_is_unread_and_says_what_is_shown(emptied: Running
 def test_a_row_previews_what_it_holds(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
     workspace.write("report.md", "# The report\n")
     with_words = workspace.push(comments="**Bold** words with `code` and a [link](https://example.com)\n\nA second paragraph")
+    with_table = workspace.push(comments="The numbers:\n\n| a | b |\n|---|---|\n| 41 | 43 |\n\nThey are final.")
     with_document = workspace.push("report.md")
     reader = visit(server)
     expect(reader.row(with_words)).to_contain_text("Bold words with code and a link")
     expect(reader.row(with_words)).not_to_contain_text("**")
     expect(reader.row(with_document)).to_contain_text("report.md")
+    expect(reader.row(with_table).locator(".words")).to_have_text("They are final.")
+
+
+def test_the_keys_go_from_the_search_to_what_it_found(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    word = f"quux{workspace.agent.replace('-', '')}"
+    older, newer = workspace.push(comments=f"{word} one"), workspace.push(comments=f"{word} two")
+    workspace.push(comments="Another")
+    reader = visit(server)
+    reader.press("/")
+    reader.page.keyboard.type(word)
+    reader.press("Enter")
+    expect(reader.cursor).to_have_attribute("data-id", newer)
+    reader.press("j", "Enter")
+    expect(reader.of(older)).to_be_visible()
+
+
+def test_a_row_says_what_is_asked_and_then_what_was_added_last(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    matter = workspace.push(comments="Drafted.")
+    server.ask(workspace.agent, "Publish week 1?", "--choice", "Yes", "--choice", "No", "--add-to", matter)
+    reader = visit(server, "/questions")
+    expect(reader.row(matter).locator(".words")).to_have_text("Publish week 1?")
+    expect(reader.row(matter)).not_to_contain_text(re.compile("Question$"))
+    reader.row(matter).get_by_role("button", name="Yes").click()
+    reader.press("Enter")
+    expect(reader.row(matter)).to_have_count(0)
+    reader.room("Inbox")
+    expect(reader.row(matter).locator(".words")).to_have_text("Publish week 1?")
+    reader.open(matter)
+    workspace.http.post("/api/inbox/push", json={"entryId": matter, "comments": "It is out."})
+    expect(reader.conversation).to_contain_text("It is out.")
+    expect(reader.row(matter).locator(".words")).to_have_text("It is out.")
 
 
 def test_notices_are_in_a_room_of_their_own(emptied: RunningServer, visit: BrowserTabs) -> None:
@@ -171,8 +205,8 @@ def test_an_entry_that_nobody_vouches_for_is_marked_in_the_list_and_when_it_is_o
     seeded = _seeded(emptied, "From a file", _noon(1))
     pushed = emptied.add_workspace().push(comments="From a workspace")
     reader = visit(emptied)
-    expect(reader.row(seeded).get_by_text("unverified")).to_be_visible()
+    expect(reader.row(seeded).get_by_role("img", name="unverified")).to_be_visible()
     expect(reader.row(pushed)).to_be_visible()
-    expect(reader.row(pushed).get_by_text("unverified")).to_have_count(0)
+    expect(reader.row(pushed).get_by_role("img", name="unverified")).to_have_count(0)
     reader.row(seeded).click()
     expect(reader.page.locator("header.head").get_by_text("unverified")).to_be_visible()

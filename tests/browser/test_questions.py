@@ -39,6 +39,23 @@ def test_silence_can_be_a_refusal_or_go_to_somebody_else(server: RunningServer, 
     expect(reader.detail.locator("[data-countdown]")).to_contain_text("ada")
 
 
+def test_a_question_below_a_long_document_is_one_button_away(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    workspace.write("long.md", "\n\n".join(f"Paragraph {number}" for number in range(200)))
+    matter = workspace.push("long.md", comments="Read it")
+    server.ask(workspace.agent, "Is it right?", "--choice", "Yes", "--choice", "No", "--add-to", matter)
+    reader = visit(server, f"/questions/{matter}")
+    question, jump = reader.detail.locator(".question"), reader.page.get_by_role("button", name="Go to the question")
+    expect(question).not_to_be_in_viewport()
+    jump.click()
+    expect(question).to_be_in_viewport()
+    expect(jump).to_be_hidden()
+    expect(question.get_by_role("button", name="Yes")).to_be_focused()
+    reader.detail.locator(".scroll").evaluate("text => text.scrollTo(0, 0)")
+    expect(jump).to_be_visible()
+    reader.press("1", "Enter")
+    expect(jump).to_be_hidden()
+
+
 def test_numbers_that_are_typed_do_not_choose(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
     identity = server.ask(workspace.agent, "How many?", "--choice", "One", "--choice", "Two")
     reader = visit(server)

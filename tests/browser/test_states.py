@@ -141,3 +141,7 @@ def test_an_address_that_is_nowhere_is_answered_kindly(server: RunningServer, vi
         reader.allow("404")
         expect(reader.main).to_contain_text(re.compile("no-such-"))
         expect(reader.rooms).to_be_visible()
+    reader.go("/threads/no-such-thread")
+    expect(reader.page.get_by_role("button", name="Try again")).to_have_count(0)
+    reader.page.get_by_role("link", name="Show all").click()
+    reader.expect_path("/threads")

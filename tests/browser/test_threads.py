@@ -158,6 +158,16 @@ def test_an_agent_that_pushes_is_alive(server: RunningServer, workspace: Workspa
     expect(reader.main.locator("li, tr").filter(has=reader.page.get_by_text(workspace.agent, exact=True))).to_contain_text(ALIVE)
 
 
+def test_a_question_for_a_person_is_what_its_agent_waits_for(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    identity = server.ask(workspace.agent, "May I?", "--choice", "Yes", "--choice", "No")
+    reader = visit(server, "/agents")
+    agent = reader.main.locator("li.agent").filter(has=reader.page.get_by_text(workspace.agent, exact=True))
+    expect(agent).to_contain_text("Waits for user")
+    expect(reader.main.locator("li.agent").filter(has_text="(you)")).to_contain_text("Alive· here now")
+    agent.get_by_role("link", name="May I?").click()
+    expect(reader.of(identity)).to_be_visible()
+
+
 def test_what_an_agent_holds_is_a_link_and_newcomers_appear(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
     thread = _thread(server, workspace.agent, "Build it")
     reader = visit(server, "/agents")
@@ -218,6 +228,8 @@ def test_a_dangerous_choice_in_a_thread_is_confirmed(server: RunningServer, work
     thread = _asked_in_thread(server, workspace.agent, "Clean up", "Drop the table?", terms)
     reader = visit(server, f"/threads/{thread}")
     drop = reader.page.get_by_role("group", name="Choices").get_by_role("button", name="Drop it")
+    expect(drop).to_be_visible()
+    expect(reader.main.get_by_text("Payload")).to_have_count(0)  # it has nothing but the choices
     drop.click()
     expect(reader.dialog("Are you sure?")).to_contain_text("marked “Drop it” as dangerous")
     reader.press("Escape")

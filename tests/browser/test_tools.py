@@ -60,6 +60,21 @@ def test_a_proposal_is_rejected_with_a_reason(server: RunningServer, workspace: 
     assert server.entry(identity)["question"]["decision"] == {"type": "reject", "reason": "Too short", "proposal": None}
 
 
+def test_a_proposal_is_decided_by_keys(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    first = server.ask(workspace.agent, "May I send it?", "--propose", "Dear Globex")
+    second = server.ask(workspace.agent, "And this?", "--propose", "Dear Initech")
+    reader = visit(server, f"/inbox/{first}")
+    expect(reader.detail.get_by_role("button", name="Approve")).to_be_visible()
+    reader.press("1", "Enter")
+    expect(reader.detail.locator(".question")).to_contain_text("Approved by user")
+    reader.go(f"/inbox/{second}")
+    expect(reader.detail.get_by_role("button", name="Reject")).to_be_visible()
+    reader.press("2", "Enter")
+    expect(reader.detail.locator(".question")).to_contain_text("Rejected by user")
+    types = [server.entry(each)["question"]["decision"]["type"] for each in (first, second)]
+    assert types == ["approve", "reject"]
+
+
 def test_a_search_is_saved_used_again_and_forgotten(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
     identity = workspace.push(comments=f"About the harvest of {workspace.agent}")
     words = f"harvest {workspace.agent}"

@@ -31,7 +31,7 @@ def test_open_questions_are_counted_until_they_are_answered(emptied: RunningServ
     expect(reader.of(soon).get_by_role("group", name="Choices")).to_be_visible()
     reader.press("1")
     expect(reader.dialog("Are you sure?")).to_contain_text("Drop")
-    reader.page.get_by_role("button", name="Keep").last.click()
+    reader.dialog("Are you sure?").get_by_role("button", name="Cancel").click()
     assert _state(emptied, soon) == "open"
     reader.go("/questions")
     reader.row(soon).get_by_role("button", name="Keep").click()
@@ -61,6 +61,68 @@ def test_a_proposal_is_edited_in_place(server: RunningServer, workspace: Workspa
     expect(reader.detail.locator(".question")).to_contain_text("Approved with changes by user")
     decision = server.entry(identity)["question"]["decision"]
     assert (decision["type"], decision["proposal"]["args"]) == ("edit", {"amount": 7})
+
+
+def test_an_edited_proposal_is_kept_until_it_is_sent(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    identity = server.ask(workspace.agent, "May I send it?", "--propose", "Dear Globex, no.")
+    reader = visit(server, f"/inbox/{identity}")
+    field, approve = reader.page.get_by_role("textbox", name="Proposal"), reader.page.get_by_role("button", name="Approve")
+    field.fill("Dear Globex, yes.")
+    reader.page.get_by_role("textbox", name="Reason").fill("Too short")
+    approve.click()
+    expect(reader.detail.locator(".question")).to_contain_text("goes out in a moment")
+    expect(field).to_have_value("Dear Globex, yes.")
+    expect(reader.conversation).to_have_count(0)  # it is said once
+    reader.press("z")
+    expect(reader.detail.locator(".question")).not_to_contain_text("goes out in a moment")
+    expect(field).to_have_value("Dear Globex, yes.")
+    reader.page.reload()
+    expect(field).to_have_value("Dear Globex, yes.")
+    expect(reader.page.get_by_role("textbox", name="Reason")).to_have_value("Too short")
+    expect(approve).to_have_text("Approve with changes")
+    approve.click()
+    reader.press("Enter")
+    expect(reader.detail.locator(".question")).to_contain_text("Approved with changes by user")
+    assert server.entry(identity)["question"]["decision"]["proposal"] == {"text": "Dear Globex, yes."}
+    eventually(lambda: reader.value(f"localStorage.getItem('postroom.draft.proposal:{identity}')") is None)
+
+
+def test_a_dangerous_choice_is_marked_and_one_key_too_many_does_not_take_it(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    flags = ("--choice", "Drop", "--choice", "Leave it", "--dangerous", "Drop")
+    identity = server.ask(workspace.agent, "Drop it?", *flags)
+    reader = visit(server, f"/questions/{identity}")
+    marked = reader.page.locator(f'[data-id="{identity}"] button.danger')
+    expect(marked).to_have_text(["Drop", "Drop"])  # in the row and in the entry
+    reader.press("1", "Enter")
+    expect(reader.page.get_by_role("dialog")).to_have_count(0)
+    expect(reader.toasts.get_by_text("Sending:")).to_have_count(0)
+    assert _state(server, identity) == "open"
+    reader.press("1")
+    reader.dialog("Are you sure?").get_by_role("button", name="Drop").click()
+    expect(reader.toasts).to_contain_text("Sending: Drop")
+    reader.press("z")
+    expect(reader.detail.locator(".question")).not_to_contain_text("goes out in a moment")
+    assert _state(server, identity) == "open"
+
+
+def test_an_entry_is_pinned_and_snoozed_by_the_buttons_of_its_head(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    identity = workspace.push(comments="Look at me later")
+    reader = visit(server, f"/inbox/{identity}")
+    pin = reader.detail.get_by_role("button", name="Pin")
+    expect(pin).to_have_attribute("aria-pressed", "false")
+    pin.click()
+    expect(pin).to_have_attribute("aria-pressed", "true")
+    assert server.entry(identity)["pinned"] is True
+    pin.click()
+    expect(pin).to_have_attribute("aria-pressed", "false")
+    reader.detail.get_by_role("button", name="Snooze").click()
+    reader.dialog("Snooze").get_by_role("button", name=re.compile("Tomorrow")).click()
+    expect(reader.row(identity)).to_have_count(0)
+    eventually(lambda: server.entry(identity)["state"] == "snoozed")
 
 
 def test_a_reply_comes_back_into_the_field_when_it_is_taken_back(

@@ -16,7 +16,7 @@ import pytest
 
 import postroom
 from postroom import people
-from postroom.cli.inbox.harness.json_edits import find_value, insert_entry, parse_with_spans
+from postroom.cli.inbox.harness.json_edits import find_value, insert_entry, parse_with_spans, remove_entry
 from tests.cli.process import LIMIT, SCRIPT, Finished, Inbox, eventually
 
 PROGRAMS = ("claude", "codex", "opencode", "gemini", "qwen")
@@ -112,6 +112,33 @@ def test_what_the_user_changed_meanwhile_survives_the_undo(inbox: Inbox, program
     assert settings.read_text() == (TOML if program == "codex" else JSONC).replace('"o9"', '"o10"').replace('"dark"', '"light"')
 
 
+@pytest.mark.parametrize("program", ["claude", "gemini", "qwen"])
+@pytest.mark.parametrize(
+    "text", ['{"theme": "dark", "hooks": {"Stop": []}}', '{"mcpServers": {"other": {}}, "permissions": {"allow": ["Bash"]}}', None]
+)
+def test_entries_are_found_in_settings_that_the_program_has_written_anew(inbox: Inbox, program: str, text: str | None) -> None:
+    settings = inbox.folder / SETTINGS[program]
+    settings.parent.mkdir(exist_ok=True)
+    if text is not None:
+        settings.write_text(text)
+    _connect(inbox, program, "--agent", "ada")
+    written = {**json.loads(settings.read_text()), "startups": 1}
+    settings.write_text(json.dumps(written, indent="\t"))
+    _connect(inbox, program, "--undo")
+    assert json.loads(settings.read_text()) == {**json.loads(text or "{}"), "startups": 1}
+
+
+@pytest.mark.parametrize("text", ["{}", '{"a": 1}', '{"a": 1,}', '{\n\t"a": {"b": [1, 2,],}, // x\n}', '\ufeff{"a": [] /* "b": 1 */}'])
+def test_a_removal_takes_back_an_insertion(text: str) -> None:
+    value = parse_with_spans(text).value
+    made = insert_entry(insert_entry(text, ("new",), {"x": [1]}), ("list",), 1, append=True)
+    made = remove_entry(made, ("new",), {"x": [1]}) or ""
+    assert parse_with_spans(made).value == {**value, "list": [1]}
+    assert parse_with_spans(remove_entry(made, ("list",), 1, append=True) or "").value == {**value, "list": []}
+    assert remove_entry(made, ("list",), 2, append=True) is None
+    assert remove_entry(made, ("nowhere", "new"), 2) is None
+
+
 def test_an_entry_that_was_changed_by_hand_is_reported_and_left_alone(inbox: Inbox) -> None:
     settings = _settings(inbox, "claude")
     _connect(inbox, "claude")
@@ -119,6 +146,41 @@ def test_an_entry_that_was_changed_by_hand_is_reported_and_left_alone(inbox: Inb
     undone = inbox.run("harness", "connect", "claude", "--undo", "--json")
     assert (undone.code, {file["action"] for file in undone.json["files"] if file["file"] == str(settings)}) == (20, {"changed since"})
     assert "--verbose" in settings.read_text()
+
+
+def test_nothing_is_written_through_a_folder_that_leads_out_of_the_project(inbox: Inbox, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A cloned repository may hold such a link, to the settings of the user or to any folder that the user can write."""
+    outside = tmp_path_factory.mktemp("outside")
+    (inbox.folder / "own").mkdir()
+    (inbox.folder / ".claude").symlink_to(outside)
+    (inbox.folder / ".gemini").symlink_to("own")
+    left = inbox.run("harness", "connect", "claude", "--json")
+    assert left.code == 20
+    actions = {(step["file"].removeprefix(str(inbox.folder)), step["action"], step.get("reason")) for step in left.json["steps"]}
+    assert ("/.claude/settings.json", "left alone", "a folder above it is a link that leads out of the project") in actions
+    assert ("/.claude/skills/inbox/SKILL.md", "left alone", "a folder above it is a link that leads out of the project") in actions
+    assert list(outside.iterdir()) == []
+    inbox.ok("harness", "connect", "gemini")
+    assert (inbox.folder / "own" / "settings.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("program", "variable", "files"),
+    [
+        ("claude", "CLAUDE_CONFIG_DIR", {".claude.json", "settings.json"}),
+        ("codex", "CODEX_HOME", {"config.toml", "hooks.json"}),
+        ("opencode", "XDG_CONFIG_HOME", {"opencode/opencode.json", "opencode/plugin/postroom.js"}),
+    ],
+)
+def test_settings_of_the_user_are_written_where_the_program_is_told_to_read_them(
+    inbox: Inbox, tmp_path_factory: pytest.TempPathFactory, program: str, variable: str, files: set[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("settings")
+    environment = {variable: str(folder)}
+    assert inbox.execute(["harness", "connect", program, "--user", "--agent", "ada", "--json"], environment).code == 0
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} == files
+    assert inbox.execute(["harness", "connect", program, "--undo", "--json"], environment).code == 0
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("fault", ["broken", "read-only", "link", "folder", "another entry", *(["foreign"] if os.getuid() == 0 else [])])
@@ -140,6 +202,42 @@ def test_a_file_that_is_not_ours_to_change_is_reported_and_left_alone(inbox: Inb
     [step] = [step for step in finished.json["steps"] if step["file"] == str(path)]
     assert (finished.code, step["action"], bool(step["reason"])) == (20, "left alone", True)
     assert (path.read_text() if path.is_file() else "") == before
+
+
+@pytest.mark.parametrize("program", ["claude", "codex", "gemini", "qwen"])
+def test_a_file_in_a_read_only_folder_is_reported_and_left_alone(inbox: Inbox, program: str) -> None:
+    settings = _settings(inbox, program)
+    inbox.ok("workspace", "add", ".", "--label", "Here", "--agent", "ada")
+    before = _files(inbox.folder)
+    settings.parent.chmod(0o555)
+    refused = inbox.run("harness", "connect", program, "--json", unprivileged=True)
+    settings.parent.chmod(0o755)
+    assert {step["action"] for step in refused.json["steps"] if step["file"] == str(settings)} == {"left alone"}
+    assert (refused.code, settings.read_bytes()) == (20, before[SETTINGS[program]])
+    _connect(inbox, program, "--undo")
+    assert _files(inbox.folder) == before
+
+
+def test_an_undo_in_a_read_only_folder_is_reported_and_can_be_repeated(inbox: Inbox) -> None:
+    settings = _settings(inbox, "claude")
+    before = _files(inbox.folder)
+    _connect(inbox, "claude", "--agent", "ada")
+    settings.parent.chmod(0o555)
+    undone = inbox.run("harness", "connect", "claude", "--undo", "--json", unprivileged=True)
+    settings.parent.chmod(0o755)
+    actions = {file["file"]: (file["action"], file.get("reason")) for file in undone.json["files"]}
+    assert (undone.code, actions[str(settings)]) == (20, ("left alone", f"{settings.parent} cannot be written"))
+    _connect(inbox, "claude", "--undo")
+    assert _files(inbox.folder) == before
+
+
+def test_an_undo_after_a_kill_between_the_record_and_the_file_has_nothing_to_restore(inbox: Inbox) -> None:
+    settings = _settings(inbox, "claude")
+    before = _files(inbox.folder)
+    _connect(inbox, "claude", "--agent", "ada")
+    settings.write_bytes(before[SETTINGS["claude"]])
+    _connect(inbox, "claude", "--undo")
+    assert _files(inbox.folder) == before
 
 
 @pytest.mark.parametrize(
@@ -249,13 +347,90 @@ def test_a_check_runs_the_server_and_the_hook_and_names_what_is_missing(inbox: I
     inbox.execute(["harness", "connect", "claude", "--undo"], environment)
 
 
-def _program(inbox: Inbox, name: str) -> Path:
-    """A folder with a program of that name."""
+# What `PROGRAM mcp list` printed in a trusted folder, and in one where its user has to do something first (versions of docs/harnesses.md).
+LISTED = {
+    "claude": (
+        "inbox: inbox mcp --workspace ws_1 - ✔ Connected",
+        "inbox: inbox mcp --workspace ws_1 - ⏸ Pending approval (run `claude` to approve)",
+    ),
+    "codex": (
+        "Name   Command  Args  Env  Cwd  Status   Auth\ninbox  inbox    mcp   -    -    enabled  Unsupported",
+        "Name   Command  Args  Env  Cwd  Status    Auth\ninbox  inbox    mcp   -    -    disabled  Unsupported",
+    ),
+    "opencode": (
+        "│\n●  ✓ inbox \x1b[90mconnected\n│      \x1b[90minbox mcp --workspace ws_1",
+        "│\n●  ✗ inbox \x1b[90mfailed\n│      \x1b[90minbox mcp --workspace ws_1",
+    ),
+    "gemini": ("✓ inbox: inbox mcp --workspace ws_1 (stdio) - Connected", "○ inbox: inbox mcp --workspace ws_1 (stdio) - Disabled"),
+    "qwen": ("\x1b[32m✓\x1b[0m inbox: inbox mcp (stdio) - Connected", "\x1b[33m●\x1b[0m inbox: inbox mcp (stdio) - Pending approval"),
+}
+
+
+def _program(inbox: Inbox, name: str, listed: str | None = None) -> Path:
+    """A folder with a program of that name, which lists its MCP servers."""
     folder = inbox.folder / "bin"
     folder.mkdir(exist_ok=True)
-    (folder / name).write_text("#!/bin/sh\n")
+    (folder / f"{name}.listed").write_text(listed or LISTED[name][0])
+    (folder / name).write_text(f'#!/bin/sh\n[ "$1" != mcp ] || cat {folder}/{name}.listed\n')
     (folder / name).chmod(0o755)
     return folder
+
+
+def _check(inbox: Inbox, program: str, folder: Path, name: str) -> tuple[bool, str]:
+    checked = inbox.execute(["harness", "connect", program, "--check", "--json"], {"PATH": f"{folder}:/usr/bin:/bin"})
+    [found] = [check for check in checked.json["checks"] if check["check"] == name]
+    assert checked.code == (0 if all(check["ok"] for check in checked.json["checks"]) else 20)
+    return found["ok"], found["detail"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_check_asks_the_program_whether_it_starts_the_server(inbox: Inbox, program: str) -> None:
+    _connect(inbox, program, "--agent", "ada")
+    assert _check(inbox, program, _program(inbox, program), "tools")[0]
+    is_ok, detail = _check(inbox, program, _program(inbox, program, LISTED[program][1]), "tools")
+    assert not is_ok
+    assert detail.startswith(f"{program} says: ")
+    is_ok, detail = _check(inbox, program, _program(inbox, program, "No MCP servers configured."), "tools")
+    assert (is_ok, "does not show the server" in detail) == (False, True)
+
+
+def test_a_check_says_how_a_pending_server_is_approved(inbox: Inbox) -> None:
+    _connect(inbox, "qwen", "--agent", "ada")
+    assert "qwen mcp approve inbox" in _check(inbox, "qwen", _program(inbox, "qwen", LISTED["qwen"][1]), "tools")[1]
+
+
+@pytest.mark.parametrize(
+    ("program", "file", "text", "reason"),
+    [
+        ("claude", ".claude/settings.local.json", '{"disableAllHooks": true}', "disableAllHooks is true"),
+        ("qwen", ".qwen/settings.json", '{"disableAllHooks": true}', "disableAllHooks is true"),
+        ("gemini", ".gemini/settings.json", '{"hooksConfig": {"enabled": false}}', "hooksConfig.enabled is false"),
+        ("gemini", ".gemini/settings.json", '{"hooksConfig": {"disabled": ["postroom"]}}', "hooksConfig.disabled has postroom"),
+    ],
+)
+def test_a_check_finds_hooks_that_are_switched_off(inbox: Inbox, program: str, file: str, text: str, reason: str) -> None:
+    path = inbox.folder / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    _connect(inbox, program, "--agent", "ada")
+    assert _check(inbox, program, _program(inbox, program), "hooks are on") == (False, f"{path}: {reason}")
+    path.write_text(
+        path.read_text().replace("true", "false", 1).replace('"enabled": false', '"enabled": true').replace('"postroom"]', '"other"]')
+    )
+    assert _check(inbox, program, _program(inbox, program), "hooks are on")[0]
+
+
+def test_a_check_writes_nothing(inbox: Inbox) -> None:
+    before = _files(inbox.folder)
+    for program in (*PROGRAMS, "generic"):
+        assert inbox.run("harness", "connect", program, "--check").code == 20
+    assert (_files(inbox.folder), _workspaces(inbox)) == (before, [])
+
+
+def test_a_check_of_a_program_that_is_not_known_runs_the_server_and_the_hook(inbox: Inbox) -> None:
+    _connect(inbox, "generic", "--agent", "ada")
+    checks = _connect(inbox, "generic", "--check")["checks"]
+    assert [(check["check"], check["ok"], check["detail"]) for check in checks] == [("server", True, "8 tools"), ("hook", True, "exit 0")]
 
 
 @pytest.mark.parametrize(("program", "flag"), [("gemini", "--hold"), ("codex", "--project"), ("claude", "--user")])

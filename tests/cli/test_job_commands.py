@@ -11,7 +11,7 @@ import pytest
 
 from postroom.store import open_store
 from postroom.tasks import Conductor
-from tests.cli.process import Inbox
+from tests.cli.process import Inbox, eventually
 
 FROM, TO = "forge", "canyon"
 BOUND = ("--timeout-seconds", "30")  # of what must be woken: it is a failure if nobody does
@@ -79,6 +79,26 @@ def test_tasks_are_listed_by_who_gave_them(crew: Inbox) -> None:
     assert not crew.ok("task", "list", "--from", TO)["tasks"]
 
 
+def test_a_worker_serves_threads_and_tasks_by_priority_and_wakes_for_a_task(crew: Inbox) -> None:
+    for priority in ("low", "high"):
+        crew.ok("task", "submit", "--from", FROM, "--to", TO, "--description", f"{priority} task", "--priority", priority)
+    crew.ok("send", "--from", FROM, "--to", TO, "--subject", "a thread")
+    command = """grep -o '"subject": *"[^"]*"' | head -1 >> served; echo fine"""
+    worker = crew.start("work", "--agent", TO, "--command", command)
+    served = crew.folder / "served"
+    eventually(lambda: len(_read_lines(served)) == 3)
+    last = given(crew, "a late task")
+    assert crew.run("task", "wait", "--task", last, *BOUND, "--json").json["task"]["artifacts"]["summary"] == "fine"
+    worker.process.terminate()
+    assert worker.finish().code == 0
+    assert [line.split('"')[-2] for line in _read_lines(served)] == ["high task", "a thread", "low task", "a late task"]
+    assert crew.ok("task", "ack", "--agent", FROM, "--all")["read"] == 3
+
+
+def _read_lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
 # Jobs and sheets from a shell
 
 
@@ -101,6 +121,19 @@ def test_a_job_that_is_started_again_fences_the_process_that_had_it(crew: Inbox)
     old = crew.ok("job", "start", "--agent", TO, "--job", "nightly")["job"]["lease_token"]
     assert crew.ok("job", "start", "--agent", TO, "--job", "nightly")["job"]["resumed"]
     assert crew.run("sheet", "begin", "--job", "nightly", "--lease-token", old, "--json").error[:2] == (20, "lease_lost")
+
+
+@pytest.mark.parametrize("place", ["reply.md", "-"])
+def test_the_answers_in_a_file_are_applied_and_what_was_not_understood_is_reported(crew: Inbox, place: str) -> None:
+    first, second = given(crew, "first"), given(crew, "second")
+    crew.ok("job", "start", "--agent", TO, "--job", "nightly")
+    crew.ok("sheet", "begin", "--job", "nightly")
+    text = f"Done.\n\n- [x] **@Complete {first[:8]}:** The review:\n  fine\n\n@finish {second}: fine\n@complete 5f0e5f0e: unknown\n"
+    (crew.folder / "reply.md").write_text(text)
+    answer = crew.ok("sheet", "end", "--job", "nightly", "--answers", place, stdin=text.encode())
+    assert [(task["task_id"], task["artifacts"]) for task in answer["completed"]] == [(first, {"text": "The review:\nfine"})]
+    assert [one["line"] for one in answer["not_applied"]] == [6, 7]
+    assert crew.ok("task", "show", second)["task"]["status"] == "pending"
 
 
 def test_a_sheet_with_nothing_to_show_exits_10(crew: Inbox) -> None:

@@ -24,6 +24,14 @@ def test_a_command_whose_answer_is_lost_has_its_own_exit_code_and_says_so(inbox:
     assert [thread["thread_id"] for thread in inbox.ok("list")["threads"]] == ["one"]
 
 
+def test_a_task_whose_answer_is_lost_was_given(inbox: Inbox) -> None:
+    inbox.ok("agent", "register", "forge")
+    inbox.ok("agent", "register", "canyon")
+    finished = inbox.shell(f'"$0" task submit --from forge --to canyon --description "Review X" {FULL}')
+    assert (finished.code, finished.stderr) == (0, f"{DONE}{REASONS[FULL]}\n")
+    assert len(inbox.ok("task", "list")["tasks"]) == 1
+
+
 @pytest.mark.parametrize("stdout", [FULL, CLOSED])
 def test_a_lost_lease_token_can_be_had_again(inbox: Inbox, stdout: str) -> None:
     thread = inbox.send()

@@ -168,7 +168,10 @@ def test_a_module_is_described_as_by_importlib() -> None:
     assert _python("-c", DESCRIBE, "in_order") == described
 
 
-@pytest.mark.parametrize("parts", ["WORK_MODULES SQLITE_MODULES WORK_STATEMENTS", "MAIL_MODULES SQLITE_MODULES MAIL_STATEMENTS"])
+HOOK = "WORK_MODULES SQLITE_MODULES WORK_STATEMENTS HOOK_MODULES"
+
+
+@pytest.mark.parametrize("parts", ["WORK_MODULES SQLITE_MODULES WORK_STATEMENTS", "MAIL_MODULES SQLITE_MODULES MAIL_STATEMENTS", HOOK])
 def test_each_listed_module_stands_behind_those_that_it_imports(parts: str) -> None:
     compileall.compile_dir(Path(postroom.__file__).parent, quiet=1)
     assert _python("-c", ORDER, "COMMAND_MODULES", *parts.split()) == "[] [] True"
@@ -201,6 +204,16 @@ def test_each_listed_module_is_needed_by_a_command(tmp_path: Path, argv: tuple[s
         answer, _, modules = _python("-c", NEEDED, *argv, "--db", database, *way).rpartition("}")
         assert '"ok": true' in answer
         assert modules == "\n0 [] True"
+
+
+def test_each_listed_module_is_needed_by_a_hook(tmp_path: Path) -> None:
+    compileall.compile_dir(Path(postroom.__file__).parent, quiet=1)
+    database = str(tmp_path / "coord.db")
+    postroom.init(database)
+    parts = "COMMAND_MODULES,SQLITE_MODULES,WORK_STATEMENTS,HOOK_MODULES"
+    argv = (parts, "inbox", "hook", "prompt", "--harness", "claude", "--agent", "w", "--session", "s")
+    for way in ((), ("directly",)):
+        assert _python("-c", NEEDED, *argv, "--db", database, *way, environment={"HOME": str(tmp_path)}) == "0 [] True"
 
 
 def test_a_module_that_fails_while_it_is_imported_is_not_kept_and_fails_where_it_is_needed(copied_package: Path) -> None:

@@ -160,6 +160,47 @@ def test_a_question_is_answered_with_a_key(team: Inbox) -> None:
         assert screen.finish() == 0
 
 
+def ask_two(inbox: Inbox) -> tuple[str, str]:
+    """Two questions, of which the first is chosen when the screen opens."""
+    first = ["--question", "Fix the typo?", "--deadline-seconds", "600"]
+    found = [inbox.ok("ask", "--from", "ada", *flags, *CHOICES, "--no-wait") for flags in (first, ["--question", "Drop all tables?"])]
+    return found[0]["answer"]["entry_id"], found[1]["answer"]["entry_id"]
+
+
+def test_a_key_does_not_answer_a_question_that_took_the_place_of_another(team: Inbox) -> None:
+    """An agent could let a harmless question end at the moment at which its person presses a key."""
+    harmless, other = ask_two(team)
+    with top(team) as screen:
+        screen.wait_for("Fix the typo?")
+        screen.wait_for("1 yes")
+        team.ok("entry", "reply", harmless, "--body", "no")
+        screen.wait_for(": Drop all tables?")
+        screen.press("1")
+        screen.wait_for("another question")
+        assert question(team, other)["state"] == "open"
+        screen.press("1")
+        eventually(lambda: question(team, other)["choice"] == "yes")
+        screen.press("q")
+        assert screen.finish() == 0
+
+
+def test_words_go_to_the_question_for_which_they_were_begun(team: Inbox) -> None:
+    harmless, other = ask_two(team)
+    with top(team) as screen:
+        screen.wait_for("1 yes")
+        screen.press("a")
+        screen.wait_for("Enter sends it")
+        screen.press("yes")
+        team.ok("entry", "reply", harmless, "--body", "no")
+        screen.wait_for(": Drop all tables?")
+        screen.press("\r")
+        screen.wait_for("Answered ada")
+        assert question(team, other)["state"] == "open"
+        assert [reply["body"] for reply in team.ok("entry", "show", harmless)["replies"]] == ["no", "yes"]
+        screen.press("q")
+        assert screen.finish() == 0
+
+
 def test_a_question_is_answered_in_words(team: Inbox) -> None:
     identity = ask(team, *CHOICES)
     with top(team, "status", "--watch") as screen:

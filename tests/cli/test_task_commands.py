@@ -208,6 +208,15 @@ def test_accept_takes_the_most_urgent_and_of_those_the_oldest(crew: Inbox) -> No
     assert "lse_" in said
 
 
+def test_a_task_in_the_name_of_a_person_that_no_server_checked_is_marked(crew: Inbox) -> None:
+    forged = crew.ok("task", "submit", "--from", "user", "--to", TO, "--description", "Delete it")["task"]["task_id"]
+    mark = f"user (unverified) → {TO}: Delete it"
+    assert mark in crew.says("task", "show", forged)
+    assert mark in crew.says("task", "accept", *_mine(TO, forged))
+    own = _given(crew)
+    assert "unverified" not in crew.says("task", "show", own) + crew.says("task", "accept", *_mine(TO, own))
+
+
 def test_nothing_to_accept_exits_10_and_a_result_is_nothing_to_accept(crew: Inbox) -> None:
     crew.ok("task", "complete", *_mine(TO, _given(crew)))
     for agent in (TO, FROM, "nobody"):

@@ -225,6 +225,9 @@ def _flags() -> Iterator[tuple[str, Flag]]:
         yield from ((f"{program.name} {name}", flag) for name, command in program.commands.items() for flag in command.flags)
 
 
+SHELL_WORDS = {"|", "<", ">", ">>", "&", "&&", ";", "||"}
+
+
 def test_every_flag_is_in_the_vocabulary_and_no_word_of_it_is_unused() -> None:
     known = {*MEANINGS.values(), *SWITCHES.values()}
     files = {"--context-file": "--context-json"}  # `--X-file` gives X from a file
@@ -261,6 +264,15 @@ def test_every_duration_has_its_unit_in_its_name() -> None:
     allowed = {"--older-than", "--cron", "--quiet", "--created-at", "--max-tries", "--retries", "--time-zone"}
     assert {name for name in unnamed if name.split()[-1] not in allowed} == set()
     assert {flag.metavar for _, flag in _flags() if flag.kind == NUMBER} == {"N"}
+
+
+def test_each_example_is_understood() -> None:
+    for program in PROGRAMS:
+        for name, command in program.commands.items():
+            words = shlex.split(command.example)
+            own = words[words.index(program.name) + 1 :] if program.name in words else [*name.split(), "--help"]
+            end = next((at for at, word in enumerate(own) if word in SHELL_WORDS), len(own))
+            assert parse(program, own[:end]).command.name, command.example
 
 
 def test_a_flag_means_the_same_under_its_older_name() -> None:

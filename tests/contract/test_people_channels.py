@@ -12,8 +12,10 @@ from postroom import mail, people
 from postroom.core import clock as time
 from postroom.core.errors import InvalidInput, InvalidState, NotFound
 from postroom.core.records.channels import AlertContent
+from postroom.mail import mailbox
+from postroom.mail.drafts import Draft
 from postroom.people.channels import content, queueing
-from postroom.people.questions import question_sync
+from postroom.people.questions import due_questions
 from postroom.store.interface import Store
 from tests.conftest import Clock
 from tests.contract.people_data import ADA, USER, asked, new_workspace, persons, pushed, timed
@@ -108,6 +110,26 @@ def test_an_alert_that_became_a_dead_letter_has_a_receipt(store: Store) -> None:
     assert steps(store, entry) == ["stored", "alert_queued", "alert_failed"]
 
 
+def test_the_mailbox_of_a_channel_takes_no_mail_of_others(store: Store) -> None:
+    """Each mail would start a process, and an id of an alert would forge its receipt."""
+    known = channel(store)
+    with pytest.raises(InvalidInput) as refused:
+        mail.enqueue(store, {"from": "stranger", "to": f"channel:{known}", "payload": "x"})
+    assert refused.value.facts["field"] == "to"
+    assert mail.peek(store, f"channel:{known}").messages == ()
+
+
+def test_the_receipt_of_an_entry_has_only_the_failures_of_its_alert(store: Store) -> None:
+    known = channel(store)
+    entry = asked(store)
+    (alert_id,) = queued(store, known)
+    mail.set_policy(store, "stranger", max_retries=0)
+    mail.enqueue(store, {"from": "stranger", "to": "stranger", "msg_id": alert_id, "payload": "x"})
+    assert mail.dequeue(store, "stranger") is not None
+    mail.nack(store, "stranger", alert_id, "no")
+    assert steps(store, entry) == ["stored", "alert_queued"]
+
+
 QUIET_DEEDS: dict[str, Callable[[Store, str], object]] = {
     "read": lambda store, entry: people.mark_read(store, entry, person=USER),
     "answered": lambda store, entry: people.reply(store, entry, person=USER, body="yes"),
@@ -184,7 +206,7 @@ def test_a_question_that_is_escalated_reaches_the_next_person(store: Store, cloc
     (first,) = queued(store, own)
     assert queued(store, other) == []
     clock.advance(61)
-    question_sync.sync(store)
+    due_questions.sync(store)
     (second,) = queued(store, other)
     assert prepared(store, own, first) is None
     made = prepared(store, other, second)
@@ -354,7 +376,8 @@ def test_mail_that_others_put_into_the_mailbox_of_a_channel_is_refused(store: St
     known, other = channel(store), channel(store)
     asked(store)
     (alert_id, *_), session = queued(store, known), f"channel:{other}"
-    mail.enqueue(store, {"from": "evil", "to": session, "payload": "{}", "msg_id": "forged"})
+    with store.write() as tx:  # as earlier versions accepted it
+        mailbox.store_drafts(tx, [Draft("forged", "evil", session, "{}", None, "{}")])
     for forged in ("forged", alert_id):
         with pytest.raises(NotFound):
             content.prepare_alert(store, forged, session, URL)

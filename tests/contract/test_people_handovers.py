@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from postroom import mail, people, work
+from postroom.core.limits import MAX_RECEIVED_BYTES
+from postroom.people.agents import handed_items, handovers
 from postroom.people.agents.handovers import HANDOVER_SECONDS, hand_over_reply
 from postroom.store.interface import Store
 from tests.conftest import Clock
@@ -16,6 +20,12 @@ def _replied(store: Store, folder: Path, *texts: str) -> str:
     for text in texts:
         people.reply(store, entry_id, person=USER, body=text)
     return entry_id
+
+
+def _answered(store: Store, *answers: str) -> None:
+    """Ask one question after another, and answer each."""
+    for answer in answers:
+        people.reply(store, asked(store), person=USER, body=answer, comment=True)
 
 
 def _bodies(handover: object) -> list[str]:
@@ -107,6 +117,50 @@ def test_a_limit_cuts_the_handover_and_says_so(store: Store, tmp_path: Path) -> 
     people.confirm_handover(store, agent=AGENT)
     rest = people.hand_over_messages(store, agent=AGENT, limit=10)
     assert (len(rest.messages), rest.more) == (3, False)
+
+
+def test_a_limit_cuts_the_answers_too_and_says_so(store: Store, tmp_path: Path) -> None:
+    new_workspace(store, tmp_path)
+    _answered(store, *"abcde")
+    first = people.hand_over_messages(store, agent=AGENT, limit=3)
+    assert (_bodies(first), first.more) == (["a", "b", "c"], True)
+    rest = people.hand_over_messages(store, agent=AGENT, limit=3)
+    assert (_bodies(rest), rest.more) == (["d", "e"], False)
+
+
+def test_answers_and_mail_together_are_cut_by_size(store: Store, tmp_path: Path) -> None:
+    new_workspace(store, tmp_path)
+    quarter = MAX_RECEIVED_BYTES // 4
+    _answered(store, *(letter * quarter for letter in "abcde"))
+    for number in range(3):
+        mail.enqueue(store, {"from": "colleague", "to": AGENT, "payload": str(number) * 2 * quarter})
+    received = []
+    for _ in range(3):
+        handed = people.hand_over_messages(store, agent=AGENT)
+        received.append([body[0] for body in _bodies(handed)])
+        assert handed.more == (len(received) < 3)
+        people.confirm_handover(store, agent=AGENT)
+    assert received == [["a", "b", "c", "d"], ["e", "0", "1"], ["2"]]
+
+
+def test_more_is_returned_and_confirmed_than_one_page_of_the_store(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handed_items, "READ_ITEMS", 3)
+    for number in range(8):
+        mail.enqueue(store, {"from": f"sender-{number}", "to": AGENT, "payload": str(number)})
+    handed = people.hand_over_messages(store, agent=AGENT)
+    assert people.return_handover(store, handed.handover_id, agent=AGENT) == 8
+    assert len(people.hand_over_messages(store, agent=AGENT).messages) == 8
+    assert people.confirm_handover(store, agent=AGENT) == 8
+
+
+def test_an_answer_that_a_client_lost_wakes_those_who_wait(store: Store, tmp_path: Path) -> None:
+    new_workspace(store, tmp_path)
+    _answered(store, "yes")
+    people.hand_over_messages(store, agent=AGENT, client="gone")
+    before = people.list_waiting(store, agent=AGENT).next_event_id
+    handovers.end_handovers(store, agent=AGENT, client="gone")
+    waiting = people.wait_messages(store, agent=AGENT, after=before, timeout_seconds=0.01)
+    assert [item.kind for item in waiting.waiting] == ["answer"]
 
 
 def test_a_reply_in_a_thread_is_read_once_it_is_confirmed(store: Store) -> None:

@@ -98,6 +98,24 @@ def state_of_part(store: Store, part_id: str) -> str:
     return people.answer_of(store, part_id).state
 
 
+def test_a_row_has_the_words_of_its_open_question_or_else_of_what_was_added_last(store: Store, desk: str) -> None:
+    def latest() -> str | None:
+        (row,) = people.history(store).entries
+        assert row.to_json().get("latest") == row.latest
+        return row.latest
+
+    matter = people.push(store, desk, comments="Drafted.", title="Week 1").id
+    assert latest() is None
+    asked = people.ask(store, workspace_id=desk, question="Publish it?", choices=("Yes", "No"), entry_id=matter)
+    people.push(store, desk, comments="A number was wrong.", entry_id=matter)
+    assert latest() == "Publish it?"
+    assert people.open_questions(store).entries[0].latest == "Publish it?"
+    people.reply(store, asked.id, person="user", body="Yes")
+    assert latest() == "A number was wrong."
+    people.push(store, desk, docs=["report.md"], entry_id=matter)
+    assert latest() == "report.md"
+
+
 def test_a_reply_to_an_entry_with_two_open_questions_names_one(store: Store, desk: str) -> None:
     entry_id = pushed(store, desk)
     first, second = (people.ask(store, workspace_id=desk, question=text, entry_id=entry_id).id for text in ("One?", "Two?"))

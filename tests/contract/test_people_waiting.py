@@ -10,6 +10,7 @@ import pytest
 
 from postroom import mail, people, work
 from postroom.core.errors import InvalidInput
+from postroom.people.agents import waiting
 from postroom.store.event_log import inbox_topic
 from postroom.store.interface import Store
 from tests.contract.people_data import AGENT, USER, asked, new_workspace, pushed
@@ -47,6 +48,29 @@ def test_everything_that_waits_is_listed_in_order_and_stays(store: Store, tmp_pa
     assert texts == ["hello", "Good", "yes", "Build", "How?"]
     cut = people.list_waiting(store, agent=AGENT, limit=2)
     assert (len(cut.waiting), cut.more) == (2, True)
+
+
+def _mail_from_each(store: Store, count: int) -> None:
+    for number in range(count):
+        mail.enqueue(store, {"from": f"sender-{number}", "to": AGENT, "payload": str(number)})
+
+
+def test_what_comes_behind_many_that_wait_is_listed_too(store: Store, tmp_path: Path) -> None:
+    new_workspace(store, tmp_path)
+    _mail_from_each(store, 5)
+    before = people.list_waiting(store, agent=AGENT).next_event_id
+    people.reply(store, asked(store), person=USER, body="yes")
+    mail.enqueue(store, {"from": "late", "to": AGENT, "payload": "late"})
+    assert [item.text for item in people.list_waiting(store, agent=AGENT, after=before, limit=2).waiting] == ["yes", "late"]
+
+
+def test_the_pages_of_a_cut_list_have_everything_once(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "PAGE_ITEMS", 2)
+    new_workspace(store, tmp_path)
+    _mail_from_each(store, 5)
+    for answer in ("yes", "no"):
+        people.reply(store, asked(store), person=USER, body=answer)
+    assert [item.text for item in waiting.list_all_waiting(store, agent=AGENT)] == ["0", "1", "2", "3", "4", "yes", "no"]
 
 
 def test_a_cursor_leaves_out_what_came_before_it(store: Store, tmp_path: Path) -> None:

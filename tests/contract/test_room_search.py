@@ -7,6 +7,8 @@ import pytest
 from postroom import mail, people, work
 from postroom.core.errors import InvalidInput
 from postroom.core.records.work import PostedMessage
+from postroom.mail import mailbox
+from postroom.mail.drafts import Draft
 from postroom.people import room_search
 from postroom.store.interface import Store
 from tests.conftest import Clock
@@ -67,7 +69,9 @@ def test_the_answer_says_how_far_it_looked(store: Store, clock: Clock, monkeypat
 
 def test_alerts_on_their_way_to_people_are_not_searched(store: Store) -> None:
     """Their payload has the link that answers a question."""
-    mail.enqueue(store, {"from": "postroom", "to": "channel:c1", "payload": "A secret link", "msg_id": "m1"})
+    alert = Draft("m1", "postroom", "channel:c1", "A secret link", None, "{}")
+    with store.write() as tx:
+        mailbox.store_drafts(tx, [alert])
     assert _found(store, "secret") == []
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from postroom.core.errors import LeaseLost
 from postroom.store.interface import Store
+from postroom.tasks import jobs
 from postroom.tasks.settling import MAX_ROWS_PER_BATCH
 from tests.conftest import Clock
 from tests.contract.task_data import ANN, BOB, answered, asked, conductor_with_agents, everything, ids
@@ -100,3 +101,16 @@ def test_a_task_is_accepted_however_many_results_wait_unread(store: Store) -> No
     assert accepted is not None
     assert accepted.task.task_id == task.task_id
     assert (conductor.acknowledge_all(agent=BOB), conductor.waiting(BOB).tasks) == (3, ())
+
+
+def test_a_job_that_accepted_more_tasks_than_a_page_keeps_none_back(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "MAX_ROWS", 2)
+    conductor = conductor_with_agents(store)
+    job = conductor.start_job(BOB)
+    made = [asked(conductor, "x").task_id for _ in range(5)]
+    sheet = conductor.begin_sheet(job.job_id)
+    with conductor.checkpoint(job.job_id) as state:
+        assert len(state.inbox.tasks) == 5
+    done = conductor.answer_sheet(job.job_id, f"@complete {made[4]}: fine", sheet.token)
+    assert [task.task_id for task in done.completed] == made[4:]
+    assert ids(conductor.waiting(BOB)) == made[:4]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from postroom import tasks, work
+from postroom import mail, people, tasks, work
 from postroom.core import limits
 from postroom.core.errors import InvalidInput, NotFound
 from postroom.store.interface import Store
@@ -65,6 +65,17 @@ def test_a_task_shows_its_door_and_whether_its_giver_was_checked(store: Store, d
     assert "lease_token" not in listed
 
 
+def test_a_prompt_marks_a_task_in_the_name_of_a_person_that_no_server_checked(store: Store) -> None:
+    conductor = conductor_with_agents(store)
+    for door in ("cli", "web"):
+        for giver in ("user", ANN):
+            asked(Conductor(store.with_door(door)), source=giver)
+    job = conductor.start_job(BOB)
+    for text in (conductor.render(BOB).text, conductor.begin_sheet(job.job_id).text):
+        givers = [line for line in text.splitlines() if line.startswith("From: ")]
+        assert givers == ["From: user (unverified)", "From: ann", "From: user", "From: ann"]
+
+
 def test_a_task_is_shown_with_every_step_of_its_life(store: Store) -> None:
     conductor = conductor_with_agents(store)
     task_id, token = held(conductor)
@@ -75,6 +86,14 @@ def test_a_task_is_shown_with_every_step_of_its_life(store: Store) -> None:
     assert steps == [("Submitted", ANN), ("Routed", BOB), ("Accepted", BOB), ("Completed", BOB)]
     with pytest.raises(NotFound):
         tasks.show_task(store, "nope")
+
+
+def test_the_history_of_a_task_has_no_events_of_other_things_that_were_given_its_id(store: Store) -> None:
+    task_id = asked(conductor_with_agents(store)).task_id
+    before = tasks.show_task(store, task_id).events
+    mail.enqueue(store, {"from": "stranger", "to": "stranger", "msg_id": task_id, "payload": "x"})
+    people.note_injected(store, (task_id,), agent="stranger", route="hook", session="s")
+    assert tasks.show_task(store, task_id).events == before
 
 
 def test_of_the_agents_with_a_skill_the_least_busy_is_chosen(store: Store) -> None:

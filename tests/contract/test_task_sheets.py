@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from postroom.core import limits
 from postroom.core.errors import Conflict, InvalidInput, LeaseLost, NotFound, Refusal
 from postroom.store.interface import Store
-from postroom.tasks import Conductor
+from postroom.tasks import A2ATask, Conductor
 from postroom.tasks.job_verbs import TaskState
 from tests.conftest import Clock, open_with
 from tests.contract.task_data import (
@@ -440,6 +441,84 @@ def test_a_task_submitted_into_a_checkpoints_inbox_is_kept_with_it(store: Store)
     assert steps(store, task.task_id) == ["Submitted", "Routed"]
     conductor.complete(task.task_id, agent=BOB)
     assert result_of(conductor, task.task_id).target_agent == ANN
+
+
+def added(task_id: str = "x", **fields: Any) -> Callable[[TaskState], None]:
+    """Put a task into the inbox as a program may that builds it by itself."""
+    given = {"source_job_id": "", "source_agent": ANN, "description": "d", **fields}
+    return lambda state: state.inbox.put_task(A2ATask(task_id=task_id, **given))
+
+
+def nested(levels: int) -> Any:
+    return [] if levels == 1 else [nested(levels - 1)]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"deadline": "2030-01-01T00:00zz"},  # whoever waits for a task reads the next deadline of any task
+        {"deadline": ""},
+        {"task_id": ""},
+        {"task_id": "two\nlines"},
+        {"task_id": "x" * 1000},
+        {"source_job_id": "x" * 1000},
+        {"description": ""},
+        {"description": "x" * (limits.MAX_DESCRIPTION_CHARS + 1)},
+        {"context": {"x": "y" * limits.MAX_TASK_CONTEXT_BYTES}},
+        {"context": {"x": nested(limits.MAX_JSON_LEVELS)}},
+        {"kind": "result", "answers": "another task", "outcome": "completed"},
+        {"status": "failed", "reason": "x" * (limits.MAX_REASON_CHARS + 1)},
+        {"status": "failed", "reason": "no", "reason_code": "x" * 1000},
+        {"status": "completed", "artifacts": {"x": "y" * limits.MAX_TASK_ARTIFACTS_BYTES}},
+    ],
+    ids="-".join,
+)
+def test_a_task_that_a_checkpoint_adds_is_checked_as_one_that_is_given(store: Store, fields: dict[str, Any]) -> None:
+    conductor = at_work(store)
+    before = everything(store)
+    with pytest.raises(InvalidInput):
+        change(conductor, added(**fields))
+    assert everything(store) == before
+
+
+def test_a_task_that_a_checkpoint_ends_is_checked_as_one_that_is_ended(store: Store) -> None:
+    conductor = at_work(store)
+    task = asked(conductor)
+    ends: list[dict[str, Any]] = [
+        {"status": "failed", "reason": "x" * (limits.MAX_REASON_CHARS + 1)},
+        {"status": "completed", "artifacts": {"x": "y" * limits.MAX_TASK_ARTIFACTS_BYTES}},
+    ]
+    before = everything(store)
+    for end in ends:
+        with pytest.raises(InvalidInput):
+            change(conductor, lambda state, end=end: state.inbox.put_task(A2ATask(**{**task.model_dump(), **end})))  # type: ignore[misc]
+    assert everything(store) == before
+
+
+def test_the_store_decides_when_a_task_of_a_checkpoint_was_made_and_what_it_belongs_to(store: Store, clock: Clock) -> None:
+    conductor = at_work(store)
+    other = asked(conductor, target="cid")
+    claims: dict[str, Any] = {
+        "parent": other.task_id,
+        "depth": -5,
+        "created_at": "long ago",
+        "traceparent": "none",
+        "door": "web",
+        "attempt": 7,
+    }
+    change(conductor, added(**claims, thread_id="T1", outcome="completed", answers=other.task_id))
+    (task,) = conductor.pending(JOB)
+    assert (task.parent, task.depth, task.created_at, task.traceparent, task.attempt) == (None, 0, at(clock), None, 0)
+    assert (task.thread_id, task.outcome, task.answers, task.door) == (None, None, None, other.door)
+
+
+def test_a_checkpoint_does_not_add_a_task_whose_id_is_used(store: Store) -> None:
+    conductor = at_work(store)
+    other = asked(conductor, target="cid")
+    before = everything(store)
+    with pytest.raises(Conflict):
+        change(conductor, added(other.task_id))
+    assert everything(store) == before
 
 
 def test_results_in_a_checkpoint_cannot_be_answered(store: Store) -> None:

@@ -178,6 +178,7 @@ def test_a_waiting_holder_renews_its_lease_for_as_long_as_it_waits(live: Store, 
     assert reply.woke
     assert len(seen) > 4
     assert work.holds_lease(live, thread_id, agent="builder", lease_token=claimed.lease.lease_token)
+    assert not work.holds_lease(live, thread_id, agent="other", lease_token=claimed.lease.lease_token)
 
 
 def test_somebody_else_who_waits_does_not_renew(live: Store) -> None:

@@ -97,6 +97,15 @@ def test_a_message_goes_to_the_next_session_when_its_words_did_not_reach_the_fir
     assert _ring(store, HIGHEST, mail_id) == (mail_id,)
 
 
+def test_the_receipt_of_an_answer_has_only_what_its_own_agent_was_told(store: Store) -> None:
+    entry = people.ask(store, agent=ROUTE["agent"], question="Ship it?").id
+    people.reply(store, entry, person="user", body="yes")
+    people.note_injected(store, (entry,), agent="stranger", route="hook", session="elsewhere")
+    people.note_injected(store, (entry,), **ROUTE)
+    steps = [step for step in people.show_entry(store, entry).receipts if step.step == "reply_injected"]
+    assert [step.by.split()[-1] for step in steps] == [ROUTE["session"]]
+
+
 def test_a_session_with_the_words_in_its_context_has_longer_to_read(store: Store, clock: Clock) -> None:
     _register(store, ROUTE, HIGHER)
     mail_id = _mail(store)

@@ -57,6 +57,30 @@ def test_a_write_waits_for_the_disk_before_it_wakes_and_returns(place: str, monk
         assert len(synced) == 4
 
 
+def test_an_answer_without_a_write_waits_for_the_disk_also_if_another_writer_follows_at_once(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    sync = os.fdatasync
+
+    def note_sync(descriptor: int) -> None:
+        synced.append(descriptor)
+        sync(descriptor)
+
+    with SqliteStore(place) as store, SqliteStore(place) as other:
+        queue = store.file.writer_queue
+        leave = queue.leave
+
+        def let_another_write() -> None:
+            leave()
+            enqueue(other)  # its COMMIT syncs by itself
+
+        monkeypatch.setattr(queue, "leave", let_another_write)
+        monkeypatch.setattr(os, "fdatasync", note_sync)
+        assert mail.dequeue(store, "empty") is None
+        assert len(synced) == 1
+
+
 def test_a_write_that_the_disk_does_not_confirm_is_not_reported_as_done(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))

@@ -18,11 +18,12 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 
 from postroom import people, work
-from postroom.core import limits
+from postroom.core import clock, limits
 from postroom.core.rpc.wire import CONTENT_TYPE, VERB_PROTOCOL
 from postroom.server.mcp.tool_table import TOOLS
 from postroom.server.ws.frames import PROTOCOL
 from postroom.store import open_store
+from postroom.tasks import A2ATask
 from tests.cli.process import LIMIT
 from tests.conftest import fresh_file
 from tests.fuzz.doors import CASES, FEW, MCP_HEADERS, Door, Watched, hostile_calls
@@ -66,6 +67,35 @@ def test_streams(door: Door, cases: int) -> None:
     keys = st.sampled_from(["after", "topic", "agent", "thread", "unknown"])
     paths = st.sampled_from(["/api/events", "/api/bell"])
     fuzz(min(cases, 300), st.tuples(paths, st.dictionaries(keys, TEXTS, max_size=3), TEXTS), open_stream)
+
+
+@CASES
+def test_tasks_of_checkpoints(door: Door, cases: int) -> None:
+    """The one verb that stores records of its caller. Whatever it stores, processes that wait for tasks go on waiting."""
+
+    def call(verb: str, **named: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = door.ask(
+            "POST", f"/api/verbs/{verb}", content=encode({"named": named}), headers={"Content-Type": CONTENT_TYPE}
+        ).json()
+        return answer
+
+    def save(given: tuple[str, dict[str, Any]]) -> None:
+        argument, fields = given
+        job = call("tasks.start_job", agent="builder")["result"]["job_id"]
+        task = {"~": "A2ATask", "source_job_id": "", "source_agent": "leader", "description": "d", "task_id": job, **fields}
+        call("tasks.save_checkpoint", job_id=job, version=0, state={}, **{argument: [task]})
+        assert "result" in call("tasks.wait_accept", agent="leader", timeout_seconds=0.001)
+
+    for name in ("leader", "builder"):
+        assert call("tasks.register", name=name)["ok"]
+    known = call("tasks.submit", source_agent="leader", target_agent="builder", description="d")["result"]["task_id"]
+    soon = clock.format_stamp(clock.now() + 600 * clock.MICROSECONDS_PER_SECOND)  # before the leases of the jobs end
+    stamps = st.sampled_from([soon[:16] + "zz", soon, "2026-01-01T00:00:00.000000Z", "9", "", "soon"])
+    statuses = st.sampled_from(["pending", "accepted", "completed", "failed", "x"])
+    plain = st.fixed_dictionaries({}, optional={"deadline": stamps, "status": statuses, "task_id": st.sampled_from([known, ""])})
+    hostile = st.dictionaries(st.sampled_from(sorted(A2ATask.model_fields)), st.one_of(VALUES, stamps), max_size=3)
+    fields = st.builds(lambda one, other: {**one, **other}, plain, hostile)
+    fuzz(min(cases, 400), st.tuples(st.sampled_from(["changed", "changed", "seen"]), fields), save)
 
 
 @CASES

@@ -26,6 +26,7 @@ class Harness:
 
     name = ""
     protocol = ""
+    is_still_at_rest = True  # its screen; Gemini shows that its turn goes on, while the hook holds it
 
     def __init__(self, stage: HarnessStage, transport: str = "http") -> None:
         self.stage = stage
@@ -222,6 +223,7 @@ class Gemini(Harness):
     """Gemini CLI."""
 
     name, protocol = "gemini", "gemini"
+    is_still_at_rest = False
     folder = ".gemini"
     more: Json = {}
     trust = True
@@ -271,6 +273,7 @@ class Qwen(Gemini):
     """Qwen Code, a descendant of Gemini CLI, over chat completions."""
 
     name, protocol = "qwen", "chat"
+    is_still_at_rest = True
     folder = ".qwen"
 
     def call(self, tool: str, **arguments: Any) -> Json:

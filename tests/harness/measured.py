@@ -42,7 +42,7 @@ def wakes(name: str, transport: str) -> Seen:
             if not first_turn(stage, screen):
                 return [("the first turn", False, "never")]
             load = os.getloadavg()[0]
-            came = [one for _ in range(WAKES) if (one := measure_wake(stage, entry)) is not None]
+            came = [one for _ in range(WAKES) if (one := measure_wake(stage, entry, harness, screen)) is not None]
         finally:
             screen.end()
     median = statistics.median(came) if came else 0.0

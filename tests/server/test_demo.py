@@ -29,7 +29,13 @@ def test_entries_questions_and_notices_arrive_and_an_answer_is_obeyed(found: Cal
     assert [entry["from"] for entry in history(section="notices")] == ["backup"]
     server.reply(asked()[0]["id"], "Publish")
     eventually(lambda: any("Publish" in part["comments"] for part in server.get(f"/api/inbox/{pushed['id']}")["parts"]))
+    eventually(lambda: bool(asked()) and asked()[0]["question"]["proposal"] is not None)  # the mail to the readers
     assert [entry["id"] for entry in history() if entry["kind"] == "push"] == [pushed["id"]], "one matter is one row"
+    url = f"/api/inbox/{asked()[0]['question']['entryId']}/reply"
+    assert (
+        server.person.post(url, json={"decision": {"type": "edit", "proposal": {"text": "Dear readers, all is well."}}}).status_code == 201
+    )
+    eventually(lambda: server.get(f"/api/inbox/{pushed['id']}")["parts"][-1]["comments"] == "The mail is out, as you wrote it.")
     folder = Path(server.get("/api/workspaces")["workspaces"][0]["path"]).parent
     assert server.close() == 0
     assert not folder.exists()

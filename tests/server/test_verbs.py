@@ -237,8 +237,23 @@ def test_an_agent_sees_what_became_of_what_it_sent_and_got(server: RunningServer
         mail.show(stranger.store, "no such id")
     assert str(refused.value) == str(unknown.value).replace("no such id", msg_id)
     mail.purge(postroom.connect(server.url, token=server.ready["token"]), to.name)
+    assert [mail.show(one.store, msg_id).state for one in (session, to)] == ["purged", "purged"]
     with pytest.raises(NotFound):
         mail.show(stranger.store, msg_id)
+
+
+def test_a_stranger_who_uses_an_id_of_others_learns_nothing_and_is_in_nobodys_way(server: RunningServer, session: TokenAgent) -> None:
+    to, stranger = TokenAgent(server), TokenAgent(server)
+    for sender, receiver in ((session, to), (stranger, stranger)):
+        mail.enqueue(sender.store, {"msg_id": f"deploy of {to.name}", "from": sender.name, "to": receiver.name, "payload": sender.name})
+    shown = {one.name: mail.show(one.store, f"deploy of {to.name}").message for one in (session, to, stranger)}
+    assert {name: message.sender for name, message in shown.items() if message} == {
+        session.name: session.name,
+        to.name: session.name,
+        stranger.name: stranger.name,
+    }
+    with pytest.raises(Forbidden):
+        mail.show(stranger.store, f"deploy of {to.name}", visible_to=session.name)
 
 
 def test_a_new_token_voids_the_one_before(server: RunningServer, session: TokenAgent) -> None:

@@ -213,9 +213,53 @@ def test_blank_lines_at_its_end_are_dropped(end: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["Thanks.", " Thanks.", "> Thanks.", "- Thanks."])
-def test_a_line_that_is_not_indented_ends_it(line: str) -> None:
-    assert _understood(f"@delegate forge: build it\n{line}\n  more") == [("forge", "build it", 1)]
+def test_a_line_that_is_not_indented_ends_it_after_an_empty_line(line: str) -> None:
     assert _understood(f"@delegate forge: build it\n\n{line}\n  more") == [("forge", "build it", 1)]
+    assert _understood(f"@delegate forge: build it\n  with care\n\n{line}\n  more") == [("forge", "build it\nwith care", 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("@complete 5f0e: The review:\nIt is fine.\n- tests pass\n\nBye.", "The review:\nIt is fine.\n- tests pass"),
+        ("- **@complete 5f0e:** The review:\n  1. fine\nAnd more.", "The review:\n  1. fine\nAnd more."),
+        ("@complete 5f0e:\nIt is fine.", "It is fine."),
+        ('@complete 5f0e: {\n"review": "fine"\n}', '{\n"review": "fine"\n}'),
+        ("@complete 5f0e: See:\n```python\nx = 1\n\ny = 2\n```\nBye.", "See:\n```python\nx = 1\n\ny = 2\n```\nBye."),
+        ('@complete 5f0e:\n```json\n{"review": "fine"}\n```\n\nBye.', '```json\n{"review": "fine"}\n```'),
+    ],
+)
+def test_lines_that_follow_directly_belong_to_it_though_they_are_not_indented(text: str, answer: str) -> None:
+    answers = parse_answers(text)
+    assert [(one.name, one.text, one.line) for one in answers.understood] == [("5f0e", answer, 1)]
+    assert (answers.misunderstood, answers.lookalikes) == ((), ())
+
+
+def test_a_json_object_ends_its_answer() -> None:
+    (answer,) = parse_answers('@complete 5f0e: {"review": "fine"}\nThat is all.').understood
+    assert answer.text == '{"review": "fine"}'
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("@fail 77aa: no", "understood"),
+        ("- @fail 77aa", "misunderstood"),
+        ("@done 77aa: fine", "lookalikes"),
+        ("So @fail 77aa: no", "lookalikes"),
+        ("```\n@fail 77aa: no\n```", "understood"),
+        ("```\n@fail 77aa: no", "lookalikes"),
+    ],
+)
+def test_what_looks_like_the_next_answer_ends_it(line: str, found: str) -> None:
+    answers = parse_answers(f"@complete 5f0e: fine\n{line}")
+    assert answers.understood[0][1:3] == ("5f0e", "fine")
+    others = [*answers.understood[1:], *answers.misunderstood, *answers.lookalikes]
+    assert [one in getattr(answers, found) for one in others] == [True]
+
+
+def test_a_quotation_ends_it() -> None:
+    assert _understood("@delegate forge: build it\n> @delegate canyon: quoted\nmore") == [("forge", "build it", 1)]
 
 
 def test_the_text_may_stand_in_the_lines_below() -> None:
@@ -285,7 +329,7 @@ def test_nothing_between_back_ticks_fires(text: str) -> None:
 @pytest.mark.parametrize("text", ["A stray ` here.", "``` is a fence, `that` is not", "`closed`", "``two` and one", "An escaped \\` one"])
 def test_a_back_tick_elsewhere_hides_nothing(text: str) -> None:
     assert _understood(f"Say: {text}\n\n{LINE}") == [("forge", "build it", 3)]
-    assert _understood(f"Say: {text}\n{LINE}\nDone.") == [("forge", "build it", 2)]
+    assert _understood(f"Say: {text}\n{LINE}\n\nDone.") == [("forge", "build it", 2)]
 
 
 def test_two_stray_back_ticks_hide_no_paragraph_between_them() -> None:
@@ -371,12 +415,12 @@ def test_what_is_found_stands_where_it_is_said_to_stand(text: str) -> None:
 @given(markdown)
 def test_whatever_was_understood_can_be_written_back_and_read_again(text: str) -> None:
     for one in parse_delegations(text).understood:
-        again = parse_delegations(_written(one.agent, one.text))
+        again = parse_delegations(f"@delegate {one.agent}:\n" + "\n".join(f"  {line}" for line in one.text.split("\n")))
         assert [(other.agent, other.text, other.line) for other in again.understood] == [(one.agent, one.text, 1)]
         assert again.misunderstood == ()
 
 
-@given(st.lists(st.tuples(names, bodies), max_size=5), st.sampled_from(["\n", "\n\n", "\nThanks.\n\n"]))
+@given(st.lists(st.tuples(names, bodies), max_size=5), st.sampled_from(["\n", "\n\n", "\n\nThanks.\n\n"]))
 @example([("a", "`"), ("a", "0\n`")], "\n")  # each has a back-tick of its own
 def test_delegations_between_prose_are_read_as_they_were_written(given_them: list[tuple[str, str]], between: str) -> None:
     answer = parse_delegations(between.join(_written(agent, text) for agent, text in given_them))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -80,3 +81,30 @@ def question(*choices: str, proposal: bool = False) -> Ask:
 )
 def test_words_become_a_choice_or_a_decision_or_stay_words(text: str, ask: Ask, answer: dict[str, Any]) -> None:
     assert to_answer(text, ask) == answer
+
+
+PARTS = b'--x\r\nContent-Type: multipart/mixed; boundary="x"\r\n\r\n'
+MADE_TO_BE_SLOW = {
+    "many receivers": b"To: " + b"a," * 300_000 + b"\r\n" + TO.encode() + b"\r\nYes",
+    "many parameters": TO.encode() + b"Content-Type: text/plain" + b"; a=b" * 100_000 + b"\r\n\r\nYes",
+    "comments in comments": TO.encode() + b"Content-Type: " + b"(" * 100_000 + b"\r\n\r\nYes",
+    "tags that never end": TO.encode() + b"Content-Type: text/html\r\n\r\n" + b"Yes<style " * 150_000,
+    "parts in parts": TO.encode() + b'Content-Type: multipart/mixed; boundary="x"\r\n\r\n' + PARTS * 50_000,
+    "mails in mails": TO.encode() + b"Content-Type: message/rfc822\r\n\r\n" * 50_000,
+}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("mail", MADE_TO_BE_SLOW)
+def test_a_mail_that_was_made_to_be_slow_is_read_or_refused(mail: str) -> None:
+    """Whoever knows the address can send one: the token is looked up later."""
+    with suppress(InvalidInput):
+        assert parse_reply(MADE_TO_BE_SLOW[mail]).token == TOKEN
+
+
+def test_what_follows_the_beginning_of_a_large_mail_is_not_read() -> None:
+    attached = b"--b\r\nContent-Type: image/png\r\nContent-Transfer-Encoding: base64\r\n\r\n" + b"QUJD\r\n" * 1_000_000 + b"--b--"
+    head = TO.encode() + b'Content-Type: multipart/mixed; boundary="b"\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nYes\r\n'
+    assert parse_reply(head + attached).text == "Yes"
+    with pytest.raises(InvalidInput):  # never an answer of which the end is missing
+        parse_reply(TO.encode() + b"\r\n" + b"Yes\r\n" * 500_000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from postroom.cli.framework.output import json_line
+from postroom.cli.framework.terminal import indented_lines, one_line
 from postroom.server.mcp.server import _tool_result
 from postroom.tasks.a2a import rendering
 from postroom.tasks.a2a.models import A2ATask
@@ -34,3 +35,12 @@ def test_a_prompt_shows_what_a_reader_could_not_see() -> None:
     text = rendering.render_text([task])
     assert not set("\x9b\u202e\U000e0049\U000e0047\ufe0f\u3164\u115f\U000e0100").intersection(text)
     assert "\\U000e0049\\U000e0047" in text
+
+
+def test_text_for_a_terminal_shows_what_a_reader_could_not_see_and_keeps_emoji() -> None:
+    """Agents read this output too."""
+    for shown in (one_line(TEXT), indented_lines(TEXT, "  ")):
+        assert not set("\x7f\x9b\u202e\u2066\u200b\U000e0049\U000e0047\u3164\u115f\U000e0100").intersection(shown)
+        assert "\\U000e0049\\U000e0047" in shown
+        assert "é 😀" in shown
+    assert one_line("❤\ufe0f 👩\u200d💻") == "❤\ufe0f 👩\u200d💻"

@@ -5,7 +5,7 @@ The console scripts in pyproject.toml start them. A program calls verbs and must
 
 # Modules that commands need, each behind those that it imports. A program imports them in this order at its start, which takes a third of
 # the time of `importlib`. A module that is missing here is imported as usual. tests/cli/test_quick_imports.py checks the order, and that
-# `inbox renew` and `mailbox enqueue` need each of them.
+# `inbox renew`, `mailbox enqueue` and `inbox hook prompt` need each of them.
 COMMAND_MODULES = (
     *("postroom.core", "postroom.core.errors", "postroom.core.text", "postroom._fastpath.json_text", "postroom.cli.framework"),
     *("postroom.cli.framework.output", "postroom.cli.framework.spec", "postroom.cli.framework.parser", "postroom.cli.framework.runner"),
@@ -32,4 +32,24 @@ WORK_MODULES = ("postroom.core.records.work", "postroom.cli.inbox.spec", "postro
 MAIL_MODULES = (
     *("postroom.cli.mailbox.spec", "postroom.mail", "postroom.core.records.mail", "postroom.mail.drafts", "postroom.mail.transitions"),
     *("postroom.mail.identity", "postroom.store.mail_values", "postroom.mail.mailbox", "postroom.cli.mailbox.commands"),
+)
+HOOK_MODULES = (  # for a hook that reads the store, beside those of `inbox` and of a store in a file
+    *(
+        "postroom._fastpath.sha1",
+        "postroom.people",
+        "postroom.people.agents",
+        "postroom.core.records.handovers",
+        "postroom.core.records.mail",
+    ),
+    *(
+        "postroom.mail",
+        "postroom.mail.transitions",
+        "postroom.mail.identity",
+        "postroom.mail.sweeping",
+        "postroom.people.agents.handed_items",
+    ),
+    *("postroom.core.records.people", "postroom.people.questions", "postroom.people.questions.due_questions"),
+    *("postroom.people.agents.waiting", "postroom.core.records.agent_sessions", "postroom.core.records.passes"),
+    *("postroom.core.records.room_search", "postroom.store.statements.people", "postroom.store.sqlite.people_statements"),
+    *("postroom.store.mail_values", *MAIL_STATEMENTS),
 )

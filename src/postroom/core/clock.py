@@ -51,3 +51,11 @@ def parse_stamp(text: str) -> int:
     days = years * 365 + years // 4 - years // 100 + years // 400 + (months * 153 + 2) // 5 + day - 719_469
     seconds = days * 86_400 + int(text[11:13]) * 3600 + int(text[14:16]) * 60 + int(text[17:19])
     return seconds * MICROSECONDS_PER_SECOND + int(text[20:26])
+
+
+def is_stamp(text: object) -> bool:
+    """Return whether a text is an instant as `format_stamp` writes it. What waits for a time reads the stored texts with `parse_stamp`."""
+    try:
+        return isinstance(text, str) and format_stamp(parse_stamp(text)) == text
+    except (ValueError, OverflowError, OSError):  # no number, or a year that the C library does not know
+        return False

@@ -10,6 +10,7 @@ TASK_PRIORITIES = ("urgent", *PRIORITIES)
 TASK, RESULT = "task", "result"  # the kinds of rows of the room `tasks`
 MAX_TASK_ATTEMPTS = 3  # leases of a task that may run out. The last one fails the task
 AGENT_KINDS = ("agent", "human")
+CHANNEL_PREFIX = "channel:"  # of the mailboxes of channels, which take alerts only
 
 PENDING, CLAIMED, IN_PROGRESS, BLOCKED = "pending", "claimed", "in_progress", "blocked"
 DONE, FAILED, CANCELLED = "done", "failed", "cancelled"

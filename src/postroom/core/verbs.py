@@ -101,6 +101,16 @@ def check_names(verb_name: str, names: frozenset[str], named: dict[str, Any]) ->
         raise TypeError(f"{verb_name}() got unexpected arguments: {', '.join(sorted(named.keys() - names))}")
 
 
+def call_observed(name: str, mode: str, run: Callable[[], T]) -> T:
+    """Run a verb of this process. Its mode is noted in `called_modes`, and if the SDK of OpenTelemetry is loaded, the call is a span."""
+    called_modes.add(mode)
+    if _TRACING_SDK in sys.modules:
+        from postroom.core.tracing import call_in_span
+
+        return call_in_span(f"postroom {name}", run)
+    return run()
+
+
 def verb(*, caller: str, mode: str, access: str | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Return a decorator that declares a function as a verb of its room. Nothing is allowed by default.
 
@@ -120,12 +130,7 @@ def verb(*, caller: str, mode: str, access: str | None = None) -> Callable[[Call
             return function(store, *args, **named)
 
         def call_verb(store: Any, *args: Any, **named: Any) -> Any:
-            called_modes.add(mode)
-            if _TRACING_SDK in sys.modules:
-                from postroom.core.tracing import call_in_span
-
-                return call_in_span(f"postroom {name}", lambda: run_verb(store, *args, **named))
-            return run_verb(store, *args, **named)
+            return call_observed(name, mode, lambda: run_verb(store, *args, **named))
 
         call_verb.__name__ = function.__name__
         call_verb.__doc__ = function.__doc__

@@ -7,6 +7,7 @@ from postroom.core import checks, limits
 from postroom.core.errors import InvalidInput
 from postroom.core.records import Record
 from postroom.core.records.mail import TRACE_FIELD
+from postroom.core.states import CHANNEL_PREFIX
 from postroom.core.text import short_repr
 
 TYPE_CHECKING = False
@@ -66,7 +67,7 @@ def parse_message(message: Mapping[str, Any]) -> Draft:
     return Draft(
         None if fields.get("msg_id") is None else _check_msg_id(fields["msg_id"]),
         checks.name("from", fields.get("from"), hint="Name the sender."),
-        checks.name("to", fields.get("to"), hint="Name the session that receives it."),
+        _check_receiver(fields.get("to")),
         _check_payload(fields.get("payload")),
         None if fields.get("created_at") is None else _check_whole_number("created_at", fields["created_at"], MAX_CREATED_AT_SECONDS),
         _extra_to_json(extra),
@@ -101,6 +102,13 @@ def _check_msg_id(value: Any) -> str:
         hint = "Choose another id, or leave it out."
         raise InvalidInput(f"msg_id must not begin with {REPLY_ID_PREFIX!r}: such ids are for replies of people", field="msg_id", hint=hint)
     return msg_id
+
+
+def _check_receiver(value: Any) -> str:
+    session = checks.name("to", value, hint="Name the session that receives it.")
+    if session.startswith(CHANNEL_PREFIX):
+        raise InvalidInput(f"to must not begin with {CHANNEL_PREFIX!r}: a channel gets alerts only", field="to", hint="Name a session.")
+    return session
 
 
 def _check_payload(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from postroom.core import limits
 from postroom.core.records.mail import ACKED, IN_FLIGHT, PENDING
 from postroom.mail import transitions
 
@@ -17,12 +16,12 @@ _MESSAGES_PER_STEP = 10  # each may have 10 MiB
 
 
 def hold_messages(
-    tx: Transaction, session: str, *, token: str, receiver: str, limit: int, seconds: float
+    tx: Transaction, session: str, *, token: str, receiver: str, limit: int, max_bytes: int, seconds: float
 ) -> tuple[list[StoredMessage], bool]:
     """Hold at most `limit` messages of a mailbox for `seconds`. Returns them, and whether there are more.
 
     The head of each pair is put in flight with `token`. The messages behind it stay pending, and are not offered while it is in flight.
-    Stops after `MAX_RECEIVED_BYTES`.
+    Stops once the payloads have `max_bytes`.
     """
     locked = transitions.lock_mailbox(tx, session)
     if locked is None:
@@ -30,15 +29,17 @@ def hold_messages(
     transitions.apply_overdue_moves(tx, locked)
     held: list[StoredMessage] = []
     size = 0
-    while len(held) < limit and size < limits.MAX_RECEIVED_BYTES and (head := tx.fetch_one(tx.sql.delivery_offer, session=session)):
+    while len(held) < limit and size < max_bytes and (head := tx.fetch_one(tx.sql.delivery_offer, session=session)):
         until = locked.in_flight_until(seconds)
         transitions.move_message(tx, locked, head.delivery, IN_FLIGHT, at=tx.now(), move_at=until, delivery_token=token)
         pair = [head]
         size += len(head.contents.payload)
-        while len(held) + len(pair) < limit and size < limits.MAX_RECEIVED_BYTES and (behind := _read_behind(tx, pair[-1])):
-            taken = behind[: limit - len(held) - len(pair)]
-            pair += taken
-            size += sum(len(message.contents.payload) for message in taken)
+        while len(held) + len(pair) < limit and size < max_bytes and (behind := _read_behind(tx, pair[-1])):
+            for message in behind[: limit - len(held) - len(pair)]:
+                pair.append(message)
+                size += len(message.contents.payload)
+                if size >= max_bytes:
+                    break
         held += pair
     for message in held:
         transitions.append_step_event(

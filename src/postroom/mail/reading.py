@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from postroom.core.records.mail import DeliveryRow, MailId
     from postroom.store.interface import Store, Transaction
 
+_MAX_SENDERS_OF_ID = 1000  # messages of one id that are looked at
 _RECEIPT_FIELDS = ("session", "from", "state", "at", "door")
 _ANNOUNCED_STEPS = {"wake.offered": "announced", "wake.injected": "injected"}  # written by people/agents/wake_routes.py
 
@@ -67,21 +68,31 @@ def sessions(store: Store, *, limit: int = 1000, after: str | None = None) -> Ma
 
 
 @verb(caller=ANY_AGENT, access=MESSAGE_PARTY, mode=STEPS)
-def show(store: Store, msg_id: str, *, sent_by: str | None = None, limit: int = 1000, after: str | None = None) -> MailReceipt:
+def show(
+    store: Store,
+    msg_id: str,
+    *,
+    sent_by: str | None = None,
+    limit: int = 1000,
+    after: str | None = None,
+    visible_to: str | None = None,
+) -> MailReceipt:
     """Return a message, its state and its steps with their times. A purged or forgotten message has only its steps.
 
-    `sent_by` is the sender. It is necessary if several senders used the id. `after` is the cursor of a page of steps. Refuses with
-    `NotFound` an id that was never stored.
+    `sent_by` is the sender. It is necessary if several senders used the id. `after` is the cursor of a page of steps. `visible_to`
+    selects messages that an agent sent or received. A server sets it for agents. Refuses with `NotFound` an id that was never stored.
     """
     identity.check_message_name(msg_id, sent_by)
+    if visible_to is not None:
+        checks.name("visible_to", visible_to)
     checks.limit("limit", limit)
     after_event = 0 if after is None else parse_cursor(after)
     with store.read() as tx:
-        row = _find_message(tx, msg_id, sent_by)[0]
+        row = _find_message(tx, msg_id, sent_by, visible_to)[0]
     if row is not None:
         sweeping.bring_mailbox_up_to_date(store, row.session)
     with store.read() as tx:
-        row, used_id = _find_message(tx, msg_id, sent_by)
+        row, used_id = _find_message(tx, msg_id, sent_by, visible_to)
         contents = None if row is None else tx.fetch_one(tx.sql.delivery_contents, delivery_id=row.delivery_id)
         events = tx.fetch_all(tx.sql.mail_steps, msg_id=msg_id, after=after_event, limit=limit + 1)
     named = row or used_id
@@ -93,13 +104,16 @@ def show(store: Store, msg_id: str, *, sent_by: str | None = None, limit: int = 
     return MailReceipt(None, PURGED if used_id.state == PURGED else FORGOTTEN, **page)
 
 
-def _find_message(tx: Transaction, msg_id: str, sent_by: str | None) -> tuple[DeliveryRow | None, MailId | None]:
+def _find_message(tx: Transaction, msg_id: str, sent_by: str | None, visible_to: str | None) -> tuple[DeliveryRow | None, MailId | None]:
     """Return the message with an id, or else its kept id. Refuses an id of several senders, of whom none is named."""
     if sent_by is None:
-        rows = tx.fetch_all(tx.sql.deliveries_of_id, msg_id=msg_id, limit=2)
+        rows = tx.fetch_all(tx.sql.deliveries_of_id, msg_id=msg_id, limit=_MAX_SENDERS_OF_ID)
     else:
         rows = tx.fetch_all(tx.sql.delivery_of_sender, msg_id=msg_id, sender=sent_by)
-    ids = [used for used in tx.fetch_all(tx.sql.mail_ids_of, msg_id=msg_id, limit=1000) if sent_by in (None, used.sender)]
+    ids = [used for used in tx.fetch_all(tx.sql.mail_ids_of, msg_id=msg_id, limit=_MAX_SENDERS_OF_ID) if sent_by in (None, used.sender)]
+    if visible_to is not None:
+        rows = [row for row in rows if visible_to in (row.sender, row.session)]
+        ids = [used for used in ids if visible_to in (used.sender, used.session)]
     if len(rows) + len(ids) > 1:
         raise identity.ambiguous_id_error(msg_id)
     return next(iter(rows), None), next(iter(ids), None)

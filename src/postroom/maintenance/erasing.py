@@ -13,7 +13,7 @@ from postroom.core.records.retention import EraseResult
 from postroom.mail import sweeping, transitions
 from postroom.maintenance import removal
 from postroom.people import entries_mirror
-from postroom.people.questions import question_sync
+from postroom.people.questions import due_questions
 from postroom.store import removed
 from postroom.store.maintenance import erasing as rows
 from postroom.store.maintenance import space
@@ -33,7 +33,7 @@ def erase(store: Store, *, thread_id: str | None = None, entry_id: str | None = 
     Everything that repeats the text goes too: entries that show it, replies, tasks, histories, results of calls. Refuses with `NotFound`
     what the store never had. What was erased before is not refused, so that an interrupted call can be repeated.
     """
-    question_sync.sync(store)
+    due_questions.sync(store)
     if thread_id is not None:
         count = _erase_thread(store, checks.name("thread", thread_id))
     elif entry_id is not None:

@@ -14,7 +14,7 @@ from postroom.mail import sweeping
 from postroom.maintenance import queue_pruning, removal
 from postroom.maintenance.paced_batches import PacedBatches
 from postroom.people import entries_mirror
-from postroom.people.questions import question_sync
+from postroom.people.questions import due_questions
 from postroom.store import event_log
 from postroom.store.maintenance import space
 from postroom.tasks.settling import settle_tasks
@@ -49,7 +49,7 @@ def prune(
     `is_stopping` returns true.
     """
     if not dry_run:
-        question_sync.sync(store)  # apply answers and ended tasks to their entries, before the rows are removed
+        due_questions.sync(store)  # apply answers and ended tasks to their entries, before the rows are removed
         settle_tasks(store)
     batches = PacedBatches(store, is_stopping=is_stopping)
     return _Pruner(store, batches, older_than_seconds, frozenset(keep_runs), dry_run=dry_run).run()

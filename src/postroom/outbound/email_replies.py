@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from email import policy
 from email.message import EmailMessage
 from email.parser import BytesParser
-from typing import TYPE_CHECKING
+from email.policy import EmailPolicy
+from typing import TYPE_CHECKING, cast
 
+from postroom.core import checks
 from postroom.core.errors import InvalidInput, NotFound
+from postroom.core.limits import MAX_COMMENT_BYTES, MIB
 from postroom.core.records import Record
 from postroom.core.records.people import APPROVE, REJECT
 
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
     from postroom.core.records.people import Ask
 
 EMAIL_DOOR = "email"
+# Anybody may send a mail, and the parsers of Python take minutes for some of a few KiB. The words of a reply are at its beginning: four
+# times as many bytes as an answer may have hold it in every encoding, and attachments follow.
+MAX_READ_BYTES = MIB
+MAX_HEADER_CHARS = 2000
+MAX_PARTS = 50
 # The headers in which the token comes back: the address that was replied to, and the id of the message that was answered.
 TOKEN_HEADERS = ("Delivered-To", "X-Original-To", "To", "Cc", "In-Reply-To", "References")
 _TOKEN = re.compile(r"prq_[0-9a-f]{40}(?![0-9a-f])", re.IGNORECASE)
@@ -27,6 +34,8 @@ _QUOTE_INTRODUCTIONS = (
     re.compile(r"^_{10,}\s*$"),
     re.compile(r"^(from|von|de):\s.*@", re.IGNORECASE),
 )
+_HIDDEN_ELEMENT = re.compile(r"<(style|script|head)\b", re.IGNORECASE)
+_HIDDEN_ELEMENT_ENDS = {name: re.compile(f"</{name}>", re.IGNORECASE) for name in ("style", "script", "head")}
 _SIGNATURE = re.compile(r"^-- ?$")
 
 
@@ -38,9 +47,34 @@ class MailReply(Record):
     ignored: str | None = None
 
 
+class _BoundedPolicy(EmailPolicy):
+    """The default policy, which parses only the beginning of a long header."""
+
+    def header_fetch_parse(self, name: str, value: str) -> Any:
+        return super().header_fetch_parse(name, value[:MAX_HEADER_CHARS])
+
+
 def parse_reply(data: bytes) -> MailReply:
-    """Return the token and the text of a mail. Refuses with `NotFound` a mail without a token, and with `InvalidInput` an empty answer."""
-    message = BytesParser(_class=EmailMessage, policy=policy.default).parsebytes(data)
+    """Return the token and the text of a mail. Refuses with `NotFound` a mail without a token, and with `InvalidInput` an empty answer.
+
+    Reads the beginning of a large mail. Refuses with `InvalidInput` a mail that cannot be read, and an answer that is too long.
+    """
+    beginning = data[:MAX_READ_BYTES]
+    if beginning.lower().count(b"boundary=") + beginning.lower().count(b"message/rfc822") > MAX_PARTS:
+        raise _unreadable_error()
+    try:
+        return _parse(beginning)
+    except RecursionError:  # of Python's parser of headers
+        raise _unreadable_error() from None
+
+
+def _unreadable_error() -> InvalidInput:
+    return InvalidInput("this mail cannot be read", field="mail", hint="Answer with a plain reply, or open your inbox.")
+
+
+def _parse(data: bytes) -> MailReply:
+    parser = BytesParser(_class=EmailMessage, policy=_BoundedPolicy())
+    message = cast("EmailMessage", parser.parsebytes(data))
     ignored = _find_automatic(message)
     if ignored is not None:
         return MailReply("", "", ignored)
@@ -50,7 +84,7 @@ def parse_reply(data: bytes) -> MailReply:
     text = strip_quotes(_plain_text(message))
     if not text:
         raise InvalidInput("the answer is empty", field="mail", hint="Write the answer above what is quoted.")
-    return MailReply(token, text)
+    return MailReply(token, checks.text("mail", text, max_bytes=MAX_COMMENT_BYTES, hint="Answer in fewer words, or open your inbox."))
 
 
 def strip_quotes(text: str) -> str:
@@ -91,9 +125,10 @@ def _find_automatic(message: EmailMessage) -> str | None:
 
 
 def _find_token(message: EmailMessage) -> str | None:
-    for name in TOKEN_HEADERS:
-        for value in message.get_all(name, []):
-            found = _TOKEN.search(str(value))
+    headers = [(name.lower(), str(value)) for name, value in message.raw_items()]
+    for wanted in TOKEN_HEADERS:
+        for value in (value for name, value in headers if name == wanted.lower()):
+            found = _TOKEN.search(value)
             if found is not None:
                 return found.group().lower()
     return None
@@ -117,6 +152,22 @@ def _strip_tags(html: str) -> str:
     from html import unescape
 
     own = re.split(r"<blockquote|class=\"?gmail_quote|id=\"?divRplyFwdMsg", html, maxsplit=1, flags=re.IGNORECASE)[0]
-    own = re.sub(r"(?is)<(style|script|head)\b.*?</\1>", "", own)
+    own = _without_hidden_elements(own)
     own = re.sub(r"(?i)<br\s*/?>|</(p|div|li|tr)>", "\n", own)
     return unescape(re.sub(r"<[^>]*>?", "", own))
+
+
+def _without_hidden_elements(html: str) -> str:
+    """Return HTML without the elements whose content is not shown. One that does not end is left: its end is looked for once."""
+    kept, position, endless = [], 0, set[str]()
+    for start in _HIDDEN_ELEMENT.finditer(html):
+        name = start[1].lower()
+        if start.start() < position or name in endless:
+            continue
+        end = _HIDDEN_ELEMENT_ENDS[name].search(html, start.end())
+        if end is None:
+            endless.add(name)
+            continue
+        kept.append(html[position : start.start()])
+        position = end.end()
+    return "".join((*kept, html[position:]))

@@ -7,7 +7,7 @@ from postroom.mail.deliver import Deliverer, DeliverTotals
 from postroom.people.channels import queueing
 from postroom.people.channels.planning import ALERTS_TOPIC
 from postroom.people.channels.verbs import list_channels
-from postroom.people.questions import question_sync
+from postroom.people.questions import due_questions
 from postroom.processes.interpreter import isolated_command
 from postroom.processes.wake_pipe import WakePipe
 
@@ -85,7 +85,7 @@ class AlertSender:
     def run_due(self) -> None:
         """Apply deadlines and queue the alerts that are due. End the engine if the channels have changed."""
         if self._syncs_questions:
-            question_sync.sync(self._store)
+            due_questions.sync(self._store)
         queueing.queue_due_alerts(self._store)
         if self._deliverer is not None and not self._deliverer.is_stopping and self._find_sessions() != self._sessions:
             self._deliverer.stop()
@@ -95,7 +95,7 @@ class AlertSender:
         waits = [queueing.seconds_until_alert(self._store)]
         if self._syncs_questions:
             with self._store.read() as tx:
-                waits.append(question_sync.seconds_until_deadline(tx))
+                waits.append(due_questions.seconds_until_deadline(tx))
         return min((wait for wait in waits if wait is not None), default=None)
 
 

@@ -74,8 +74,8 @@ if TYPE_CHECKING:
     from postroom.people.questions.asking import answer_of as answer_of
     from postroom.people.questions.asking import ask as ask
     from postroom.people.questions.asking import wait_answer as wait_answer
+    from postroom.people.questions.due_questions import sync as sync
     from postroom.people.questions.question_sync import backfill_person as backfill_person
-    from postroom.people.questions.question_sync import sync as sync
     from postroom.people.questions.question_sync import sync_questions as sync_questions
     from postroom.people.receipts import show_entry as show_entry
     from postroom.people.replying import reply as reply
@@ -128,7 +128,7 @@ _MODULE_OF_VERB = {
     "confirm_handover": "agents.handovers",
     "hand_over_messages": "agents.handovers",
     "return_handover": "agents.handovers",
-    "sync": "questions.question_sync",
+    "sync": "questions.due_questions",
     "sync_questions": "questions.question_sync",
     "backfill_person": "questions.question_sync",
     "issue_agent_token": "access.passes",

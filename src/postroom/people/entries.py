@@ -24,7 +24,7 @@ from postroom.core.text import short_repr
 from postroom.core.verbs import OWN_ENTRIES, OWN_NAME, PEOPLE, READ, SERVER_MACHINE, STEPS, WRITE, verb
 from postroom.people import documents, entries_mirror, replying, repository
 from postroom.people.access import workspaces
-from postroom.people.questions import question_sync
+from postroom.people.questions import due_questions
 from postroom.store.agents import note_seen
 from postroom.store.retries import retry_on_contention
 
@@ -67,7 +67,7 @@ def push(
     with store.read() as tx:
         workspace = workspaces.get_workspace(tx, workspace_id)
     described = documents.describe_files(workspace.path, paths)  # before taking a lock: files may be large
-    question_sync.sync(store)
+    due_questions.sync(store)
     entry = store_entry(store, workspace, described, text, title=title, entry_id=entry_id)
     entries_mirror.update_mirror(store)
     return entry
@@ -97,7 +97,7 @@ def notify(store: Store, *, sender: str, text: str) -> Entry:
     """Show a person a message from automation that has no workspace. It is listed under notices. Replies go to the sender's mailbox."""
     checks.name("from", sender, hint="Name the job with --from.")
     repository.check_nonempty_text("text", text)
-    question_sync.sync(store)
+    due_questions.sync(store)
     with store.write() as tx:
         note_seen(tx, "from", sender)
         return repository.insert_entry(tx, kind=NOTICE, section=NOTICES, agent=sender, label=sender, comments=text)
@@ -118,7 +118,7 @@ def seed(
     described = [{"path": path, "sha256": None, "size": None} for path in documents.check_doc_paths(docs)]
     text = repository.check_text("comments", comments or "")
     require_content(described, text)
-    question_sync.sync(store)
+    due_questions.sync(store)
     entry = _store_seed(
         store, checks.name("workspaceId", workspace_id), checks.name("workspaceLabel", workspace_label), described, text, ts, id
     )
@@ -161,7 +161,7 @@ def history(
     if workspace_id is not None:
         checks.name("workspace", workspace_id)
     entries_mirror.import_foreign_lines(store)
-    question_sync.sync(store)
+    due_questions.sync(store)
     with store.read() as tx:
         filters: dict[str, Any] = {"section": section, "unread": unread, "open_only": open_only, "state": state, "pinned": pinned}
         return read_page(tx, limit=limit, before=before, workspace_id=workspace_id, **filters)
@@ -202,7 +202,7 @@ def read_page(
 def open_questions(store: Store, *, limit: int = 100, after: str | None = None) -> EntryPage:
     """Return the entries with an open question, the one with the earliest deadline first. `after` is the cursor of a page."""
     check_page(limit)
-    question_sync.sync(store)
+    due_questions.sync(store)
     with store.read() as tx:
         return read_open_questions(tx, limit=limit, after=after)
 
@@ -238,7 +238,7 @@ def own_entries(store: Store, *, agent: str, limit: int = 20, before: str | None
     """Return the entries that an agent pushed and asked, newest first. `before` is the last entry of the page before."""
     checks.name("agent", agent)
     check_page(limit)
-    question_sync.sync(store)
+    due_questions.sync(store)
     with store.read() as tx:
         return page_of_agent(tx, agent, limit, before)
 
@@ -264,7 +264,7 @@ def find_entry(store: Store, entry_id: str, *, agent: str | None = None) -> Entr
 def mark_read(store: Store, entry_id: str, *, person: str) -> Entry:
     """Mark an entry as read by a person, and return it. Calling it again changes nothing."""
     checks.name("person", person)
-    question_sync.sync(store)
+    due_questions.sync(store)
     with store.write() as tx:
         return repository.mark_entry_read(tx, repository.lock_matter(tx, entry_id), repository.require_person(tx, "person", person))
 
@@ -274,7 +274,7 @@ def mark_read(store: Store, entry_id: str, *, person: str) -> Entry:
 def mark_unread(store: Store, entry_id: str, *, person: str) -> Entry:
     """Mark an entry as unread, and return it. Calling it again changes nothing."""
     checks.name("person", person)
-    question_sync.sync(store)
+    due_questions.sync(store)
     with store.write() as tx:
         entry = repository.lock_matter(tx, entry_id)
         repository.require_person(tx, "person", person)
@@ -298,7 +298,7 @@ def note_offered(store: Store, entry_ids: Iterable[str], *, person: str) -> None
 def delete_entry(store: Store, entry_id: str, *, person: str) -> None:
     """Delete an entry and the texts of the replies to it. Its id is kept, so that no import creates it again."""
     checks.name("person", person)
-    question_sync.sync(store)
+    due_questions.sync(store)
     _delete_rows(store, entry_id, person)
     entries_mirror.update_mirror(store)
 
@@ -349,8 +349,20 @@ def find_position(tx: Transaction, entry_id: str) -> tuple[int, int]:
 
 
 def make_page(tx: Transaction, rows: list[Entry], limit: int) -> EntryPage:
-    """Return the first entries with the question that each shows, and whether there are more."""
-    return EntryPage(tuple(with_shown_question(tx, entry) for entry in rows[:limit]), len(rows) > limit)
+    """Return the first entries with what their rows show, and whether there are more."""
+    return EntryPage(tuple(_with_latest(tx, with_shown_question(tx, entry)) for entry in rows[:limit]), len(rows) > limit)
+
+
+def _with_latest(tx: Transaction, entry: Entry) -> Entry:
+    """Return an entry with the words of the part that asks its open question, else of the newest part."""
+    if not entry.parts:
+        return entry
+    asking = entry.ask.entry_id if entry.ask is not None and entry.ask.state == OPEN else None
+    if asking == entry.id:
+        return entry
+    newest = tx.sql.entry_newest_part
+    part = tx.fetch_one(newest, root_id=entry.id) if asking is None else repository.get_entry(tx, asking)
+    return entry if part is None else entry.replace(latest=part.comments or ", ".join(part.file_names))
 
 
 def with_shown_question(tx: Transaction, entry: Entry) -> Entry:

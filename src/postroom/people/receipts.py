@@ -7,7 +7,7 @@ from postroom.core.records.channels import SENT
 from postroom.core.records.people import OPEN, EntryDetail, EntryReceiptStep
 from postroom.core.verbs import PEOPLE, STEPS, verb
 from postroom.people import entries, repository
-from postroom.people.questions import question_sync
+from postroom.people.questions import due_questions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @verb(caller=PEOPLE, mode=STEPS)
 def show_entry(store: Store, entry_id: str) -> EntryDetail:
     """Return an entry, the replies to it, and the receipt steps of both, oldest first."""
-    question_sync.sync(store)
+    due_questions.sync(store)
     with store.read() as tx:
         return read_entry_detail(tx, entry_id)
 
@@ -56,7 +56,7 @@ def _entry_steps(tx: Transaction, entry: Entry) -> Iterator[EntryReceiptStep]:
     yield EntryReceiptStep("stored", entry.stored_at, entry.agent, entry.door)
     if entry.offered_at is not None:
         yield EntryReceiptStep("offered", entry.offered_at, entry.offered_to or "", entry.offered_door or "")
-    for event in tx.fetch_all(tx.sql.events_of_subject, message_id=entry.id):
+    for event in tx.fetch_all(tx.sql.events_of_subject, message_id=entry.id, types="entry.%"):
         if event.event_type == "entry.read":  # may happen again after the entry was marked as unread or escalated
             yield EntryReceiptStep("seen", event.created_at, event.source, jsontext.loads(event.payload_json)["door"])
 
@@ -68,8 +68,8 @@ def _alert_steps(tx: Transaction, entry: Entry) -> Iterator[EntryReceiptStep]:
         if channel is None or alert.queued_at is None:
             continue
         yield EntryReceiptStep("alert_queued", alert.queued_at, channel.person, channel.kind)
-        for event in tx.fetch_all(tx.sql.events_of_subject, message_id=alert.alert_id):
-            if event.event_type == "mail.dead_letter":
+        for event in tx.fetch_all(tx.sql.events_of_subject, message_id=alert.alert_id, types="mail.dead_letter"):
+            if jsontext.loads(event.payload_json).get("session") == channel.session:
                 yield EntryReceiptStep("alert_failed", event.created_at, channel.person, channel.kind)
         if alert.state == SENT and alert.ended_at is not None:
             yield EntryReceiptStep("alert_sent", alert.ended_at, channel.person, channel.kind)
@@ -88,26 +88,29 @@ def _question_steps(ask: Ask | None) -> Iterator[EntryReceiptStep]:
 def _reply_steps(tx: Transaction, entry: Entry, reply: PersonReply) -> Iterator[EntryReceiptStep]:
     yield EntryReceiptStep("reply_stored", reply.created_at, reply.person, reply.door)
     if reply.via == "mailbox":
-        for event in tx.fetch_all(tx.sql.events_of_subject, message_id=reply.message_id):
+        for event in tx.fetch_all(tx.sql.events_of_subject, message_id=reply.message_id, types="mail.%"):
             step = {"mail.offered": "reply_offered", "mail.acked": "reply_seen"}.get(event.event_type)
             if step is not None:
                 facts = jsontext.loads(event.payload_json)
                 yield EntryReceiptStep(step, event.created_at, facts.get("receiver", event.source), facts.get("door", ""))
-        yield from _wake_steps(tx, reply.message_id or "")
+        yield from _wake_steps(tx, reply.message_id or "", entry.agent)
     elif reply.via == "answer" and entry.ask is not None:
-        yield from _wake_steps(tx, entry.id)
+        yield from _wake_steps(tx, entry.id, entry.agent)
         if entry.ask.collected_at is not None:
             yield EntryReceiptStep("reply_seen", entry.ask.collected_at, entry.agent, entry.ask.collected_door or "")
     elif reply.via == "thread" and entry.ask is not None:
-        yield from _wake_steps(tx, reply.message_id or "")
+        yield from _wake_steps(tx, reply.message_id or "", entry.agent)
         yield from _thread_reply_steps(tx, entry, entry.ask, reply)
 
 
-def _wake_steps(tx: Transaction, message_id: str) -> Iterator[EntryReceiptStep]:
-    """Yield the announcements of a message to its agent: offered by which way, and put into the agent's context. The door is the way."""
-    for event in tx.fetch_all(tx.sql.events_of_subject, message_id=message_id):
+def _wake_steps(tx: Transaction, message_id: str, agent: str) -> Iterator[EntryReceiptStep]:
+    """Yield the announcements of a message to its agent: offered by which way, and put into the agent's context. The door is the way.
+
+    Another agent may have named this message too: what it wrote is not shown.
+    """
+    for event in tx.fetch_all(tx.sql.events_of_subject, message_id=message_id, types="wake.%"):
         step = {"wake.offered": "reply_offered", "wake.injected": "reply_injected"}.get(event.event_type)
-        if step is not None:
+        if step is not None and event.source == agent:
             facts = jsontext.loads(event.payload_json)
             yield EntryReceiptStep(step, event.created_at, f"{facts['program']} {facts['session']}".strip(), facts["route"])
 

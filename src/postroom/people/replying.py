@@ -16,7 +16,7 @@ from postroom.mail import mailbox
 from postroom.mail.drafts import PROTOCOL_VERSION, REPLY_ID_PREFIX, Draft
 from postroom.people import repository
 from postroom.people.access import tokens
-from postroom.people.questions import asking, decisions, question_sync
+from postroom.people.questions import asking, decisions, due_questions, question_sync
 from postroom.store.retries import retry_on_contention
 from postroom.work import messages, threads
 
@@ -58,7 +58,7 @@ def reply(
     repository.check_nonempty_text("body", body) if decision is None else repository.check_text("body", body)
     if key is not None:
         checks.name("key", key)
-    question_sync.sync(store)
+    due_questions.sync(store)
     return _store_reply(store, entry_id, person, body, key, decision, comment)
 
 

@@ -82,7 +82,7 @@ def _search_words(
 
 def _insert_rows(tx: Transaction, entry: Entry, texts: Iterable[tuple[str, str]]) -> None:
     """Write an entry, its search terms and the texts of its documents."""
-    tx.execute(tx.sql.entry_insert, **{name: value for name, value in entry.items() if name != "ask"})
+    tx.execute(tx.sql.entry_insert, **{name: value for name, value in entry.items() if name not in ("ask", "latest")})
     tx.execute(tx.sql.words_insert, seq=entry.seq, words=entry.words)
     for path, text in texts:
         tx.execute(tx.sql.text_insert, entry_id=entry.id, path=path, text=text)

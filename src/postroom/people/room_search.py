@@ -9,6 +9,7 @@ import re
 
 from postroom.core import checks, clock
 from postroom.core.records.room_search import MAIL, THREAD, FoundMail, FoundMessage, RoomHit, RoomHits
+from postroom.core.states import CHANNEL_PREFIX
 from postroom.core.verbs import PEOPLE, READ, verb
 from postroom.people.search_terms import fold, is_single_character
 from postroom.people.searching import ParsedQuery, parse_query
@@ -112,7 +113,7 @@ def _read_mail(tx: Transaction) -> Iterator[RoomHit]:
 
     for mail in _read_pages(read_page, _AFTER_ALL_NUMBERS, lambda mail: mail.delivery_id):
         text = (
-            "" if mail.session.startswith("channel:") else decode_payload(mail.payload)
+            "" if mail.session.startswith(CHANNEL_PREFIX) else decode_payload(mail.payload)
         )  # an alert holds the link that answers a question
         at = clock.format_stamp(mail.stored_at)
         yield RoomHit(MAIL, None, mail.session, mail.msg_id, f"Mail for {mail.session}", text, mail.sender, at)

@@ -10,7 +10,7 @@ from postroom.core.records import Record
 from postroom.core.records.people import DONE, INBOX, NOTICES, SNOOZED, EntryPage
 from postroom.core.verbs import PEOPLE, STEPS, verb
 from postroom.people import entries, entries_mirror
-from postroom.people.questions import question_sync
+from postroom.people.questions import due_questions
 from postroom.people.search_terms import search_terms
 
 TYPE_CHECKING = False
@@ -69,7 +69,7 @@ def search(
     The other arguments do the same for the filters of the page. `before` is the last entry of the page before.
     """
     entries_mirror.import_foreign_lines(store)
-    question_sync.sync(store)
+    due_questions.sync(store)
     given = {"section": section, "workspace_id": workspace_id, "triage": state, "unread": int(unread), "open": int(open_only)}
     with store.read() as tx:
         return search_page(tx, q=q, limit=limit, before=before, **given)

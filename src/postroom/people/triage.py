@@ -8,7 +8,7 @@ from postroom.core.records.people import INBOX, SNOOZED, TRIAGE_STATES, UNTIL_AC
 from postroom.core.verbs import PEOPLE, STEPS, WRITE, verb
 from postroom.people import entries_mirror, repository
 from postroom.people.access import workspaces
-from postroom.people.questions import question_sync
+from postroom.people.questions import due_questions
 from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ def set_state(store: Store, entry_id: str, *, person: str, state: str, until: in
     checks.choice("state", state, TRIAGE_STATES)
     if until is not None and (state != SNOOZED or isinstance(until, bool) or not isinstance(until, int)):
         raise InvalidInput("until is the time at which a snoozed entry comes back", field="until", hint="Give milliseconds since 1970.")
-    question_sync.sync(store)
+    due_questions.sync(store)
     changed = _write_state(store, entry_id, person, state, until)
     entries_mirror.update_mirror(store)
     return changed
@@ -56,7 +56,7 @@ def _write_state(store: Store, entry_id: str, person: str, state: str, until: in
 def pin_entry(store: Store, entry_id: str, *, person: str, pinned: bool = True) -> Entry:
     """Keep an entry at the top of the list, or stop that. Return it."""
     checks.name("person", person)
-    question_sync.sync(store)
+    due_questions.sync(store)
     changed = _write_pin(store, entry_id, person, pinned)
     entries_mirror.update_mirror(store)
     return changed
@@ -80,7 +80,7 @@ def _write_pin(store: Store, entry_id: str, person: str, pinned: bool) -> Entry:
 def mark_all_read(store: Store, *, person: str, section: str = INBOX, workspace_id: str | None = None) -> int:
     """Mark every unread entry of a section, or of a workspace, as read. Return their number."""
     checks.name("person", person)
-    question_sync.sync(store)
+    due_questions.sync(store)
     total = 0
     while count := _read_batch(store, person, section, workspace_id):
         total += count

@@ -248,6 +248,7 @@ class Catalogue(Protocol):
     entries_page_agent: Query[Entry]
     entries_urgent: Query[Entry]
     entries_parts: Query[Entry]
+    entry_newest_part: Query[Entry]
     entries_changed: Query[ChangedEntry]
     entries_waking: Query[str]
     entries_filtered: Query[Entry]

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock
-from postroom.core.errors import Refusal
+from postroom.core.errors import InvalidInput, NotFound
 from postroom.core.states import TASK
 from postroom.tasks import jobs, lookups, repository
 from postroom.tasks.a2a.a2a_inbox import check_description, freeze_artifacts
@@ -47,7 +47,7 @@ class AnswerOutcome:
                 self.tasks[answer.verb].append(task_from_row(done))
             except _NotApplicable as refused:
                 self._leave_out(answer, str(refused))
-            except Refusal as refused:  # raised before anything is written
+            except (InvalidInput, NotFound) as refused:  # raised before anything is written. Any other refusal undoes all answers
                 self._leave_out(answer, f"{refused}. {refused.hint}".strip())
         self.not_applied.sort(key=lambda one: one.line)
 

@@ -307,7 +307,9 @@ class Conductor(JobVerbs):
         """Render the pending tasks of an agent as a sheet would. Accepts nothing."""
         lookups.check_budget(budget)
         waiting = self.waiting(agent, limit=MAX_INBOX_TASKS)
-        return render_tasks(waiting.tasks, budget, more=waiting.more)
+        with self._store.read() as tx:
+            unverified = lookups.find_unverified(tx, waiting.tasks)
+        return render_tasks(waiting.tasks, budget, more=waiting.more, unverified=unverified)
 
     # Waiting, and threads of work
 

@@ -168,7 +168,8 @@ class JobVerbs:
             return_abandoned_tasks(tx, job.agent)
             limit = min(budget // MIN_TASK_CHARS + 2, MAX_INBOX_TASKS)  # one more than fit, to know whether any is left out
             rows = {row.task_id: row for row in jobs.pending_tasks(tx, job, limit)}
-            rendered = render_sheet([task_from_row(row) for row in rows.values()], budget, more=len(rows) == limit)
+            unverified = lookups.find_unverified(tx, rows.values())
+            rendered = render_sheet(map(task_from_row, rows.values()), budget, more=len(rows) == limit, unverified=unverified)
             token = tx.new_id(SHEET_PREFIX)
             accepted = [repository.accept_task(tx, rows[task_id], token, lease_seconds, job_id) for task_id in rendered.shown]
             jobs.save_job(tx, job, sheet=job.sheet + 1, **jobs.renewed_lease(tx, job))
@@ -265,6 +266,8 @@ class JobVerbs:
         """
         data = jobs.serialize_state(state)
         seen_by_id, changed_by_id = {task.task_id: task for task in seen}, {task.task_id: task for task in changed}
+        for task in changed_by_id.values():
+            checkpoints.check_end(task)
         with self._store.write() as tx:
             job = jobs.find_job(tx, job_id, running=True, lease_token=lease_token)
             conflict = Conflict(f"job {job_id} was saved by somebody else", hint="Load it again.")

@@ -64,7 +64,7 @@ def start_job(tx: Transaction, agent: str, job_id: str | None, data: str, lease_
 def resume_job(tx: Transaction, job: JobRow, agent: str, lease_seconds: float) -> JobRow:
     """Continue a job under a new token, so that the process that had it is refused. Refuses with `Conflict` if that is not possible."""
     if job.agent != agent or job.status in (ENDING, ENDED):
-        why = "has ended" if job.agent == agent else f"is {job.agent}'s"
+        why = "has ended" if job.agent == agent else "belongs to another agent"
         raise Conflict(f"job {short_repr(job.job_id)} {why}", hint="Choose another id, or leave it out.", job_id=job.job_id)
     for row in open_tasks(tx, job.job_id, repository.ACCEPTED):
         if row.thread_id is None:
@@ -129,8 +129,15 @@ def serialize_state(data: dict[str, Any]) -> str:
 
 
 def open_tasks(tx: Transaction, job_id: str, status: str) -> list[TaskRow]:
-    """Return the tasks and results that belong to a job, most urgent first: the accepted ones, or the pending results."""
-    return tx.fetch_all(tx.sql.tasks_of_job, job_id=job_id, status=status, **cursors.FIRST, limit=MAX_ROWS)
+    """Return all tasks and results that belong to a job, most urgent first: the accepted ones, or the pending results."""
+    rows: list[TaskRow] = []
+    place = cursors.FIRST
+    while True:
+        page = tx.fetch_all(tx.sql.tasks_of_job, job_id=job_id, status=status, **place, limit=MAX_ROWS)
+        rows += page
+        if len(page) < MAX_ROWS:
+            return rows
+        place = {"urgency": page[-1].urgency, "after": page[-1].event_id}
 
 
 def pending_tasks(tx: Transaction, job: JobRow, limit: int, place: dict[str, int] = cursors.FIRST) -> list[TaskRow]:

@@ -49,7 +49,7 @@ def show_task(store: Store, task_id: str) -> TaskHistory:
     """Return a task or result, and its events. Refuses with `NotFound`."""
     with read_settled(store) as tx:
         row = repository.find_task(tx, checks.name("task_id", task_id))
-        return TaskHistory(task_of_row(row), tuple(tx.fetch_all(tx.sql.events_of_subject, message_id=task_id)))
+        return TaskHistory(task_of_row(row), tuple(tx.fetch_all(tx.sql.events_of_subject, message_id=task_id, types="task.%")))
 
 
 def task_of_row(row: TaskRow) -> ListedTask:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from postroom.core import checks
 from postroom.core.errors import InvalidInput, LeaseHeld, LeaseLost
-from postroom.core.states import RESULT, TASK
+from postroom.core.states import RESULT, TASK, UNVERIFIED_DOORS
 from postroom.core.text import short_repr
+from postroom.store.agents import is_person
 from postroom.tasks import jobs, repository
 from postroom.tasks.repository import ACCEPTED
 from postroom.tasks.settling import return_if_abandoned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from postroom.core.records.tasks import TaskRow
     from postroom.store.interface import Transaction
     from postroom.tasks.a2a.models import A2ATask
@@ -26,6 +29,13 @@ def check_budget(budget: int) -> None:
 
 def check_skill(skill: str) -> str:
     return checks.name("skill", skill, hint="Name it with --skill.")
+
+
+def find_unverified(tx: Transaction, tasks: Collection[TaskRow | A2ATask]) -> frozenset[str]:
+    """Return the ids of the tasks in the name of a person whom no server has checked."""
+    unchecked = [task for task in tasks if task.door in UNVERIFIED_DOORS]
+    people = {name for name in {task.source_agent for task in unchecked} if is_person(tx, name)}
+    return frozenset(task.task_id for task in unchecked if task.source_agent in people)
 
 
 def find_parent(tx: Transaction, task: A2ATask, parent: str | None) -> TaskRow | None:

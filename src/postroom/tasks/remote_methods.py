@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from postroom.core.rpc import wire
-from postroom.core.verbs import VERBS, Verb, argument_names, check_names
+from postroom.core.verbs import VERBS, Verb, argument_names, call_observed, check_names
 from postroom.tasks.a2a.models import (
     A2ATask,
     A2ATaskPage,
@@ -73,11 +73,14 @@ def remote_methods(conductor: C) -> C:
 def _make_verb(conductor: type, function: Callable[..., Any], declaration: dict[str, Any]) -> Callable[..., Any]:
     name, names = f"tasks.{function.__name__}", argument_names(function)
 
-    def call(self: Any, *args: Any, **named: Any) -> Any:
+    def run_method(self: Any, *args: Any, **named: Any) -> Any:
         if self._store.is_remote:
             check_names(name, names, named)
             return self._store.call(name, args, named)
         return function(self, *args, **named)
+
+    def call(self: Any, *args: Any, **named: Any) -> Any:
+        return call_observed(name, declaration["mode"], lambda: run_method(self, *args, **named))
 
     def run(store: Any, *args: Any, **named: Any) -> Any:
         return function(conductor(store), *args, **named)

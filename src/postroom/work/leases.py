@@ -153,7 +153,7 @@ def revoke_lease(store: Store, thread_id: str, *, person: str, reason: str = "")
         if thread.status in TERMINAL_STATUSES:
             raise thread_ended_error(thread)
         if lease is None or not lease.is_held:
-            raise InvalidState(f"nobody holds {thread_id}", hint="There is nothing to take back: it waits for a worker.")
+            raise InvalidState(f"nobody holds {thread_id}", hint="There is nothing to take back.")
         if lapses.close_lapse(tx, thread, lease):
             end_lease(tx, lease)
             tx.execute(tx.sql.questions_end, thread_id=thread_id, agent=lease.agent_id)
@@ -173,11 +173,13 @@ def _check_is_person(tx: Transaction, person: str) -> None:
 
 @verb(caller="agent", access=THREAD_PART, mode=READ)
 def holds_lease(store: Store, thread_id: str, *, agent: str, lease_token: str) -> bool:
-    """Return whether a lease token still owns its thread. Does not renew the lease."""
+    """Return whether an agent still owns a thread by this lease token. Does not renew the lease."""
     checks.name("agent", agent)
     with store.read() as tx:
         thread, lease = messages.get_thread(tx, checks.name("thread", thread_id))
-    return thread.status not in TERMINAL_STATUSES and lease is not None and lease.is_held and lease.lease_token == lease_token
+    if thread.status in TERMINAL_STATUSES or lease is None or not lease.is_held:
+        return False
+    return (lease.agent_id, lease.lease_token) == (agent, lease_token)
 
 
 def lock_held_thread(tx: Transaction, thread_id: str, *, agent: str, lease_token: str | None) -> tuple[Thread, Lease]:

@@ -171,7 +171,7 @@ def post(
         _write_lease_wait(tx, thread.thread_id, status=status, kind=kind, to=to)
     note_seen(tx, "from", sender)
     trace = tracing.current_traceparent() or _trace_of_question(tx, in_reply_to)
-    # Append the event as late as possible: on PostgreSQL it locks the event log against other writers until the commit.
+    # Append the event as late as possible: on PostgreSQL, readers with a cursor stop before it until this transaction ends.
     facts: dict[str, Any] = {"kind": kind, "to": to, **({} if in_reply_to is None else {"in_reply_to": in_reply_to})}
     event_id = append_thread_event(tx, after, event_type=event_type, source=sender, message_id=message_id, summary=content.summary, **facts)
     is_open = int(kind == "question")

@@ -81,7 +81,8 @@ VERBOSE = Flag("--verbose", "", "with --help: show examples too")
 class CommandTable:
     """A program and its commands. Its `flags` may stand before or after any command.
 
-    `list_more_commands` returns the commands behind `commands`. It is called when one of them, or the whole table, is needed.
+    `list_more_commands` returns the commands behind `commands`. It is called when one of them, or the whole table, is needed. Those in
+    `quick_commands` are found without it.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class CommandTable:
         commands: tuple[Command, ...],
         *,
         list_more_commands: Callable[[], tuple[Command, ...]] | None = None,
+        quick_commands: tuple[Command, ...] = (),
         snake_case_fields: bool = False,
         output_module: str = "framework.output",
         exits: str = EXITS,
@@ -115,6 +117,7 @@ class CommandTable:
         self.about = about
         self.flags = flags
         self._first = {command.name: command for command in commands}
+        self._quick = {**self._first, **{command.name: command for command in quick_commands}}
         self._list_more_commands = list_more_commands
         self._all: dict[str, Command] = {}
 
@@ -132,11 +135,11 @@ class CommandTable:
         return frozenset(name.split()[0] for name in self.commands if " " in name)
 
     def find_command(self, name: str) -> Command | None:
-        return self._first.get(name) or self.commands.get(name)
+        return self._quick.get(name) or self.commands.get(name)
 
     def is_group(self, word: str) -> bool:
         """Return whether a word begins commands with two words. No command has the name of a group."""
-        return word not in self._first and word in self.groups
+        return word not in self._quick and word in self.groups
 
 
 def load_function(name: str) -> Callable[..., Any]:

@@ -33,6 +33,8 @@ _CONTROL_CODES = frozenset((*range(0x20), *range(0x7F, 0xA0), *range(0x2028, 0x2
 _ESCAPES = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _CONTROL_CODES}
 _ESCAPES_KEEPING_LINES = {**_ESCAPES, 0x0A: "\n", 0x09: "\t"}
 _ESCAPES_ON_ONE_LINE = {**_ESCAPES, 0x0A: " ", 0x0D: " ", 0x09: " "}
+_EMOJI_CODES = frozenset((0x200D, 0xFE0F))  # joiner and variation selector: hidden characters that emoji need
+_TAG_SPACE = 0xE0020  # one of the hidden characters that the tables get with the first text that is not ASCII
 
 
 def render_refusal(error: Refusal) -> str:
@@ -43,12 +45,21 @@ def render_refusal(error: Refusal) -> str:
 
 def one_line(text: str) -> str:
     """Return the text on one line, with control characters escaped."""
-    return text.translate(_ESCAPES_ON_ONE_LINE)
+    return _escape(text, _ESCAPES_ON_ONE_LINE)
+
+
+def _escape(text: str, table: dict[int, str]) -> str:
+    """Return the text with control characters escaped, and with those that could hide an instruction from its reader."""
+    if _TAG_SPACE not in table and not text.isascii():
+        from postroom.core.hidden_characters import HIDDEN_CODES, escape_table
+
+        table.update(escape_table(HIDDEN_CODES - _EMOJI_CODES - table.keys()))
+    return text.translate(table)
 
 
 def indented_lines(text: str, indent: str) -> str:
     """Return the text with each line indented and control characters escaped, except newlines and tabs."""
-    return "".join(f"{indent}{row}\n" for row in text.translate(_ESCAPES_KEEPING_LINES).rstrip("\n").split("\n"))
+    return "".join(f"{indent}{row}\n" for row in _escape(text, _ESCAPES_KEEPING_LINES).rstrip("\n").split("\n"))
 
 
 def colour_text(style: str, text: str, descriptor: int = 1) -> str:

@@ -356,6 +356,23 @@ _OTHER_COMMANDS = (
 )
 
 
+HOOK = Command(
+    "hook",
+    "Serve a hook of a program in which an agent runs: tell the agent what waits.",
+    "inbox.harness.hook:handle_hook",
+    (
+        Flag("--harness", "claude|codex|gemini|qwen|opencode", "the program that runs the hook"),
+        Flag("--session", "ID", "the session; default: the one that the event on standard input names"),
+        Flag("--owner", "PID", "the process to ring for; default: the program that runs the hook", INTEGER),
+        Flag("--wake-status", "N", "the exit code with which `wait` wakes the agent; default 2", INTEGER),
+    ),
+    words=("start|prompt|tool|stop|wait|ring|end",),
+    details="`inbox harness connect` installs it. It takes nothing: what waits stays until the agent reads it. It announces each"
+    " message once in a session, and exits with 0 whatever happens. Only `wait` exits with --wake-status, to wake the agent.",
+    example="inbox hook tool --harness claude --agent builder",
+)
+
+
 def _list_more_commands() -> tuple[Command, ...]:
     """Return the commands behind those of work threads. Their tables are imported only if they are needed: the hot path is short."""
     from postroom.cli.inbox.channels.spec import CHANNELS
@@ -374,6 +391,7 @@ INBOX = CommandTable(
     GLOBAL,
     _WORK_COMMANDS,
     list_more_commands=_list_more_commands,
+    quick_commands=(HOOK,),
     value_lister="inbox.live_values:list_values",
     id_expander="inbox.short_ids:expand_ids",
     aliases={

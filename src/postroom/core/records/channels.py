@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from postroom._fastpath import json_text as jsontext
 from postroom.core.records import Record
+from postroom.core.states import CHANNEL_PREFIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Channel(Record):
     @property
     def session(self) -> str:
         """The mailbox of the channel."""
-        return f"channel:{self.channel_id}"
+        return f"{CHANNEL_PREFIX}{self.channel_id}"
 
     def to_json(self) -> dict[str, Any]:
         fields = {name: value for name, value in self.items() if name != "options_json"}

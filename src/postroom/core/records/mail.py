@@ -122,10 +122,16 @@ class MailSummary(Record):
 
 
 class WaitingMessage(Record):
-    """A message that has not ended, and the cursor of the listing behind it."""
+    """A message that has not ended, and its place in the listing of its mailbox."""
 
     summary: MailSummary
-    cursor: str
+    rank: int
+    delivery_id: int
+
+    @property
+    def cursor(self) -> str:
+        """The cursor of the listing behind this message."""
+        return f"{self.rank}.{self.delivery_id}"
 
 
 class PeekResult(Record):

@@ -150,7 +150,7 @@ class Entry(Record):
 
     `root_id` is set on a row that was added to another entry. `active_ts` is when its agent last wrote to it or to its parts, which are
     counted by `parts`. `triage` is `inbox`, `snoozed` until `snoozed_until`, or `done`. `changed_seq` is the event of the last change of
-    its line in `entries.jsonl`.
+    its line in `entries.jsonl`. Only in lists, `latest` has the words of the part that its row shows.
     """
 
     seq: int
@@ -185,6 +185,7 @@ class Entry(Record):
     pinned_at: str | None = None
     changed_seq: int = 0
     ask: Ask | None = None
+    latest: str | None = None
 
     @property
     def docs(self) -> list[dict[str, Any]]:
@@ -207,8 +208,12 @@ class Entry(Record):
         """The title that people see: the given one, else the first line of the comments, else the name of the first document."""
         from postroom.core.titles import first_line
 
-        paths = (str(doc.get("path", "")) for doc in self.docs)
-        return self.title or first_line(self.comments) or next(paths, "").rpartition("/")[2] or self.workspace_label
+        return self.title or first_line(self.comments) or next(iter(self.file_names), "") or self.workspace_label
+
+    @property
+    def file_names(self) -> list[str]:
+        """The names of the documents, without their folders."""
+        return [str(doc.get("path", "")).rpartition("/")[2] for doc in self.docs]
 
     def to_document(self) -> dict[str, Any]:
         """Return the entry with the fields of document 002. Empty fields are left out."""
@@ -247,6 +252,8 @@ class Entry(Record):
         fields["from"] = self.agent
         fields.update(title=self.shown_title, activeTs=self.active_ts, parts=self.parts, state=self.triage)
         fields.update(snoozedUntil=self.snoozed_until, pinned=self.pinned_at is not None)
+        if self.latest is not None:
+            fields["latest"] = self.latest
         if self.root_id is not None:
             fields["entryId"] = self.root_id
         if self.ask is not None:

@@ -6,14 +6,15 @@ neither confirmed nor returned ends after `HANDOVER_SECONDS`, and its messages c
 
 from __future__ import annotations
 
-from postroom.core import checks, clock
+from postroom.core import checks, clock, limits
 from postroom.core.records.handovers import HandedItem, Handover
 from postroom.core.verbs import OWN_NAME, WRITE, verb
 from postroom.mail import holding
 from postroom.mail.mailbox import build_message
 from postroom.people import repository
 from postroom.people.agents import receiving
-from postroom.people.questions import asking, question_sync
+from postroom.people.agents.handed_items import ANSWER, MAIL, THREAD, read_items
+from postroom.people.questions import asking, due_questions
 from postroom.store.agents import note_seen
 from postroom.store.retries import retry_on_contention
 from postroom.work import threads
@@ -27,21 +28,20 @@ if TYPE_CHECKING:
     from postroom.store.interface import Store, Transaction
 
 HANDOVER_SECONDS = 120.0
-MAIL, ANSWER, THREAD = "mail", "answer", "thread"
-MAX_HANDED_ITEMS = 1000
 
 
 @verb(caller="agent", access=OWN_NAME, mode=WRITE)
 def hand_over_messages(store: Store, *, agent: str, limit: int = 20, client: str = "") -> Handover:
-    """Hand the waiting messages to an agent, oldest first: its mail, and the answers to questions that it did not wait for.
+    """Hand the waiting messages to an agent: the answers to questions that it did not wait for, and then its mail, each oldest first.
 
-    They are in flight until `confirm_handover` or `return_handover`. After `HANDOVER_SECONDS` they come again, with `again`. `client`
-    names the program that gets them.
+    Hands over at most `limit`, and no more after `MAX_RECEIVED_BYTES`; `more` is true if others wait. They are in flight until
+    `confirm_handover` or `return_handover`. After `HANDOVER_SECONDS` they come again, with `again`. `client` names the program that
+    gets them.
     """
     checks.name("agent", agent)
     checks.limit("limit", limit)
     checks.line("client", client)
-    question_sync.sync(store)
+    due_questions.sync(store)
     return _hand_over(store, agent, limit, client)
 
 
@@ -49,18 +49,33 @@ def hand_over_messages(store: Store, *, agent: str, limit: int = 20, client: str
 def _hand_over(store: Store, agent: str, limit: int, client: str) -> Handover:
     with store.write() as tx:
         handover = _NewHandover(tx, agent, client)
-        answers = [
-            receiving.answer_message(entry) for entry in tx.fetch_all(tx.sql.asks_uncollected, agent=agent, now=tx.now(), limit=limit)
-        ]
+        answers, more_answers = _choose_answers(tx, agent, limit)
         received = [handover.add_item(ANSWER, message.id, message) for message in answers]
-        held, more = holding.hold_messages(
-            tx, agent, token=handover.handover_id, receiver=agent, limit=limit - len(answers), seconds=HANDOVER_SECONDS
+        held, more_mail = holding.hold_messages(
+            tx,
+            agent,
+            token=handover.handover_id,
+            receiver=agent,
+            limit=0 if more_answers else limit - len(answers),
+            max_bytes=limits.MAX_RECEIVED_BYTES - receiving.size_of(answers),
+            seconds=HANDOVER_SECONDS,
         )
         for stored in held:
             message = receiving.mail_message(tx, build_message(stored.delivery, stored.contents), stored.delivery)
             received.append(handover.add_item(MAIL, message.id, message, sender=stored.delivery.sender))
         note_seen(tx, "agent", agent)
-        return Handover(handover.handover_id, tuple(sorted(received, key=lambda message: message.at)), more)
+        return Handover(handover.handover_id, tuple(sorted(received, key=lambda message: message.at)), more_answers or more_mail)
+
+
+def _choose_answers(tx: Transaction, agent: str, limit: int) -> tuple[list[ReceivedMessage], bool]:
+    """Return the oldest answers that an agent has not collected, and whether there are more."""
+    waiting = tx.fetch_all(tx.sql.asks_uncollected, agent=agent, now=tx.now(), limit=limit + 1)
+    chosen: list[ReceivedMessage] = []
+    for entry in waiting:
+        if len(chosen) == limit or receiving.size_of(chosen) >= limits.MAX_RECEIVED_BYTES:
+            return chosen, True
+        chosen.append(receiving.answer_message(entry))
+    return chosen, False
 
 
 class _NewHandover:
@@ -70,7 +85,7 @@ class _NewHandover:
         self._tx = tx
         self._agent = agent
         self._client = client
-        self._earlier = {(item.kind, item.item_id, item.sender) for item in _read_items(tx, agent)}
+        self._earlier = {(item.kind, item.item_id, item.sender) for item in read_items(tx, agent)}
         self._position = 0
         self.handover_id = tx.new_id("hnd")
 
@@ -117,7 +132,7 @@ def confirm_handover(store: Store, *, agent: str, client: str | None = None, exc
     checks.name("agent", agent)
     left_out = frozenset(excluded)
     with store.write() as tx:
-        items = [item for item in _read_items(tx, agent) if client in (None, item.client) and item.handover_id not in left_out]
+        items = [item for item in read_items(tx, agent) if client in (None, item.client) and item.handover_id not in left_out]
         confirmed = 0
         for item in items:
             if item.kind == ANSWER:
@@ -137,14 +152,11 @@ def return_handover(store: Store, handover_id: str, *, agent: str) -> int:
     """Take back what was handed to an agent and did not reach it. It is available again at once. Returns how many messages that were."""
     checks.name("agent", agent)
     with store.write() as tx:
-        items = [item for item in _read_items(tx, agent) if item.handover_id == handover_id]
+        items = [item for item in read_items(tx, agent) if item.handover_id == handover_id]
         for names in _mail_by_handover(items).values():
             holding.release_held(tx, agent, handover_id, names)
         _delete_items(tx, items)
-        for item in items:
-            entry = repository.lock_entry_if_exists(tx, item.item_id) if item.kind == ANSWER else None
-            if entry is not None:  # the event wakes other receivers of the agent
-                repository.append_entry_event(tx, "returned", entry.id, source=agent, **repository.event_facts(entry))
+        _announce_answers(tx, items, agent)
         return len(items)
 
 
@@ -152,33 +164,27 @@ def return_handover(store: Store, handover_id: str, *, agent: str) -> int:
 def end_handovers(store: Store, *, agent: str, client: str) -> int:
     """End what a client that is gone was handed and did not confirm. It comes again at once, marked. Returns how many messages."""
     with store.write() as tx:
-        items = [item for item in _read_items(tx, agent) if item.client == client]
+        items = [item for item in read_items(tx, agent) if item.client == client]
         for handover_id, names in _mail_by_handover(items).items():
             holding.release_held(tx, agent, handover_id, names)
         for item in items:
             tx.execute(tx.sql.handover_put, **dict(item.replace(until=tx.now()).items()))
+        _announce_answers(tx, items, agent)
         return len(items)
+
+
+def _announce_answers(tx: Transaction, items: Iterable[HandedItem], agent: str) -> None:
+    """Wake the other receivers of an agent for answers that are available again. Mail that is released wakes them by itself."""
+    for item in items:
+        entry = repository.lock_entry_if_exists(tx, item.item_id) if item.kind == ANSWER else None
+        if entry is not None:
+            repository.append_entry_event(tx, "returned", entry.id, source=agent, **repository.event_facts(entry))
 
 
 def has_unconfirmed(tx: Transaction, *, agent: str, client: str, excluded: Iterable[str]) -> bool:
     """Return whether `confirm_handover` would confirm something. This only reads, so it does not wait for writers."""
     left_out = frozenset(excluded)
-    return any(item.client == client and item.handover_id not in left_out for item in _read_items(tx, agent))
-
-
-def list_clients(tx: Transaction, *, agent: str) -> list[str]:
-    """Return the clients that were handed something for an agent and have not confirmed it."""
-    return sorted({item.client for item in _read_items(tx, agent)})
-
-
-def handed_names(tx: Transaction, agent: str) -> set[tuple[str, str, str]]:
-    """Return the kind, id and sender of what is handed to an agent now."""
-    return {(item.kind, item.item_id, item.sender) for item in _read_items(tx, agent) if item.until > tx.now()}
-
-
-def _read_items(tx: Transaction, agent: str) -> list[HandedItem]:
-    items = tx.fetch_all(tx.sql.handovers_of, agent=agent, limit=MAX_HANDED_ITEMS)
-    return sorted(items, key=lambda item: (item.handed_at, item.position))
+    return any(item.client == client and item.handover_id not in left_out for item in read_items(tx, agent))
 
 
 def _mail_by_handover(items: Iterable[HandedItem]) -> dict[str, list[tuple[str, str]]]:

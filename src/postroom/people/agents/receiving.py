@@ -11,7 +11,7 @@ from postroom.mail import mailbox
 from postroom.mail.drafts import REPLY_ID_PREFIX
 from postroom.mail.mailbox import build_message
 from postroom.people import repository
-from postroom.people.questions import asking, question_sync
+from postroom.people.questions import asking, due_questions
 from postroom.store.agents import note_seen
 from postroom.store.retries import retry_on_contention
 
@@ -37,7 +37,7 @@ def read_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[Receive
     """
     checks.name("agent", agent)
     checks.limit("limit", limit)
-    question_sync.sync(store)
+    due_questions.sync(store)
     return _take_messages(store, agent, limit)
 
 
@@ -48,13 +48,13 @@ def _take_messages(store: Store, agent: str, limit: int) -> tuple[ReceivedMessag
         for question in tx.fetch_all(tx.sql.asks_uncollected, agent=agent, now=tx.now(), limit=limit):
             answer = answer_message(question)
             received += _take_mail(tx, agent, limit - len(received), upto=clock.parse_stamp(answer.at))
-            if len(received) == limit or _size_of(received) >= limits.MAX_RECEIVED_BYTES:
+            if len(received) == limit or size_of(received) >= limits.MAX_RECEIVED_BYTES:
                 break
             entry = repository.lock_entry_if_exists(tx, answer.id)
             if entry is not None and entry.ask is not None and entry.ask.collected_at is None:  # not collected before we locked it
                 asking.write_collected(tx, entry)
                 received.append(answer)
-        if _size_of(received) < limits.MAX_RECEIVED_BYTES:
+        if size_of(received) < limits.MAX_RECEIVED_BYTES:
             received += _take_mail(tx, agent, limit - len(received))
         note_seen(tx, "agent", agent)
     return tuple(received)
@@ -66,7 +66,8 @@ def _take_mail(tx: Transaction, agent: str, limit: int, *, upto: int | None = No
     return [mail_message(tx, message, delivery) for message, delivery in taken]
 
 
-def _size_of(received: list[ReceivedMessage]) -> int:
+def size_of(received: list[ReceivedMessage]) -> int:
+    """Return the characters of the messages together."""
     return sum(len(message.body) for message in received)
 
 

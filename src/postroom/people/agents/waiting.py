@@ -1,6 +1,11 @@
-"""List everything that waits for an agent, and wait for more, taking nothing: mail, answers, threads sent to it, replies in its threads."""
+"""List everything that waits for an agent, and wait for more, taking nothing: mail, answers, threads sent to it, replies in its threads.
+
+Hooks run it often and find nothing, so what describes a message is imported when there is one.
+"""
 
 from __future__ import annotations
+
+from itertools import chain, islice
 
 from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock
@@ -10,12 +15,9 @@ from postroom.core.states import UNVERIFIED_DOORS
 from postroom.core.verbs import OWN_VIEW, STEPS, WAIT, verb
 from postroom.mail.sweeping import bring_mailbox_up_to_date
 from postroom.mail.transitions import ARRIVAL_STEPS
-from postroom.mail.waiting import DueMailWake
-from postroom.people import repository
-from postroom.people.agents import handovers, receiving
-from postroom.people.questions import question_sync
+from postroom.people.agents import handed_items
+from postroom.people.questions import due_questions
 from postroom.store.event_log import inbox_topic
-from postroom.store.wait_loop import wait_until
 from postroom.work import messages
 
 TYPE_CHECKING = False
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from postroom.store.interface import Store, Transaction
 
 MAX_TEXT_CHARS = 2000
+PAGE_ITEMS = 500
+MAX_ANSWERS = 10_000  # uncollected ones of an agent that are looked at
 _ARRIVALS = tuple(f"mail.{step}" for step in ARRIVAL_STEPS)
 
 
@@ -36,23 +40,37 @@ def list_waiting(store: Store, *, agent: str, after: int = 0, limit: int = 100) 
     """List what waits for an agent, in the order in which it came, and take nothing.
 
     Lists mail, replies and answers of people, threads sent to it, and messages to it in its threads. What was handed to it and is not
-    confirmed yet is left out. `after` is an event id: only what came later is listed.
+    confirmed yet is left out. `after` is an event id: only what came later is listed. If the list is cut, `next_event_id` is the event of
+    its last item, and is `after` of the next page.
     """
     checks.name("agent", agent)
     checks.limit("limit", limit)
     checks.event_id("after", after)
-    question_sync.sync(store)
+    due_questions.sync(store)
     bring_mailbox_up_to_date(store, agent)
     with store.read() as tx:
         latest = tx.fetch_one(tx.sql.event_latest) or 0
         found = read_waiting(tx, agent, after=after, limit=limit)
-    items = sorted((item for item in found if item.event_id > after), key=lambda item: item.event_id)
-    return WaitingList(agent, tuple(items[:limit]), len(items) > limit, latest)
+    items = sorted(found, key=lambda item: item.event_id)
+    more = len(items) > limit
+    return WaitingList(agent, tuple(items[:limit]), more, items[limit - 1].event_id if more else latest)
+
+
+def list_all_waiting(store: Store, *, agent: str) -> list[WaitingItem]:
+    """List everything that waits for an agent, as `list_waiting` does, page by page."""
+    page = list_waiting(store, agent=agent, limit=PAGE_ITEMS)
+    items = list(page.waiting)
+    while page.more:
+        page = list_waiting(store, agent=agent, after=page.next_event_id, limit=PAGE_ITEMS)
+        items += page.waiting
+    return items
 
 
 def read_waiting(tx: Transaction, agent: str, *, limit: int, after: int = 0) -> list[WaitingItem]:
-    """Return what waits for an agent, up to `limit` of each kind, within a transaction."""
-    return [*_list_mail(tx, agent, limit), *_list_answers(tx, agent, limit), *_list_threads(tx, agent, after, limit)]
+    """Return what waits for an agent and came after an event, at least the first `limit` of each kind, within a transaction."""
+    listed = _list_mail(tx, agent), _list_answers(tx, agent)
+    found = [islice((item for item in items if item.event_id > after), limit + 1) for items in listed]
+    return [*chain(*found), *_list_threads(tx, agent, after, limit)]
 
 
 @verb(caller="agent", access=OWN_VIEW, mode=WAIT)
@@ -61,6 +79,9 @@ def wait_messages(store: Store, *, agent: str, after: int = 0, timeout_seconds: 
 
     Takes nothing. After a timeout, the list is empty.
     """
+    from postroom.mail.waiting import DueMailWake
+    from postroom.store.wait_loop import wait_until
+
     checks.seconds("timeout_seconds", timeout_seconds, allow_zero=True)
 
     def find_items() -> WaitingList | None:
@@ -72,19 +93,28 @@ def wait_messages(store: Store, *, agent: str, after: int = 0, timeout_seconds: 
     return WaitingList(agent, (), False, after) if found is None else found
 
 
-def _list_mail(tx: Transaction, agent: str, limit: int) -> Iterator[WaitingItem]:
-    handed = handovers.handed_names(tx, agent)
-    for waiting in tx.fetch_all(tx.sql.deliveries_waiting, session=agent, rank=-1, after=0, limit=limit + len(handed) + 1):
-        summary = waiting.summary
-        if summary.state == PENDING and (handovers.MAIL, summary.msg_id, summary.sender) not in handed:
-            yield from _describe_mail(tx, waiting)
+def _list_mail(tx: Transaction, agent: str) -> Iterator[WaitingItem]:
+    handed = handed_items.handed_names(tx, agent)
+    rank, delivery_id = -1, 0
+    while page := tx.fetch_all(tx.sql.deliveries_waiting, session=agent, rank=rank, after=delivery_id, limit=PAGE_ITEMS):
+        for waiting in page:
+            summary = waiting.summary
+            if summary.state == PENDING and (handed_items.MAIL, summary.msg_id, summary.sender) not in handed:
+                yield from _describe_mail(tx, waiting)
+        rank, delivery_id = page[-1].rank, page[-1].delivery_id
 
 
 def _describe_mail(tx: Transaction, waiting: WaitingMessage) -> Iterator[WaitingItem]:
+    from postroom.people.agents import receiving
+
     name = {"msg_id": waiting.summary.msg_id, "sender": waiting.summary.sender}
     for row in tx.fetch_all(tx.sql.delivery_of_sender, **name):
         contents = tx.fetch_one(tx.sql.delivery_contents, delivery_id=row.delivery_id)
-        events = [event for event in tx.fetch_all(tx.sql.events_of_subject, message_id=row.msg_id) if event.event_type in _ARRIVALS]
+        events = [
+            event
+            for event in tx.fetch_all(tx.sql.events_of_subject, message_id=row.msg_id, types="mail.%")
+            if event.event_type in _ARRIVALS
+        ]
         own = [event for event in events if jsontext.loads(event.payload_json).get("from") == row.sender]
         if contents is None or not own:
             continue
@@ -95,8 +125,10 @@ def _describe_mail(tx: Transaction, waiting: WaitingMessage) -> Iterator[Waiting
         yield WaitingItem(kind, row.msg_id, row.sender, text, at, verified, row.door, own[-1].event_id, entry_id)
 
 
-def _list_answers(tx: Transaction, agent: str, limit: int) -> Iterator[WaitingItem]:
-    for entry in tx.fetch_all(tx.sql.asks_uncollected, agent=agent, now=tx.now(), limit=limit + 1):
+def _list_answers(tx: Transaction, agent: str) -> Iterator[WaitingItem]:
+    for entry in tx.fetch_all(tx.sql.asks_uncollected, agent=agent, now=tx.now(), limit=MAX_ANSWERS):
+        from postroom.people.agents import receiving
+
         message = receiving.answer_message(entry)
         text, event_id = message.body[:MAX_TEXT_CHARS], _answer_event(tx, entry)
         yield WaitingItem(message.kind, entry.id, message.from_, text, message.at, message.verified, message.door, event_id, entry.id)
@@ -104,15 +136,17 @@ def _list_answers(tx: Transaction, agent: str, limit: int) -> Iterator[WaitingIt
 
 def _answer_event(tx: Transaction, entry: Entry) -> int:
     """Return the event with which an answer came, or came again."""
+    from postroom.people import repository
+
     steps = tuple(f"entry.{step}" for step in repository.ANSWER_STEPS)
-    events = [event for event in tx.fetch_all(tx.sql.events_of_subject, message_id=entry.id) if event.event_type in steps]
+    events = [event for event in tx.fetch_all(tx.sql.events_of_subject, message_id=entry.id, types="entry.%") if event.event_type in steps]
     return events[-1].event_id if events else entry.seq
 
 
 def _list_threads(tx: Transaction, agent: str, after: int, limit: int) -> Iterator[WaitingItem]:
-    handed = handovers.handed_names(tx, agent)
+    handed = handed_items.handed_names(tx, agent)
     for mark in tx.fetch_all(tx.sql.threads_unread, agent=agent, after=after, limit=limit + len(handed) + 1):
-        if (handovers.THREAD, mark.thread_id, "") not in handed:
+        if (handed_items.THREAD, mark.thread_id, "") not in handed:
             yield from _describe_thread(tx, mark, agent)
 
 

@@ -31,7 +31,7 @@ OFFERED, INJECTED = "offered", "injected"
 HEAD_START_SECONDS = 1.0  # for each lower rung that was not tried: its session may be at work
 UNHEARD_SECONDS = 10.0  # from a ring until the next session is rung, if the words did not reach the first one
 UNREAD_SECONDS = 60.0  # from the words in the context of a session until the next session is rung, if the message was not read
-MAX_ITEMS = 1000
+MAX_ITEMS = 10_000
 MAX_ROUTES = 1000
 _HOLD_SECONDS = {f"wake.{OFFERED}": UNHEARD_SECONDS, f"wake.{INJECTED}": UNREAD_SECONDS}
 
@@ -60,7 +60,7 @@ class Ladder:
     def _find_free(self, item: WaitingItem) -> int:
         tried: set[Rung] = set()
         free = 0
-        for event in self._tx.fetch_all(self._tx.sql.events_of_subject, message_id=item.id):
+        for event in self._tx.fetch_all(self._tx.sql.events_of_subject, message_id=item.id, types="wake.%"):
             if event.event_type not in _HOLD_SECONDS or event.source != self._agent:
                 continue
             facts = jsontext.loads(event.payload_json)

@@ -7,7 +7,7 @@ from postroom.core.records.people import OPEN, Entry, ReplyResult
 from postroom.core.verbs import READ, SERVER_MACHINE, WRITE, verb
 from postroom.people import replying, repository
 from postroom.people.access import passes, tokens
-from postroom.people.questions import question_sync
+from postroom.people.questions import due_questions
 from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ def answer_question_link(
     used, revoked or is too old, and with `InvalidState` if the question is not open any more. `comment` is that of `reply`.
     """
     repository.check_nonempty_text("body", body) if decision is None else repository.check_text("body", body)
-    question_sync.sync(store)
+    due_questions.sync(store)
     return _write_answer(store, token, body, decision, comment)
 
 

@@ -10,7 +10,7 @@ from postroom.core.verbs import OWN_ENTRIES, OWN_NAME, STEPS, verb
 from postroom.core.verbs import WAIT as WAIT_MODE
 from postroom.people import documents, repository
 from postroom.people.access import workspaces
-from postroom.people.questions import decisions
+from postroom.people.questions import decisions, due_questions
 from postroom.store.agents import note_seen
 from postroom.store.retries import retry_on_contention
 from postroom.store.wait_loop import wait_until
@@ -85,12 +85,10 @@ def ask_described(
     proposal: dict[str, Any] | None = None,
 ) -> Entry:
     """Ask a question whose documents are described already. The server calls this, because it reads files in a thread."""
-    from postroom.people.questions import question_sync
-
     _check_question(question)
     checked_choices = _check_choices(choices)
     _check_silence(on_silence, deadline_seconds, checked_choices, default, to, escalate_to)
-    question_sync.sync(store)
+    due_questions.sync(store)
     choices_json = jsontext.dumps(checked_choices)
     terms = {"on_silence": on_silence, "default_answer": default, "escalate_to": escalate_to, "choices_json": choices_json}
     terms["terms_json"] = jsontext.dumps(decisions.check_terms(checked_choices, dangerous, proposal))
@@ -172,9 +170,7 @@ def wait_answer(store: Store, entry_id: str, *, timeout_seconds: float = 0, agen
 @verb(caller="agent", access=OWN_ENTRIES, mode=STEPS)
 def answer_of(store: Store, entry_id: str, *, agent: str | None = None) -> Answer:
     """Return the current answer of a question. With `agent`, refuses with `NotFound` if the question is another agent's."""
-    from postroom.people.questions import question_sync
-
-    question_sync.sync(store)
+    due_questions.sync(store)
     with store.read() as tx:
         return current_answer(tx, entry_id, agent=agent)
 

@@ -75,7 +75,7 @@ class VerbCall:
             raise
         finally:
             metrics.count_verb(self.verb.name, self.door, outcome, None if self.verb.mode == WAIT else perf_counter() - began)
-        return permissions.restrict_result(self.caller, self.verb, self.arguments, result)
+        return permissions.restrict_result(self.caller, result)
 
     def _run_traced(self, store: GuardedStore, arguments: dict[str, Any]) -> Any:
         """Run the verb as a part of the trace of its request."""

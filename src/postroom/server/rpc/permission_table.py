@@ -73,7 +73,8 @@ network (verbs over HTTP, WebSocket and the Unix socket, the other HTTP routes, 
 - Lists contain what the caller sees. `work.list_threads` shows the threads in which an agent takes part; `work.fetch` shows the lapsed ones.
 - A lease token is shown to the holder of the lease. Other callers get the record with an empty token.
 - Only the creator or the holder of a thread, a leader, or a person may change its priority or send a `control` message in it.
-- One thing is not hidden: `work.send` with a thread id of the caller's choice is refused if another thread has that id.
+- One thing is not hidden: an id of the caller's choice is refused if it is used: of a thread (`work.send`), of a job (`tasks.start_job`) or of a task
+  (`tasks.save_checkpoint`).
 
 ## Rules
 

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from postroom.core import checks
 from postroom.core.clock import format_stamp
 from postroom.core.errors import Forbidden, NotFound
-from postroom.core.records.mail import MailReceipt
 from postroom.core.records.runs import RunHistory
 from postroom.core.records.tasks import TaskRow
 from postroom.core.records.work import AgentPresence, Conversation, Lease, PresencePage, Thread
@@ -55,7 +54,7 @@ ACTING_ARGUMENTS = ("sender", "agent", "source_agent")  # as values of `Verb.cal
 RECEIVER = "receiver"  # defaults to the caller
 MAILBOX = "session"  # as a value of `Verb.caller`: the argument names a mailbox, by its session or an alias
 VISIBLE_TO = "visible_to"  # set to the caller, unless it sees everything
-LISTING_RULES = (THREADS_SEEN, TASKS_SEEN)
+FILTERED_RULES = (THREADS_SEEN, TASKS_SEEN, MESSAGE_PARTY)  # the verb leaves out what `visible_to` may not see
 
 
 def complete_arguments(caller: Caller, verb: Verb, optional: frozenset[str], arguments: Arguments) -> None:
@@ -63,7 +62,7 @@ def complete_arguments(caller: Caller, verb: Verb, optional: frozenset[str], arg
     names = [RECEIVER]
     if caller.agent and not (caller.is_leader and verb.access == OWN_VIEW):
         names.append(verb.caller)
-    if caller.agent and not caller.is_leader and verb.access in LISTING_RULES:
+    if caller.agent and not caller.is_leader and verb.access in FILTERED_RULES:
         names.append(VISIBLE_TO)
     for name in names:
         if name in optional and arguments.get(name) is None:
@@ -88,7 +87,7 @@ def check_caller(caller: Caller, verb: Verb, arguments: Arguments) -> None:
         raise Forbidden(
             "an agent cannot receive on behalf of another receiver", hint=f"Leave the receiver out, or name yourself {caller.name}."
         )
-    if caller.is_leader and verb.access in (OWN_VIEW, *LISTING_RULES):
+    if caller.is_leader and verb.access in (OWN_VIEW, *FILTERED_RULES):
         return
     own = caller.workspace and caller.workspace.workspace_id if verb.caller == "workspace_id" else caller.name
     if any(name != own for name in _named_callers(verb, arguments)):
@@ -97,7 +96,7 @@ def check_caller(caller: Caller, verb: Verb, arguments: Arguments) -> None:
 
 def _named_callers(verb: Verb, arguments: Arguments) -> list[Any]:
     """Return the values of the arguments that must name the caller if it is an agent."""
-    if verb.access in LISTING_RULES:
+    if verb.access in FILTERED_RULES:
         return [arguments.get(VISIBLE_TO)]
     if verb.caller == ANY_AGENT:
         return []
@@ -137,8 +136,8 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip()) and value.isprintable()
 
 
-def restrict_result(caller: Caller, verb: Verb, arguments: Arguments, result: Any) -> Any:
-    """Return a result without the lease tokens of other holders. Refuses a receipt of a message between others with `NotFound`."""
+def restrict_result(caller: Caller, result: Any) -> Any:
+    """Return a result without the lease tokens of other holders."""
     if caller.is_local:
         return result
     if isinstance(result, Conversation):
@@ -150,8 +149,6 @@ def restrict_result(caller: Caller, verb: Verb, arguments: Arguments, result: An
         return result.replace(threads=rows)
     if isinstance(result, PresencePage):
         return result.replace(presences=tuple(_hide_tokens(presence, caller.name) for presence in result.presences))
-    if verb.access == MESSAGE_PARTY and caller.agent and not caller.is_leader:
-        _check_receipt(caller, arguments, result)
     return result
 
 
@@ -161,12 +158,6 @@ def _hide_tokens(presence: AgentPresence, reader: str) -> AgentPresence:
 
 def _hide_token(lease: Lease | None, reader: str) -> Lease | None:
     return lease if lease is None or lease.agent_id == reader else lease.replace(lease_token="")
-
-
-def _check_receipt(caller: Caller, arguments: Arguments, receipt: MailReceipt) -> None:
-    if receipt.message is None or caller.name not in (receipt.message.sender, receipt.message.to):
-        msg_id = arguments["msg_id"]
-        raise NotFound(f"no message {msg_id} was ever stored", hint="See `mailbox sessions`.", msg_id=msg_id)
 
 
 def describe_caller(verb: Verb) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from postroom.core import limits
 from postroom.core.errors import Refusal, TooMany
-from postroom.people.questions import question_sync
+from postroom.people.questions import due_questions
 from postroom.server.runtime.alert_thread import AlertThread
 from postroom.server.runtime.broadcaster import BroadcastEvent, EventBroadcaster, EventFilter
 from postroom.server.runtime.entries_follower import EntriesFollower
@@ -111,8 +111,8 @@ class StoreAccess:
         """Import changes of other processes: to the mirror of the entries, and to threads that hold questions."""
         if self.follower.is_mirror_changed():
             await asyncio.to_thread(self.follower.catch_up)
-        if await self.read(question_sync.is_behind):
-            await self.write(question_sync.sync)
+        if await self.read(due_questions.is_behind):
+            await self.write(due_questions.sync)
 
     async def cached_page(self, key: bytes, make: Callable[[], Awaitable[T]], verify: Callable[[Transaction], None]) -> T:
         """Return a cached answer, or make it. An answer is valid until the next commit, or until a deadline falls due.
@@ -132,7 +132,7 @@ class StoreAccess:
         if kept is not None and monotonic() < kept[0]:
             return cast(T, kept[1])
         made = await make()
-        due = await self.read(question_sync.seconds_until_deadline)
+        due = await self.read(due_questions.seconds_until_deadline)
         if len(self._pages) < MAX_CACHED_PAGES and self._change_mark(verify) == version:
             self._pages[key] = (float("inf") if due is None else monotonic() + due, made)
         return made
@@ -221,11 +221,11 @@ class StoreAccess:
             while not self.broadcaster.stopping:
                 subscription.received.clear()
                 try:
-                    if await self.read(question_sync.is_behind):
-                        await self.write(question_sync.sync)
+                    if await self.read(due_questions.is_behind):
+                        await self.write(due_questions.sync)
                     await self._note_lapses()
                     await self._drop_old_results()
-                    pause = await self.read(question_sync.seconds_until_deadline)
+                    pause = await self.read(due_questions.seconds_until_deadline)
                 except Exception as error:  # an unreachable or busy store is tried again; no error ends the loop
                     pause = SYNC_RETRY_SECONDS
                     if not isinstance(error, Refusal):

@@ -1,4 +1,4 @@
-"""The store in a SQLite file: transactions, notification of waiters, and the connection with its settings."""
+"""The store in a SQLite file: transactions, the notification of waiters, and the check of the schema."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from postroom.store.sqlite.open_database import WalFile
 
 APPLICATION_ID = 0x506F7374  # "Post", in the header of each store
-# The size of the log after a command: 250 pages of 4096 bytes, with a header of 24. A command leaves its log, and the next one recovers it.
+# 250 pages of 4096 bytes, with a header of 24. A command leaves its log to the next one, which must recover it. A larger one is truncated.
 MAX_WAL_BYTES = 250 * 4120
 
 
@@ -246,6 +246,8 @@ class SqliteTransaction(BaseTransaction):
     def insert_queue_events(self, statement: str, topics: Iterable[str], rows: list[tuple[object, ...]]) -> int:
         """Insert many rows and return the id of the first. Their ids are consecutive, because a write transaction is alone."""
         self._topics.update(topics)
+        if self._mutex is not self._file.mutex:
+            raise forked_inside_transaction()
         try:
             self._connection.executemany(statement, rows)
             last: int = self._run_statement("SELECT last_insert_rowid()", {}).fetchone()[0]
@@ -341,6 +343,7 @@ class SqliteWriteTransaction(SqliteTransaction):
             try:
                 self._file.check_not_replaced()
                 self._connection.execute("COMMIT")
+                self._wal_file = self._file.wal_file or self._find_wal_to_sync()
             except Error as error:
                 self._roll_back()
                 raise map_error(error, self.store.location) from error
@@ -349,13 +352,15 @@ class SqliteWriteTransaction(SqliteTransaction):
                 raise
         finally:
             self._file.writer_queue.leave()
-        self._wal_file = self._file.wal_file
-        if self._wal_file is None and self._file.read_wal_mark() == self._wal_mark:
-            # COMMIT had nothing to write, so it synced nothing. The answer may rest on a commit of another process that died before its
-            # own sync: the first call of a repeated send.
-            self._wal_file = self._file.open_wal()
         if self._connection.total_changes != self._changes_before:
             self._file.has_committed = True
+
+    def _find_wal_to_sync(self) -> WalFile | None:
+        """Return the log if COMMIT had nothing to write and so synced nothing, else None. Call it before another writer has its turn.
+
+        The answer may rest on a commit of another process that died before its own sync: the first call of a repeated send.
+        """
+        return self._file.open_wal() if self._file.read_wal_mark() == self._wal_mark else None
 
     def __exit__(self, *exc: object) -> None:
         super().__exit__(*exc)

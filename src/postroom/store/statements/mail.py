@@ -54,7 +54,7 @@ def make_waiting_message(
     msg_id: str, sender: str, created_at: int, attempt: int, state: str, due_at: int | None, rank: int, delivery_id: int
 ) -> WaitingMessage:
     due = None if due_at is None else clock.format_stamp(due_at)
-    return WaitingMessage(MailSummary(msg_id, sender, decode_created_at(created_at), attempt, state, due), f"{rank}.{delivery_id}")
+    return WaitingMessage(MailSummary(msg_id, sender, decode_created_at(created_at), attempt, state, due), rank, delivery_id)
 
 
 # mailboxes

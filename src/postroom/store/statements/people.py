@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 WORKSPACES = Table("workspaces", (*Workspace.__fields__, "token_hash"))
-ENTRIES = Table("entries", Entry.__fields__[:-1])  # without `ask`, which has a table of its own
+ENTRIES = Table("entries", Entry.__fields__[:-2])  # without `ask`, which has a table of its own, and `latest`, which lists derive
 DELETED_ENTRIES = Table("entries_gone", DeletedEntry.__fields__)
 ASKS = Table("asks", Ask.__fields__)
 REPLIES = Table("replies", PersonReply.__fields__)
@@ -100,6 +100,7 @@ entries_urgent = Query(
     Entry,
 )
 entries_parts = Query(f"{SELECT_WITH_ASK} WHERE e.root_id = :root_id ORDER BY e.seq LIMIT :limit", make_entry_with_ask)
+entry_newest_part = Query(f"{SELECT_FOR_PAGE} WHERE e.root_id = :root_id ORDER BY e.seq DESC LIMIT 1", Entry)
 entries_changed = Query(
     "SELECT id, changed_seq FROM entries WHERE changed_seq > 0 AND changed_seq > :after ORDER BY changed_seq LIMIT :limit", ChangedEntry
 )
@@ -263,7 +264,13 @@ route_delete = "DELETE FROM wake_routes WHERE agent = :agent AND route = :route 
 routes_forget = "DELETE FROM wake_routes WHERE agent = :agent AND registered_at < :before"
 routes_of = Query(f"{_ROUTES} AND (route, session) > (:after_route, :after_session) ORDER BY route, session LIMIT :limit", WakeRoute)
 handover_put = HANDOVERS.upsert_statement()
-handovers_of = Query(f"SELECT {HANDOVERS.column_list} FROM handovers WHERE agent = :agent LIMIT :limit", HandedItem)
+handovers_of = Query(
+    f"""
+    SELECT {HANDOVERS.column_list} FROM handovers
+    WHERE agent = :agent AND (kind, item_id, sender) > (:after_kind, :after_id, :after_sender)
+    ORDER BY kind, item_id, sender LIMIT :limit""",
+    HandedItem,
+)
 handover_delete = """
     DELETE FROM handovers
     WHERE agent = :agent AND kind = :kind AND item_id = :item_id AND sender = :sender AND handover_id = :handover_id"""

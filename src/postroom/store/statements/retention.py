@@ -29,13 +29,14 @@ prune_event_newest = Query("SELECT coalesce(max(event_id), 0) - 1 FROM events", 
 # Differs from PostgreSQL: every visible event is settled.
 prune_events_settle = "SELECT 1"
 
-# The events of an interval that belong to nothing that is still here: neither a thread nor mail, a task or an entry.
+# The events of an interval that belong to nothing that is still here: neither a thread nor mail, a task or an entry. With NOT EXISTS,
+# PostgreSQL would read each of those tables as a whole for every interval, because it does not know how short one is.
 prune_events = """
     DELETE FROM events WHERE event_id > :after AND event_id <= :until
-      AND NOT EXISTS (SELECT 1 FROM threads t WHERE t.thread_id = events.thread_id)
-      AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.msg_id = events.message_id)
-      AND NOT EXISTS (SELECT 1 FROM tasks k WHERE k.task_id = events.message_id)
-      AND NOT EXISTS (SELECT 1 FROM entries n WHERE n.id = events.message_id)"""
+      AND (SELECT 1 FROM threads t WHERE t.thread_id = events.thread_id LIMIT 1) IS NULL
+      AND (SELECT 1 FROM deliveries d WHERE d.msg_id = events.message_id LIMIT 1) IS NULL
+      AND (SELECT 1 FROM tasks k WHERE k.task_id = events.message_id LIMIT 1) IS NULL
+      AND (SELECT 1 FROM entries n WHERE n.id = events.message_id LIMIT 1) IS NULL"""
 # Two senders may have used one id of mail. The history stays until the last of these messages is gone.
 prune_subject_events = """
     DELETE FROM events WHERE thread_id = '' AND message_id = :subject AND event_id <= :upto
@@ -93,7 +94,7 @@ prune_thread_rows = f"DELETE FROM threads WHERE thread_id IN ({THREAD_IDS})"
 prune_reads_after = Query(
     """
     SELECT r.agent_id, r.thread_id,
-      CASE WHEN EXISTS (SELECT 1 FROM threads t WHERE t.thread_id = r.thread_id) THEN 1 ELSE 0 END AS has_thread
+      coalesce((SELECT 1 FROM threads t WHERE t.thread_id = r.thread_id), 0) AS has_thread
     FROM reads r WHERE (r.agent_id, r.thread_id) > (:agent_id, :thread_id) ORDER BY r.agent_id, r.thread_id LIMIT :limit""",
     ReadKey,
 )

@@ -46,7 +46,8 @@ tasks_unrouted = Query(
       AND {_IS_LESS_URGENT} ORDER BY urgency, event_id LIMIT :limit""",
     TaskRow,
 )
-_IS_DUE = "is_open = 1 AND due_at IS NOT NULL AND due_at <= :now"
+_CAN_BE_DUE = "is_open = 1 AND due_at IS NOT NULL"
+_IS_DUE = f"{_CAN_BE_DUE} AND due_at <= :now"
 tasks_due = Query(f"SELECT {TASKS.column_list} FROM tasks WHERE {_IS_DUE} ORDER BY due_at LIMIT :limit", TaskRow)
 
 
@@ -86,12 +87,15 @@ job_move = """
     UPDATE jobs SET status = :status, sheet = :sheet, version = version + 1, state_json = :state_json, updated_at = :updated_at,
       lease_token = :lease_token, lease_seconds = :lease_seconds, lease_expires_at = :lease_expires_at
     WHERE job_id = :job_id AND version = :seen"""
-_IS_LAPSED = "status IN ('running', 'ending') AND lease_expires_at <= :now"
+_CAN_LAPSE = "status IN ('running', 'ending')"
+_IS_LAPSED = f"{_CAN_LAPSE} AND lease_expires_at <= :now"
 jobs_lapsed = Query(f"SELECT {JOBS.column_list} FROM jobs WHERE {_IS_LAPSED} ORDER BY lease_expires_at LIMIT :limit", JobRow)
-# Whether `tasks_due`, `tasks_answered` or `jobs_lapsed` has a row. Every verb asks first.
+# Whether `tasks_due`, `tasks_answered` or `jobs_lapsed` has a row. Every verb asks first. It looks at the first task and the first job, as
+# `_NO_LAPSED_LEASE` does.
 tasks_settling = f"""
-    SELECT 1 WHERE EXISTS (SELECT 1 FROM tasks WHERE {_IS_DUE}) OR EXISTS (SELECT 1 {_ANSWERED})
-      OR EXISTS (SELECT 1 FROM jobs WHERE {_IS_LAPSED})"""
+    SELECT 1 WHERE (SELECT due_at FROM tasks WHERE {_CAN_BE_DUE} ORDER BY due_at LIMIT 1) <= :now
+      OR EXISTS (SELECT 1 {_ANSWERED})
+      OR (SELECT lease_expires_at FROM jobs WHERE {_CAN_LAPSE} ORDER BY lease_expires_at LIMIT 1) <= :now"""
 jobs_any = Query(f"SELECT {JOBS.column_list} FROM jobs WHERE event_id < :before ORDER BY event_id DESC LIMIT :limit", JobRow)
 jobs_of_agent = Query(
     f"SELECT {JOBS.column_list} FROM jobs WHERE agent = :agent AND event_id < :before ORDER BY event_id DESC LIMIT :limit", JobRow

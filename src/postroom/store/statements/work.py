@@ -351,8 +351,11 @@ EVENT_TOPICS_INSERT = """
     UNION SELECT 'status:' || status || ' run:' || run_id, block FROM steps WHERE status IS NOT NULL
     UNION SELECT 'status:' || status || ' agent:' || agent, block FROM concerned WHERE status IS NOT NULL"""
 
-events_of_subject = Query(
-    f"SELECT {EVENTS.column_list} FROM events WHERE thread_id = '' AND message_id = :message_id ORDER BY event_id", Event
+events_of_subject = Query(  # `types` is a pattern: ids that callers choose may be equal in two rooms
+    f"""
+    SELECT {EVENTS.column_list} FROM events
+    WHERE thread_id = '' AND message_id = :message_id AND event_type LIKE :types ORDER BY event_id""",
+    Event,
 )
 
 # agents and what they have read

@@ -12,6 +12,7 @@ from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput
 from postroom.core.limits import MAX_DESCRIPTION_CHARS, MAX_TASK_ARTIFACTS_BYTES, MAX_TASK_BYTES, MAX_TASK_CONTEXT_BYTES
 from postroom.core.states import TASK, TASK_PRIORITIES
+from postroom.core.text import short_repr
 from postroom.tasks.a2a.frozen import freeze_json_object
 from postroom.tasks.a2a.models import A2ATask, A2ATaskStatus
 from postroom.tasks.a2a.rendering import DEFAULT_BUDGET_CHARS, render_text
@@ -52,7 +53,8 @@ class A2AInbox:
     ) -> A2ATask:
         """Add a new task from another agent, and return it.
 
-        `deadline` is a timestamp. Refuses with `InvalidInput` if the source is this inbox's own agent, or if a value is not valid.
+        `deadline` is a timestamp such as 2026-11-15T21:12:00.000000Z. Refuses with `InvalidInput` if the source is this inbox's own
+        agent, or if a value is not valid.
         """
         if checks.name("source_agent", source_agent) == self.agent_name:
             raise InvalidInput(f"{source_agent} cannot give a task to itself", field="source_agent", hint="Name another agent.")
@@ -65,7 +67,7 @@ class A2AInbox:
             description=check_description(description),
             context=freeze_context(context),
             priority=checks.choice("priority", priority, TASK_PRIORITIES),
-            deadline=deadline,
+            deadline=check_deadline(deadline),
             created_at=clock.format_stamp(clock.now()),
         )
         self._tasks[task.task_id] = task
@@ -147,6 +149,13 @@ def check_description(description: str) -> str:
         hint = "Write it into a file, and name the file."
         raise InvalidInput(f"description is longer than {MAX_DESCRIPTION_CHARS} characters", field="description", hint=hint)
     return description
+
+
+def check_deadline(deadline: str | None) -> str | None:
+    """Return a deadline, or None. Refuses a text that is no instant as the store writes it: every waiter reads the next one of all."""
+    if deadline is not None and not clock.is_stamp(deadline):
+        raise InvalidInput(f"deadline is no timestamp: {short_repr(deadline)}", field="deadline", hint="As 2026-11-15T21:12:00.000000Z.")
+    return deadline
 
 
 def freeze_context(context: dict[str, Any] | None) -> dict[str, Any]:

@@ -19,9 +19,11 @@ _LOOKALIKE = re.compile(r"(?:\[[xX]\]|[\s`*_#\d.)+\[\]-]){0,20}@(?P<verb>[A-Za-z
 _INSIDE = re.compile(rf"[^>]*(?<!\w)@(?:{COMPLETE}|{FAIL}|{DELEGATE})\s+[^\s:]+\s*:\s*\S.*", re.DOTALL | re.IGNORECASE)
 _NAME_AND_TEXT = re.compile(r"\s+[^\s:]+\s*:\s*\S")
 _PLAIN_FENCES = ("", "text", "txt", "plain", "markdown", "md")
+_INDENTS = ("  ", "\t")
 _AROUND_NAMES = "`<>[]\"'"
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)", re.DOTALL)
 _TICKS = re.compile(r"\\`|`+")
+_JSON_OBJECT = re.compile(r"[^:\uff1a]*[:\uff1a][\s*_]*\{.*\}\s*")
 _NAME = re.compile(r"[A-Za-z0-9_-](?:[\w.-]{0,198}[\w-])?", re.ASCII)
 
 
@@ -86,7 +88,7 @@ def parse_answers(text: str) -> Answers:
             code.read_row(row_number)
             row_number += 1
             continue
-        end = _find_end(rows, row_number)
+        end = _find_end(rows, row_number, code)
         parsed = _parse_answer(row_number + 1, match, rows[row_number + 1 : end])
         if isinstance(parsed, ParsedAnswer):
             understood.append(parsed)
@@ -115,19 +117,29 @@ class _Code:
 
     def __init__(self, rows: list[str]) -> None:
         self._fenced: set[int] = set()
+        self.fence_ends: dict[int, int] = {}  # the last row of each closed fence with code, by its first row
         self._runs: list[tuple[int, int, str]] = []  # row number, paragraph number, back-ticks
         self._next_run, self._code_end_row = 0, -1
-        fence, paragraph = "", 0
+        fence, fence_start, paragraph = "", 0, 0
         for row_number, row in enumerate(rows):
-            fence, fenced = _update_fence(row, fence)
+            before, (fence, fenced) = fence, _update_fence(row, fence)
+            if fence and not before:
+                fence_start = row_number
+            elif before and not fence:
+                self._add_fence(rows, fence_start, row_number)
             if fenced:
                 self._fenced.add(row_number)
             if fenced or not row.strip():
                 paragraph += 1
             else:
                 self._runs += [(row_number, paragraph, run[0]) for run in _TICKS.finditer(row) if not run[0].startswith("\\")]
-        self._fenced -= _rows_of_answer_fences(rows, self._fenced)
         self._closing_runs = self._find_closing_runs()
+
+    def _add_fence(self, rows: list[str], start: int, end: int) -> None:
+        if _is_answer_fence(rows, start, end):
+            self._fenced.difference_update(range(start + 1, end))
+        else:
+            self.fence_ends[start] = end
 
     def _find_closing_runs(self) -> list[int | None]:
         """Return for each run the index of the next run that closes it, or None."""
@@ -170,41 +182,40 @@ def _update_fence(row: str, fence: str) -> tuple[str, bool]:
     return "", False
 
 
-def _find_end(rows: list[str], start: int) -> int:
-    """Return the row number after a delegation's last indented row."""
-    end = start + 1
-    for row_number in range(start + 1, len(rows)):
-        row = rows[row_number]
-        if not row.strip():
-            continue
-        if not row.startswith(("  ", "\t")):
+def _find_end(rows: list[str], start: int, code: _Code) -> int:
+    """Return the row number after an answer's last row. Its rows are indented, or follow directly, as models write them."""
+    row_number = end = start + 1
+    is_direct = _JSON_OBJECT.fullmatch(rows[start]) is None
+    while row_number < len(rows):
+        after = row_number + 1
+        if not rows[row_number].strip():
+            is_direct = False
+        elif rows[row_number].startswith(_INDENTS) or (is_direct and not _ends_answer(rows[row_number], code.contains_row(row_number))):
+            end = after
+        elif is_direct and row_number in code.fence_ends:
+            end = after = code.fence_ends[row_number] + 1
+        else:
             break
-        end = row_number + 1
+        row_number = after
     return end
 
 
-def _rows_of_answer_fences(rows: list[str], fenced: set[int]) -> set[int]:
-    """Return the rows inside closed fences without a language that hold nothing but answers: models wrap their answers in such."""
-    found: set[int] = set()
-    start, fence = 0, ""
-    for row_number in sorted(fenced):
-        marker = _FENCE.fullmatch(rows[row_number])
-        before, (fence, _) = fence, _update_fence(rows[row_number], fence)
-        if fence and not before:
-            start = row_number
-        elif before and not fence:
-            opening = _FENCE.fullmatch(rows[start])
-            inside = range(start + 1, row_number)
-            content = [rows[number] for number in inside if rows[number].strip()]
-            heads = [row for number, row in enumerate(content) if number == 0 or not row.startswith(("  ", "\t"))]
-            is_plain = opening is not None and marker is not None and opening[2].strip().casefold() in _PLAIN_FENCES
-            if is_plain and heads and all(_START.fullmatch(head) for head in heads):
-                found.update(inside)
-    return found
+def _ends_answer(row: str, is_code: bool) -> bool:
+    """Return whether a row cannot belong to an answer that stands directly above it: a quotation, code, or another answer."""
+    return is_code or row.lstrip().startswith(">") or _START.fullmatch(row) is not None or bool(_find_lookalike(0, row, is_code=False))
+
+
+def _is_answer_fence(rows: list[str], start: int, end: int) -> bool:
+    """Return whether a closed fence without a language holds nothing but answers: models wrap their answers in such."""
+    opening = _FENCE.fullmatch(rows[start])
+    content = [row for row in rows[start + 1 : end] if row.strip()]
+    heads = [row for number, row in enumerate(content) if number == 0 or not row.startswith(_INDENTS)]
+    is_plain = opening is not None and opening[2].strip().casefold() in _PLAIN_FENCES
+    return is_plain and bool(heads) and all(_START.fullmatch(head) for head in heads)
 
 
 def _parse_answer(line: int, match: re.Match[str], continuation: list[str]) -> ParsedAnswer | Misunderstood:
-    """Parse what follows the verb in a line, and the indented lines after it."""
+    """Parse what follows the verb in a line, and the lines that belong to it."""
     verb, rest, source = match["verb"].lower(), match["rest"].replace("\uff1a", ":", 1), match[0].strip()
     if match["emphasis"]:
         rest = rest.replace(match["emphasis"], "", 1)  # its end

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from postroom.core.hidden_characters import HIDDEN_CODES, escape_table
@@ -38,11 +38,11 @@ class Rendered(NamedTuple):
     left_out: int
 
 
-def render_sheet(tasks: Iterable[A2ATask], budget: int, *, more: bool) -> Rendered:
+def render_sheet(tasks: Iterable[A2ATask], budget: int, *, more: bool, unverified: Collection[str] = ()) -> Rendered:
     """Render tasks as `render_tasks` does, and how to answer them, if that takes at most a quarter of the budget."""
     waiting = list(tasks)
     forms = ANSWER_FORMS if any(task.kind != RESULT for task in waiting) and 4 * len(ANSWER_FORMS) <= budget else ""
-    rendered = render_tasks(waiting, budget - len(forms), more=more)
+    rendered = render_tasks(waiting, budget - len(forms), more=more, unverified=unverified)
     return rendered._replace(text=rendered.text + forms)
 
 
@@ -50,10 +50,13 @@ def render_text(tasks: Iterable[A2ATask], budget: int = DEFAULT_BUDGET_CHARS) ->
     return render_tasks(tasks, budget).text
 
 
-def render_tasks(tasks: Iterable[A2ATask], budget: int = DEFAULT_BUDGET_CHARS, *, more: bool = False) -> Rendered:
+def render_tasks(
+    tasks: Iterable[A2ATask], budget: int = DEFAULT_BUDGET_CHARS, *, more: bool = False, unverified: Collection[str] = ()
+) -> Rendered:
     """Render as many tasks as fit into `budget` characters, most urgent first. The first one's heading is always rendered.
 
-    `more` is whether others wait beside these. Then the text says that at least so many were left out.
+    `more` is whether others wait beside these. Then the text says that at least so many were left out. `unverified` are the ids of the
+    tasks in the name of a person whom no server has checked.
     """
     waiting = sort_by_urgency(tasks)
     if not waiting:
@@ -61,10 +64,11 @@ def render_tasks(tasks: Iterable[A2ATask], budget: int = DEFAULT_BUDGET_CHARS, *
     parts, chars_left, count = [HEADING], budget - len(HEADING), 0
     for index, task in enumerate(waiting):
         remaining = len(waiting) - index - 1
-        part = _fit_task(task, chars_left - (len(_format_more(remaining, more)) if remaining or more else 0))
+        heading = _format_heading(task, is_verified=task.task_id not in unverified)
+        part = _fit_task(task, heading, chars_left - (len(_format_more(remaining, more)) if remaining or more else 0))
         if part is None and index > 0:
             break
-        parts.append(part if part is not None else _format_heading(task))
+        parts.append(part if part is not None else heading)
         chars_left -= len(parts[-1])
         count += 1
         if part is None:
@@ -79,10 +83,9 @@ def _format_more(count: int, is_minimum: bool) -> str:
     return f"\nAnd {f'at least {max(count, 1)}' if is_minimum else count} more.\n"
 
 
-def _fit_task(task: A2ATask, max_chars: int) -> str | None:
+def _fit_task(task: A2ATask, heading: str, max_chars: int) -> str | None:
     """Render a task in at most `max_chars`: whole, without details, or with a cut description. Returns None if none of them fits."""
-    heading, details = _format_heading(task), _format_details(task)
-    description = _quote_lines(task.description)
+    description, details = _quote_lines(task.description), _format_details(task)
     for text in (heading + description + details, heading + description + _format_left_out(details), heading + description):
         if len(text) <= max_chars:
             return text
@@ -104,11 +107,11 @@ def _cut_description(description: str, max_chars: int) -> str | None:
     return None
 
 
-def _format_heading(task: A2ATask) -> str:
+def _format_heading(task: A2ATask, *, is_verified: bool) -> str:
     is_result = task.kind == RESULT
     rows = [
         f"\n### {'Result' if is_result else 'Task'} {_escape_line(task.task_id)}\n",
-        f"From: {_escape_line(task.source_agent)}{_format_job(task)}",
+        f"From: {_escape_line(task.source_agent)}{'' if is_verified else ' (unverified)'}{_format_job(task)}",
     ]
     if is_result:
         rows.append(f"Answers: {_escape_line(task.answers or '')}")

@@ -1,7 +1,8 @@
 """The team of `inbox serve --demo`: real processes on a store of their own, so that a newcomer sees entries arrive.
 
-An analyst writes the report of a week in her workspace, asks whether to publish it, and corrects it. A builder puts it on the site and
-blocks on a question. A backup job leaves notices. A courier sends messages to mailboxes. A narrator prints what arrives.
+An analyst writes the report of a week in her workspace, asks whether to publish it, corrects it, and proposes the mail to the readers. A
+builder puts it on the site, blocks on a question, and asks before he deletes the old page. A backup job leaves notices. A courier sends
+messages to mailboxes. A narrator prints what arrives.
 A question waits for the person without a time limit. When the story is told, the team rests: nothing repeats.
 """
 
@@ -45,6 +46,11 @@ def carry(long: float, short: float) -> float:
     return long - short
 ```
 """
+MAIL = """Dear readers,
+
+the rates of week 1 are out. The committee held, and the ten years closed at 4.28.
+
+The Rates desk"""
 
 
 class Team:
@@ -87,9 +93,22 @@ def run_analyst(store: Store) -> None:
     answer = people.wait_answer(store, asked.id).answer
     outcome = "It goes out at noon." if answer == "Publish" else "It stays here. Write what you would change."
     people.push(store, workspace, comments=f"Understood: *{answer}*. {outcome}", entry_id=matter)
-    sleep(PACE_SECONDS * 3)
+    sleep(PACE_SECONDS)
     _write_report(folder, "4.28")  # the page shows what changed since the push
     people.push(store, workspace, comments="The ten years closed at **4.28**: I corrected the table.", entry_id=matter)
+    if answer == "Publish":
+        _send_mail(store, workspace, matter)
+
+
+def _send_mail(store: Store, workspace: str, matter: str) -> None:
+    """Propose the mail to the readers, and say what was decided."""
+    sleep(PACE_SECONDS)
+    question = "Shall this go to our 212 readers? Change what you like."
+    asked = people.ask(store, workspace_id=workspace, question=question, proposal={"text": MAIL}, entry_id=matter)
+    decision = people.wait_answer(store, asked.id).decision or {}
+    outcomes = {"approve": "The mail is out.", "edit": "The mail is out, as you wrote it."}
+    outcome = outcomes.get(decision.get("type", ""), "No mail, then.")
+    people.push(store, workspace, comments=outcome, entry_id=matter)
 
 
 def _write_report(folder: str, ten_years: str) -> None:
@@ -98,7 +117,7 @@ def _write_report(folder: str, ten_years: str) -> None:
 
 
 def run_builder(store: Store) -> None:
-    """Take the analyst's thread, block it on a question for the person, and finish it as they answer."""
+    """Take the analyst's thread, block it on two questions for the person, and finish it as they answer."""
     work.send(store, sender="analyst", to="builder", subject="Put the weekly report on the site", run_id="week-1")
     claim = work.wait_take(store, agent="builder")
     assert claim is not None
@@ -106,13 +125,21 @@ def run_builder(store: Store) -> None:
     sleep(PACE_SECONDS)
     work.update(store, thread, agent="builder", summary="The page is there, the chart is missing", lease_token=token)
     sleep(PACE_SECONDS)
-    choices = '{"choices": ["As PNG", "As SVG"]}'
     question = "The chart has 4 MB as PNG and 60 KB as SVG, which old mail programs do not show. Which one?"
-    work.update(store, thread, agent="builder", status="blocked", summary=question, payload_json=choices, to="user", lease_token=token)
-    reply = work.wait_reply(store, thread, agent="builder", lease_token=token)
+    chart = _ask_in_thread(store, thread, token, question, '{"choices": ["As PNG", "As SVG"]}')
+    sleep(PACE_SECONDS)
+    terms = '{"choices": ["Delete it", "Leave it"], "dangerous": ["Delete it"]}'
+    old = _ask_in_thread(store, thread, token, "The page of last week is still there, and 31 sites link to it. Delete it?", terms)
     sleep(PACE_SECONDS / 2)
-    answer = reply.message.summary if reply.message is not None else ""
-    work.done(store, thread, agent="builder", summary=f"It is on the site: {answer}", lease_token=token)
+    kept = "the old page is deleted" if old == "Delete it" else "the old page stays"
+    work.done(store, thread, agent="builder", summary=f"It is on the site with the chart ({chart}), and {kept}", lease_token=token)
+
+
+def _ask_in_thread(store: Store, thread: str, token: str, question: str, terms: str) -> str:
+    """Block a thread on a question for the person, and return the answer."""
+    work.update(store, thread, agent="builder", status="blocked", summary=question, payload_json=terms, to="user", lease_token=token)
+    reply = work.wait_reply(store, thread, agent="builder", lease_token=token)
+    return reply.message.summary if reply.message is not None else ""
 
 
 def run_backup(store: Store) -> None:
@@ -162,17 +189,26 @@ def run_narrator(store: Store) -> None:
 
 def _describe_event(store: Store, event: Event) -> str:
     """Return one line about an event, or an empty text for an event that is not printed."""
-    if event.event_type == "entry.created":
-        entry = people.show_entry(store, event.message_id or "").entry
-        docs = ", ".join(doc["path"] for doc in entry.docs)
-        kind = {"question": "asks", "notice": "notes"}.get(entry.kind, "shows")
-        command = f"inbox entry reply {terminal.short_id(entry.id)} --db {shell_quote(store.location)} --body TEXT"
-        answer = f"  (answer: {command})" if entry.ask else ""
-        return f"{entry.workspace_label} {kind}: {docs}{' - ' if docs and entry.comments else ''}{entry.comments}{answer}"
-    if event.event_type in ("entry.answered", "entry.replied"):
-        return f"{event.source} {event.event_type[6:]} it"
+    if event.event_type.startswith("entry.") and event.message_id:
+        return _describe_entry_event(store, event, event.message_id)
     if event.event_type in ("thread.created", "thread.done"):
         return f"{event.source}: {event.summary}"
+    return ""
+
+
+def _describe_entry_event(store: Store, event: Event, entry_id: str) -> str:
+    detail = people.show_entry(store, entry_id)
+    entry = next((part for part in detail.parts if part.id == entry_id), detail.entry)
+    if event.event_type == "entry.created":
+        kind = {"question": "asks", "notice": "notes"}.get(entry.kind, "shows")
+        command = f"inbox entry reply {terminal.short_id(entry.id)} --db {shell_quote(store.location)} --body TEXT"
+        answer = f"  (answer: {command})" if entry.kind == "question" else ""
+        words = " - ".join(filter(None, (", ".join(entry.file_names), entry.comments)))
+        return f"{entry.workspace_label} {kind}: {words}{answer}"
+    if event.event_type == "entry.answered" and entry.ask is not None:
+        return f"{event.source} answers: {entry.ask.answer}"
+    if event.event_type == "entry.replied" and entry.kind != "question":  # the answer to a question is an event of its own
+        return f"{event.source} replies: {detail.replies[-1].body}"
     return ""
 
 

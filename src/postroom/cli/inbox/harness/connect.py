@@ -8,8 +8,8 @@ import sys
 from postroom.cli.framework.output import CONFLICT, OK, Outcome
 from postroom.cli.inbox import inputs
 from postroom.cli.inbox.harness import programs
-from postroom.cli.inbox.harness.files import CHANGED_SINCE, KEPT, REMOVED, ConnectionRecord
-from postroom.cli.inbox.harness.planning import ADD, LEFT_ALONE, PRESENT, REPLACE, plan_parts
+from postroom.cli.inbox.harness.files import CHANGED_SINCE, KEPT, LEFT_ALONE, REMOVED, ConnectionRecord
+from postroom.cli.inbox.harness.planning import ADD, PRESENT, REPLACE, plan_parts
 from postroom.core.errors import InvalidInput, Refusal
 from postroom.people.access import workspaces
 from postroom.store.location import find_location, has_password
@@ -35,17 +35,17 @@ def handle_connect(args: Arguments) -> Outcome:
     record = ConnectionRecord(folder, program)
     if args.undo:
         return _undo(args, record)
-    target = find_target(args, program, folder, may_add=not args.plan, known=record.options if args.check else {})
+    target = find_target(args, program, folder, may_add=not (args.plan or args.check), known=record.options if args.check else {})
     if target.is_new_workspace:
         record.note_workspace(target.workspace_id)
-    if program == "generic":
-        return _explain(target)
     if args.check:
         from postroom.cli.inbox.harness.checking import check_connection
 
         checks = check_connection(program, target)
         failed = any(not check["ok"] for check in checks)
         return Outcome({"program": program, "checks": checks}, view="harness checks", exit_code=CONFLICT if failed else OK)
+    if program == "generic":
+        return _explain(target)
     steps, changes = plan_parts(programs.parts_of(program, target), record)
     if not args.plan:
         record.apply(changes, [step.part.file for step in steps if step.action == PRESENT], target.options)
@@ -63,8 +63,8 @@ def handle_connect(args: Arguments) -> Outcome:
 
 def _undo(args: Arguments, record: ConnectionRecord) -> Outcome:
     files = record.undo()
-    is_incomplete = any(action == CHANGED_SINCE for _, action in files)
-    data: dict[str, Any] = {"program": record.data["program"], "files": [{"file": path, "action": action} for path, action in files]}
+    is_incomplete = any(file["action"] in (CHANGED_SINCE, LEFT_ALONE) for file in files)
+    data: dict[str, Any] = {"program": record.data["program"], "files": files}
     if record.workspace_id:
         reason = "the connection is not undone" if is_incomplete else _give_up_workspace(args, record)
         action = {"action": KEPT, "reason": reason} if reason else {"action": REMOVED}

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 RESTORED, REMOVED, CHANGED_SINCE, GONE, KEPT = "restored", "removed", "changed since", "gone", "kept"
+LEFT_ALONE = "left alone"
 
 
 def read_text(path: str) -> str:
     """Return the text of a file, or "" if there is none. Raises `ValueError` if it is not ours to change."""
+    _require_writable_folder(path)  # a file is replaced, which writes its folder
     try:
         found = os.lstat(path)
     except FileNotFoundError:
-        _require_writable_folder(path)
         return ""
     if os.path.islink(path):
         raise ValueError("it is a link to another file")
@@ -39,6 +40,17 @@ def read_text(path: str) -> str:
         raise ValueError("it is too large")
     with open(path, encoding="utf-8", newline="") as file:
         return file.read()
+
+
+def require_inside(folder: str, path: str) -> None:
+    """Raise `ValueError` if a file of a project would be written outside of it, because a folder above the file is a link.
+
+    Files of the user are not below the project: their folders may be links.
+    """
+    project = os.path.join(os.path.realpath(folder), "")
+    place = os.path.join(os.path.realpath(os.path.dirname(path)), "")
+    if os.path.abspath(path).startswith(project) and not place.startswith(project):
+        raise ValueError("a folder above it is a link that leads out of the project")
 
 
 def _require_writable_folder(path: str) -> None:
@@ -103,7 +115,7 @@ class ConnectionRecord:
             if change.holder.path != self.path:
                 change.holder.give_file(path, self)
             first = change.start if had_file or change.start.strip() not in ("", "{}") else None
-            self.data["files"][path] = {"before": first, "after": change.text, "pieces": change.pieces}
+            self.data["files"][path] = {"before": first, "after": change.text, "pieces": change.pieces, "entries": change.entries}
             return
         first, after = before, change.text
         if path in self.data["files"]:
@@ -115,8 +127,10 @@ class ConnectionRecord:
         if any(holder.path != self.path for holder, _, _ in change.replaced):
             self.data["uses"] = sorted({*self.data["uses"], path})
         if change.pieces or path in self.data["files"]:
-            pieces = [*self.data["files"].get(path, {"pieces": []})["pieces"], *change.pieces]
-            self.data["files"][path] = {"before": first, "after": after, "pieces": pieces}
+            known = self.data["files"].get(path, {})
+            pieces = [*known.get("pieces", ()), *change.pieces]
+            entries = [*known.get("entries", ()), *change.entries]
+            self.data["files"][path] = {"before": first, "after": after, "pieces": pieces, "entries": entries}
 
     def give_file(self, path: str, receiver: ConnectionRecord) -> None:
         """Let another connection undo a file. This one still uses it."""
@@ -150,8 +164,8 @@ class ConnectionRecord:
         make_private_folder(os.path.dirname(self.path))
         write_private_file(self.path, json.dumps(self.data))
 
-    def undo(self) -> list[tuple[str, str]]:
-        """Restore every file. Returns each file, and what was done with it. What others changed meanwhile stays.
+    def undo(self) -> list[dict[str, str]]:
+        """Restore every file. Returns each file, what was done with it, and why it was left alone. What others changed meanwhile stays.
 
         A file that another connection uses stays too. The other one restores it.
         """
@@ -160,13 +174,13 @@ class ConnectionRecord:
             user = self._find_other_user(path)
             if user is not None:
                 user.inherit_file(path, texts, self.data["folders"])
-            done.append((path, KEPT if user is not None else _undo_file(path, **texts)))
+            done.append({"file": path, **({"action": KEPT} if user is not None else _undo_file(path, **texts))})
         for folder in reversed(self.data["folders"]):
             try:
                 os.rmdir(folder)
             except OSError:
                 continue  # others put files there, or it is gone
-        if all(action != CHANGED_SINCE for _, action in done) and os.path.exists(self.path):
+        if all(file["action"] not in (CHANGED_SINCE, LEFT_ALONE) for file in done) and os.path.exists(self.path):
             os.unlink(self.path)
         return done
 
@@ -192,7 +206,8 @@ class ConnectionRecord:
             merged = texts
         else:
             first = texts["before"] if own["before"] == texts["after"] else own["before"]
-            merged = {"before": first, "after": own["after"], "pieces": [*texts["pieces"], *own["pieces"]]}
+            lists = {name: [*texts.get(name, ()), *own.get(name, ())] for name in ("pieces", "entries")}
+            merged = {"before": first, "after": own["after"], **lists}
         self.data["files"][path] = merged
         self.data["folders"] = [*(folder for folder in folders if path.startswith(folder + os.sep)), *self.data["folders"]]
         self._save()
@@ -207,21 +222,26 @@ def _read_record(path: str) -> dict[str, Any] | None:
         return None
 
 
-def _undo_file(path: str, *, before: str | None, after: str, pieces: list[str]) -> str:
+def _undo_file(path: str, *, before: str | None, after: str, pieces: list[str], entries: Iterable[list[Any]] = ()) -> dict[str, str]:
+    """Restore a file. Returns what was done, and a reason if it was left alone."""
     try:
         now = read_text(path) if os.path.lexists(path) else None
-    except (ValueError, OSError):
-        return CHANGED_SINCE
+    except (ValueError, OSError) as error:
+        return {"action": LEFT_ALONE, "reason": str(error)}
     if now is None:
-        return GONE
+        return {"action": GONE}
+    if now == before:  # the process was killed before it had written
+        return {"action": RESTORED}
     restored = before if now == after else _remove_pieces(now, pieces)
+    if restored is None and now != after and entries:
+        restored = _remove_entries(now, entries, before or "{}")
     if restored is None and now != after:
-        return CHANGED_SINCE
+        return {"action": CHANGED_SINCE}
     if restored is None or (before is None and restored.strip() in ("", "{}")):
         os.unlink(path)
-        return REMOVED
+        return {"action": REMOVED}
     write_private_file(path, restored, mode=os.stat(path).st_mode & 0o777)
-    return RESTORED
+    return {"action": RESTORED}
 
 
 def _remove_pieces(text: str, pieces: list[str]) -> str | None:
@@ -230,4 +250,28 @@ def _remove_pieces(text: str, pieces: list[str]) -> str | None:
         if text.count(piece) != 1:
             return None
         text = text.replace(piece, "")
+    return text
+
+
+def _remove_entries(text: str, entries: Iterable[list[Any]], before: str) -> str | None:
+    """Return a JSON file that its program has written anew, without our entries. None if one of them is not found as it was written.
+
+    What they made empty goes with them, unless it was there before.
+    """
+    from postroom.cli.inbox.harness.json_edits import find_value, remove_entry
+
+    try:
+        for path, value, append in entries:
+            removed = remove_entry(text, tuple(path), value, append=append)
+            if removed is None:
+                return None
+            text = removed
+            for depth in range(len(path) if append else len(path) - 1, 0, -1):
+                outer = tuple(path[:depth])
+                left = find_value(text, outer)
+                if left or find_value(before, outer) is not None:
+                    break
+                text = remove_entry(text, outer, left) or text
+    except ValueError:
+        return None
     return text

@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 
 from postroom._fastpath import json_text as jsontext
+from postroom._fastpath.imports import import_in_order
+from postroom.cli import HOOK_MODULES
 from postroom.cli.framework.output import OK, Outcome, write_all
 from postroom.cli.inbox import inputs
 from postroom.cli.inbox.harness.sessions import HookSession
 from postroom.core.errors import InvalidInput, Missing, Refusal
+from postroom.store import is_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,6 +120,8 @@ class Hook:
     def store(self) -> Store:
         if self._store is None:
             self._store = inputs.open_store_for(self.args, owns_process=True)
+            if is_path(self._store.location):
+                import_in_order(*HOOK_MODULES, archive="hook")
         return self._store
 
     def take_new(self, *, use_wake_file: bool = False, choose: ChooseItems | None = None) -> list[WaitingItem]:
@@ -155,10 +160,11 @@ class Hook:
 
         note_injected(self.store, tuple(ids), **self.route)
 
-    def _list_waiting(self) -> tuple[WaitingItem, ...]:
-        from postroom.people.agents.waiting import list_waiting
+    def _list_waiting(self) -> list[WaitingItem]:
+        store = self.store  # it imports what the next line needs, faster
+        from postroom.people.agents.waiting import list_all_waiting
 
-        return list_waiting(self.store, agent=self.agent).waiting
+        return list_all_waiting(store, agent=self.agent)
 
     def _wake_file_time(self) -> int | None:
         """Return when the agent's wake file was last written, in nanoseconds, or None if the store has no such file."""
@@ -190,7 +196,7 @@ class Hook:
 
         What no session of this program was handed stays in flight, and comes again.
         """
-        from postroom.people.agents.handovers import confirm_handover, list_clients
+        from postroom.people.agents.handed_items import list_clients
 
         if self.store.is_remote:
             return  # its sessions are those of the server, which confirms with their next call
@@ -199,6 +205,7 @@ class Hook:
         if not clients:
             return
         from postroom.people.agents.clients import is_client_of
+        from postroom.people.agents.handovers import confirm_handover
         from postroom.processes.owning_program import describe_owner
 
         owner = describe_owner(self.owner_pid)

@@ -1,4 +1,7 @@
-"""Insert entries into a JSON file that may have comments, and leave every other byte as it is. Used for the settings of other programs."""
+"""Insert entries into a JSON file that may have comments, or remove them, and leave every other byte as it is.
+
+Used for the settings of other programs.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,10 @@ MAX_LEVELS = 100
 
 
 class Node:
-    """A value of the file: its span, its value, and its children. `end` of a member is behind its value."""
+    """A value of the file: its span, its value, and its children. A member of an object begins with its name, at `item_start`."""
 
     def __init__(self, start: int, end: int, value: Any, children: dict[str, Node] | list[Node] | None = None) -> None:
+        self.item_start = start
         self.start = start
         self.end = end
         self.value = value
@@ -72,11 +76,13 @@ def _parse_object(text: str, start: int, levels: int) -> tuple[Node, int]:
     while text[at : at + 1] != "}":
         if text[at : at + 1] != '"':
             raise ValueError(f"a name is missing, at character {at}")
+        item_start = at
         name, at = json.JSONDecoder().raw_decode(text, at)
         at = _skip(text, at)
         if text[at : at + 1] != ":":
             raise ValueError(f"a colon is missing, at character {at}")
         members[name], at = _parse_value(text, _skip(text, at + 1), levels - 1)
+        members[name].item_start = item_start
         at = _next_item(text, at, "}")
     return Node(start, at + 1, {name: node.value for name, node in members.items()}, members), at + 1
 
@@ -133,6 +139,31 @@ def insert_entry(text: str, path: Path, value: Any, *, append: bool = False) -> 
     for name in reversed(rest[1:]):
         inner = {name: inner}
     return _insert_item(text, node, f"{json.dumps(rest[0])}: {_dump(inner, _item_indent(text, node))}")
+
+
+def remove_entry(text: str, path: Path, value: Any, *, append: bool = False) -> str | None:
+    """Remove the value at a path of names, or with `append` the item of the list at the path. Returns None if it is not there."""
+    node: Node | None = parse_with_spans(text)
+    for name in path if append else path[:-1]:
+        node = node.children.get(name) if node is not None and isinstance(node.children, dict) else None
+    children = None if node is None else node.children
+    found = None
+    if append and isinstance(children, list):
+        found = next((child for child in children if child.value == value), None)
+    elif not append and isinstance(children, dict) and path[-1] in children and children[path[-1]].value == value:
+        found = children[path[-1]]
+    return None if node is None or found is None else _remove_item(text, node, found)
+
+
+def _remove_item(text: str, parent: Node, item: Node) -> str:
+    """Remove an item with one comma. Comments around it stay."""
+    children = list(parent.children.values()) if isinstance(parent.children, dict) else parent.children or []
+    if len(children) == 1:
+        return text[: parent.start + 1] + text[parent.end - 1 :]
+    if item is children[-1]:
+        return text[: children[-2].end] + text[item.end :]
+    behind = _skip(text, item.end) + 1
+    return text[: item.item_start] + text[behind:].lstrip(_SPACE)
 
 
 def _insert_item(text: str, parent: Node, item: str) -> str:

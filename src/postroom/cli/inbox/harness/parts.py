@@ -34,6 +34,11 @@ class JsonEntry:
     def summary(self) -> str:
         return ".".join(self._path)
 
+    @property
+    def entry(self) -> list[Any]:
+        """What is recorded, so that the entry is found in a file that its program has written anew."""
+        return [list(self._path), self._value, self._append]
+
     def is_in(self, text: str) -> bool:
         found = json_edits.find_value(text or "{}", self._path)
         return (isinstance(found, list) and self._value in found) if self._append else found == self._value

@@ -5,8 +5,8 @@ A connection can be repeated, also by an `inbox` at another path or of another v
 
 from __future__ import annotations
 
-from postroom.cli.inbox.harness.files import read_text
-from postroom.cli.inbox.harness.parts import TomlTable
+from postroom.cli.inbox.harness.files import LEFT_ALONE, read_text, require_inside
+from postroom.cli.inbox.harness.parts import JsonEntry, TomlTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from postroom.cli.inbox.harness.files import ConnectionRecord
     from postroom.cli.inbox.harness.parts import Part
 
-ADD, REPLACE, PRESENT, LEFT_ALONE = "add", "replace", "present", "left alone"
+ADD, REPLACE, PRESENT = "add", "replace", "present"
 
 
 class Step:
@@ -32,7 +32,7 @@ class Step:
 
 
 class Change:
-    """The new text of a file, and the pieces that were inserted into it, one after another.
+    """The new text of a file, the pieces that were inserted into it, one after another, and those that are entries of JSON.
 
     `holder` is the connection whose entries were removed from the file first, all at once: pieces may be nested. `replaced` are single
     pieces of connections, each with the new one.
@@ -42,6 +42,7 @@ class Change:
         self.start = text
         self.text = text
         self.pieces: list[str] = []
+        self.entries: list[list[Any]] = []
         self.holder = holder
         self.replaced: list[tuple[ConnectionRecord, str, str]] = []
 
@@ -49,6 +50,8 @@ class Change:
         """Insert a part. Raises `ValueError`, and changes nothing, if the file would not be read as before with the part in it."""
         text = _insert(part, self.text)
         self.pieces.append(_inserted_piece(self.text, text))
+        if isinstance(part, JsonEntry):
+            self.entries.append(part.entry)
         self.text = text
 
     def replace_table(self, part: TomlTable, holders: list[ConnectionRecord]) -> bool:
@@ -98,6 +101,7 @@ class _FilePlan:
     """The plan for one file."""
 
     def __init__(self, path: str, parts: list[Part], record: ConnectionRecord) -> None:
+        require_inside(record.data["folder"], path)
         self.now = read_text(path)
         self.change = Change(self.now)
         self._holders = record.list_holders(path)

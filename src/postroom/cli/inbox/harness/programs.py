@@ -97,9 +97,16 @@ def _hook(file: str, event: str, line: str, **more: Any) -> JsonEntry:
     return JsonEntry(file, ("hooks", event), value, append=True, mark=f" {mark}")
 
 
+def _claude_folder(target: Target) -> str:
+    return os.environ.get("CLAUDE_CONFIG_DIR") or os.path.join(target.home, ".claude")
+
+
 def _claude(target: Target) -> list[Part]:
-    settings = target.settings_file(".claude/settings.json")
-    servers = os.path.join(target.home, ".claude.json") if target.is_user else os.path.join(target.folder, ".mcp.json")
+    folder = _claude_folder(target) if target.is_user else os.path.join(target.folder, ".claude")
+    settings = os.path.join(folder, "settings.json")
+    servers = os.path.join(target.folder, ".mcp.json")
+    if target.is_user:  # beside the folder, or in the one that the variable names
+        servers = os.path.join(os.environ.get("CLAUDE_CONFIG_DIR") or target.home, ".claude.json")
     server = {"command": target.server[0], "args": target.server[1:], "alwaysLoad": True}
     background = {"asyncRewake": True, "timeout": _WAIT_SECONDS}
     lines = {event: target.hook_line(event, "claude") for event in ("start", "prompt", "tool", "wait", "end")}
@@ -161,7 +168,8 @@ def _gemini(target: Target) -> list[Part]:
 
 
 def _opencode(target: Target) -> list[Part]:
-    folder = os.path.join(target.home, ".config", "opencode") if target.is_user else target.folder
+    user = os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.join(target.home, ".config"), "opencode")
+    folder = user if target.is_user else target.folder
     names = [name for name in ("opencode.jsonc", "opencode.json") if os.path.exists(os.path.join(folder, name))]
     settings = os.path.join(folder, names[0] if names else "opencode.json")
     plugin = os.path.join(folder, "plugin" if target.is_user else ".opencode/plugin", "postroom.js")
@@ -181,5 +189,33 @@ NEXT_STEPS = {
     "codex": "Start `codex`, open /hooks and trust the hooks of Postroom: untrusted hooks are skipped in silence.",
     "opencode": "Start `opencode` in the folder. The plugin is loaded by itself.",
     "gemini": "Start `gemini` in the folder and trust it if it asks.",
-    "qwen": "Start `qwen --input-file FILE` with an empty file of yours, so that messages can wake it when it is at rest.",
+    "qwen": "Start `qwen --input-file FILE` with an empty file of yours, so that messages can wake it when it is at rest."
+    " If the folder has the server in an .mcp.json too, as Claude Code's connection writes, run `qwen mcp approve inbox` once.",
 }
+APPROVALS = {
+    "claude": "Start `claude` in the folder, trust it, and approve the server.",
+    "gemini": "Start `gemini` in the folder and trust it: else it reads no settings of the folder.",
+    "qwen": "Run `qwen mcp approve inbox`: the .mcp.json or the .qwen/settings.json of the folder has the server, and outweighs yours.",
+}
+
+
+def switch_files(program: str, target: Target) -> list[str]:
+    """Return the files in which a user can switch off all hooks of a program. A later one outweighs those before it."""
+    names = {"claude": ["settings.json", "settings.local.json"], "gemini": ["settings.json"], "qwen": ["settings.json"]}.get(program, [])
+    user = _claude_folder(target) if program == "claude" else os.path.join(target.home, f".{program}")
+    own = [os.path.join(user, "settings.json")] if names else []
+    return [*own, *(os.path.join(target.folder, f".{program}", name) for name in names)]
+
+
+def find_switched_off(settings: Any) -> str | None:
+    """Return the setting that switches off our hooks, "" if one says that they are on, or None if there is none."""
+    if not isinstance(settings, dict):
+        return None
+    hooks = settings.get("hooksConfig")
+    if isinstance(hooks, dict) and "postroom" in (hooks.get("disabled") or ()):
+        return "hooksConfig.disabled has postroom"
+    if isinstance(hooks, dict) and "enabled" in hooks:
+        return "" if hooks["enabled"] else "hooksConfig.enabled is false"
+    if "disableAllHooks" in settings:
+        return "disableAllHooks is true" if settings["disableAllHooks"] else ""
+    return None

@@ -76,7 +76,7 @@ def run_roundtrip(store: Store, agent: str, *, seconds: float) -> Data:
 
 def _read_receipts(store: Store, msg_id: str) -> list[Data]:
     with store.read() as tx:
-        events = list(tx.fetch_all(tx.sql.events_of_subject, message_id=msg_id))
+        events = list(tx.fetch_all(tx.sql.events_of_subject, message_id=msg_id, types="%"))
     began = clock.parse_stamp(events[0].created_at)
     return [_describe(event, began) for event in events]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postroom.cli.framework.spec import INTEGER, NUMBER, Command, Flag
+from postroom.cli.inbox.spec import HOOK
 
 _AFTER = Flag("--after-event", "EVENT_ID", "only what came after this event; next_event_id of an earlier answer", INTEGER)
 _LIMIT = Flag("--limit", "N", "at most this many; default 100", INTEGER)
@@ -39,21 +40,7 @@ HARNESS = (
         details="Prints what `inbox read` prints. Without --after-event it returns at once if something waits already.",
         example="inbox wait --agent builder --after-event 118 --json",
     ),
-    Command(
-        "hook",
-        "Serve a hook of a program in which an agent runs: tell the agent what waits.",
-        "inbox.harness.hook:handle_hook",
-        (
-            Flag("--harness", "claude|codex|gemini|qwen|opencode", "the program that runs the hook"),
-            Flag("--session", "ID", "the session; default: the one that the event on standard input names"),
-            Flag("--owner", "PID", "the process to ring for; default: the program that runs the hook", INTEGER),
-            Flag("--wake-status", "N", "the exit code with which `wait` wakes the agent; default 2", INTEGER),
-        ),
-        words=("start|prompt|tool|stop|wait|ring|end",),
-        details="`inbox harness connect` installs it. It takes nothing: what waits stays until the agent reads it. It announces each"
-        " message once in a session, and exits with 0 whatever happens. Only `wait` exits with --wake-status, to wake the agent.",
-        example="inbox hook tool --harness claude --agent builder",
-    ),
+    HOOK,
     Command(
         "prime",
         "Print what an agent should know at its start: its name, what waits, and how to use it.",

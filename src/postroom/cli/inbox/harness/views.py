@@ -25,8 +25,8 @@ def _render_checks(data: Data) -> str:
 
 
 def _render_undone(data: Data) -> str:
-    rows = [(file["action"], one_line(file["file"])) for file in data["files"]]
-    text = render_table(("ACTION", "FILE"), rows) if rows else f"Nothing of {data['program']} was written for this folder.\n"
+    rows = [(file["action"], one_line(file["file"]), one_line(file.get("reason", ""))) for file in data["files"]]
+    text = render_table(("ACTION", "FILE", ""), rows) if rows else f"Nothing of {data['program']} was written for this folder.\n"
     if "workspace" not in data:
         return text
     workspace = data["workspace"]

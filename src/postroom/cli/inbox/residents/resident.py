@@ -17,9 +17,9 @@ from postroom.cli.inbox.residents.prompts import continue_thread, introduce_thre
 from postroom.cli.inbox.residents.session_plan import SessionPlan
 from postroom.cli.inbox.residents.turns import Turn, TurnFailed
 from postroom.core.states import TERMINAL_STATUSES
-from postroom.people.agents import conversations, handovers, wake_ladder, wake_routes
+from postroom.people.agents import conversations, handed_items, handovers, wake_ladder, wake_routes
 from postroom.people.agents.clients import is_client_of
-from postroom.people.agents.waiting import list_waiting
+from postroom.people.agents.waiting import list_all_waiting
 from postroom.processes.child_process import GRACE_SECONDS
 from postroom.store.event_log import inbox_topic
 from postroom.work import threads
@@ -146,7 +146,7 @@ class ResidentWorker(AdoptingWorker):
     def _confirm_turn(self, turn: Run) -> None:
         """Record that the agent has seen what the tools handed to the session of a turn. Other sessions confirm for themselves."""
         with self._store.read() as tx:
-            clients = handovers.list_clients(tx, agent=self._agent)
+            clients = handed_items.list_clients(tx, agent=self._agent)
         session = turn.mcp_session if isinstance(turn, Turn) else ""
         for client in clients:
             if is_client_of(client, owner="", session=session):
@@ -174,7 +174,7 @@ class ResidentWorker(AdoptingWorker):
     def _list_mail(self) -> list[WaitingItem]:
         """Return what waits beside the work: threads that the worker takes or holds are told of by their own turns."""
         held = {held.claim.thread.thread_id for held in (*self._running, *self._parked, *self._pausing)}
-        waiting = list_waiting(self._store, agent=self._agent).waiting
+        waiting = list_all_waiting(self._store, agent=self._agent)
         return [item for item in waiting if item.kind != "thread" and item.thread_id not in held]
 
     def _begin_mail_turn(self, items: list[WaitingItem]) -> None:

@@ -52,6 +52,9 @@ class StatusApp(App[None]):
         self._reader = ThreadPoolExecutor(max_workers=1)
         self._questions: list[Data] = []
         self._unconfirmed: tuple[str, str] | None = None
+        self._answered = ""  # the entry that was answered last
+        self._unnoticed = ""  # the entry that took the place of the chosen one, which went away without an answer from here
+        self._written_for: Data | None = None  # the question for which an answer in words was begun
 
     def compose(self) -> ComposeResult:
         table: DataTable[Text] = DataTable(id="questions", cursor_type="row")
@@ -97,6 +100,8 @@ class StatusApp(App[None]):
             table.add_row(*(Text(one_line(cell)) for cell in (row["from"], row["to"], deadline, row["text"])), key=row["entry_id"])
         kept = [number for number, row in enumerate(self._questions) if chosen and row["entry_id"] == chosen["entry_id"]]
         table.move_cursor(row=kept[0] if kept else 0)
+        if chosen and not kept and chosen["entry_id"] != self._answered and self._questions:
+            self._unnoticed = self._questions[0]["entry_id"]
         self._show_chosen()
         self.query_one("#rest", Static).update(_render_rest(status))
 
@@ -116,10 +121,14 @@ class StatusApp(App[None]):
         self.query_one("#notice", Static).update(one_line(text))
 
     async def action_choose(self, number: int) -> None:
-        """Give the answer with this number. One that is dangerous has to be given twice."""
+        """Give the answer with this number. It has to be given twice if it is dangerous, or if the question has just become another one."""
         row = self._chosen()
         offered = _offered(row) if row else []
         if row is None or number > len(offered):
+            return
+        if row["entry_id"] == self._unnoticed:
+            self._unnoticed = ""
+            self.notice(f"This is another question now: read it, then press {number} again.")
             return
         answer = offered[number - 1]
         if answer in row["dangerous"] and self._unconfirmed != (row["entry_id"], answer):
@@ -132,7 +141,8 @@ class StatusApp(App[None]):
             await self._send(row, body=answer)
 
     def action_write(self) -> None:
-        if self._chosen() is not None:
+        self._written_for = self._chosen()
+        if self._written_for is not None:
             field = self.query_one(Input)
             field.display = True
             field.focus()
@@ -142,7 +152,7 @@ class StatusApp(App[None]):
         self.query_one(DataTable).focus()
 
     async def on_input_submitted(self, event: Input.Submitted) -> None:
-        row, text = self._chosen(), event.value.strip()
+        row, text = self._written_for, event.value.strip()
         self.action_stop_writing()
         if row is not None and text:
             event.input.value = ""
@@ -150,6 +160,7 @@ class StatusApp(App[None]):
 
     async def _send(self, row: Data, **answer: Any) -> None:
         self._unconfirmed = None
+        self._answered = row["entry_id"]
         try:
             await self._in_thread(reply, self._store, row["entry_id"], person=self._person, **answer)
         except Refusal as refusal:

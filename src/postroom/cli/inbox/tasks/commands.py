@@ -71,7 +71,8 @@ def _require_description(args: Arguments) -> str:
 
 
 def handle_task_accept(args: Arguments) -> Outcome:
-    conductor, agent = open_conductor(args), inputs.require_agent(args)
+    store, agent = inputs.open_store_for(args), inputs.require_agent(args)
+    conductor = Conductor(store)
     lease = inputs.given_options(args, "lease_seconds")
     if args.job is not None:
         lease["job_id"] = args.job
@@ -87,7 +88,8 @@ def handle_task_accept(args: Arguments) -> Outcome:
     if accepted is None:
         return Outcome({"task": None, "lease_token": None}, view="task none", exit_code=NOTHING)
     kept_tokens.keep_token(args, (accepted.task.task_id,), accepted.lease_token)
-    return Outcome({"task": task_json(accepted.task), "lease_token": accepted.lease_token}, view="task accepted")
+    humans = {} if args.json or accepted.task.verified else {"humans": inputs.known_humans(store)}
+    return Outcome({"task": task_json(accepted.task), "lease_token": accepted.lease_token, **humans}, view="task accepted")
 
 
 def handle_task_renew(args: Arguments) -> Outcome:

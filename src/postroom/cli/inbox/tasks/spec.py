@@ -244,7 +244,7 @@ _COMMANDS = (
             Flag("--answers", "FILE", "first apply the answers in this text of the agent; - for standard input"),
             _JOB_TOKEN,
         ),
-        details="Answers are lines `@complete ID: result`, `@fail ID: reason` and `@delegate NAME: task`, with indented lines after them."
+        details="Answers are lines `@complete ID: result`, `@fail ID: reason` and `@delegate NAME: task`, with further lines indented."
         " List items, bold, other case and fences are understood. All are applied in one transaction. Lines that were not applied are"
         " printed with the reason.",
         example="inbox sheet end nightly --answers reply.md",

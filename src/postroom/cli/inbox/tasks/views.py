@@ -7,7 +7,7 @@ from postroom.cli.framework.terminal import colour_text, indented_lines, one_lin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from typing import Any
 
     Data = dict[str, Any]
@@ -19,15 +19,16 @@ def _task_confirmation(word: str) -> Callable[[Data], str]:
     return lambda data: f"{colour_text('bold', word)} {_task_summary(data['task'])}\n"
 
 
-def _task_summary(task: Data) -> str:
+def _task_summary(task: Data, humans: Collection[str] = ()) -> str:
     description = _first_description_line(task)[:_PREVIEW_CHARS]
-    return f"{task['task_id']}  {task['status']}  {one_line(task['source_agent'])} → {one_line(task['target_agent'])}: {description}"
+    giver = one_line(task["source_agent"]) + (" (unverified)" if task["source_agent"] in humans and not task["verified"] else "")
+    return f"{task['task_id']}  {task['status']}  {giver} → {one_line(task['target_agent'])}: {description}"
 
 
 def _render_shown(data: Data) -> str:
     task = data["task"]
     rows = [
-        _task_summary(task),
+        _task_summary(task, data.get("humans", ())),
         f"{task['kind']}, {task['priority']}, attempt {task['attempt']}, given {relative_time(task['created_at'])}",
     ]
     rows += [f"deadline {relative_time(task['deadline'])}"] if task["deadline"] else []
@@ -52,7 +53,8 @@ def _step_word(event: Data) -> str:
 
 
 def _render_accepted(data: Data) -> str:
-    return f"{colour_text('bold', 'Accepted')} {_task_summary(data['task'])}\n  lease {data['lease_token']}\n" + indented_lines(
+    summary = _task_summary(data["task"], data.get("humans", ()))
+    return f"{colour_text('bold', 'Accepted')} {summary}\n  lease {data['lease_token']}\n" + indented_lines(
         data["task"]["description"], "  "
     )
 

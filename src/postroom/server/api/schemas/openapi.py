@@ -60,6 +60,7 @@ _ENTRY = object_of(
     workspaceLabel=TEXT,
     docs=array_of(schema_ref("Doc")),
     comments=TEXT,
+    latest={"type": "string", "description": "In lists: the open question that was added, or else what was added last"},
     kind={"enum": ["push", "question", "notice"]},
     door=TEXT,
     readAt=NULLABLE_TEXT,

@@ -5,14 +5,16 @@ import { at, getIfChanged, post } from "../lib/api.js";
 import { fill, h } from "../lib/dom.js";
 import { oneAtATime } from "../lib/once.js";
 import { isPending, onPending, pendingOf } from "../lib/pending.js";
+import { keptReplyTo } from "../lib/settings.js";
 import { clock, full, when } from "../lib/time.js";
 import { dialog } from "../parts/dialog.js";
 import { icon } from "../parts/icons.js";
-import { trouble } from "../parts/state.js";
+import { commandWords, trouble } from "../parts/state.js";
 import { failed, toast } from "../parts/toast.js";
 import { documentOf } from "./documents.js";
+import { jumpToQuestion } from "./jump.js";
 import { markdown } from "./markdown.js";
-import { mayChoose, questionOf } from "./question.js";
+import { forgetProposal, mayChoose, NAMES, questionOf } from "./question.js";
 import { replyBar, sendLater } from "./reply.js";
 import { receiptsOf, seenStep, threadBefore } from "./record.js";
 import { unverified } from "./row.js";
@@ -20,18 +22,25 @@ import { unverified } from "./row.js";
 const LOOK_FOR_SEEN = 5000; // an agent that reads a thread says nothing: so it is looked for
 const FOLLOW_FILES = 2000; // milliseconds between looks at the open documents
 const newVisit = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
-const DECIDED = { approve: "Approve", edit: "Approve with changes", reject: "Reject" };
 
 export class Detail {
-  constructor(id, { close, remove, unread, done, workspaces, loaded, readPerson }) {
-    Object.assign(this, { id, close, remove, unread, done, workspaces, loaded, readPerson });
+  /** `act` has what the buttons of the head do: {close, remove, unread, done, snooze, pin}. */
+  constructor(id, { act, known, workspaces, loaded, readPerson }) {
+    Object.assign(this, { id, toDo: act, known, workspaces, loaded, readPerson });
     this.parts = new Map(); // name → [what it was made of, element]
     this.documents = [];
     this.detail = null;
     this.bar = replyBar(`entry:${id}`, { sending: (text) => this.send(text), before: this.sessionButton() });
     this.bar.addEventListener("click", (event) => event.target === this.bar && this.openSession());
     this.body = h("div.scroll", { tabindex: "0", "aria-label": "Entry", role: "region" }, h("div.ghost.title"), h("div.ghost.block"));
-    this.element = h("article", { id: "detail", "data-id": id, tabindex: "-1", "aria-busy": "true" }, this.body, this.bar);
+    this.jump = jumpToQuestion(this.body);
+    this.element = h(
+      "article",
+      { id: "detail", "data-id": id, tabindex: "-1", "aria-busy": "true" },
+      this.body,
+      this.jump.element,
+      this.bar,
+    );
     this.timers = [
       setInterval(() => this.waits() && this.load(), LOOK_FOR_SEEN),
       setInterval(() => document.hidden || this.lookAtDocuments(), FOLLOW_FILES),
@@ -67,8 +76,7 @@ export class Detail {
       if (!body) return;
       Object.assign(this, { detail: body, tag, person });
     } catch (error) {
-      if (!this.gone && !this.drawn)
-        fill(this.body, this.head(null), error.status === 404 ? missing(this.close) : trouble(error, () => this.load()));
+      if (!this.gone && !this.drawn) fill(this.body, this.withoutServer(error));
       this.bar.hidden = !this.drawn;
       this.element.ariaBusy = "false";
       return;
@@ -84,14 +92,22 @@ export class Detail {
     const { entry, parts, replies, receipts, html } = this.detail;
     const workspace = this.workspaces().find((known) => known.workspace_id === entry.workspaceId);
     if (!this.drawn) this.begin(entry);
-    const pending = pendingOf("reply ").length + isPending(`reply ${this.id}`);
+    const pending = [this.id, ...parts.map((part) => part.id)].map((id) => [pendingOf(`reply ${id}`), keptReplyTo(id)]);
     this.part("head", [entry, workspace?.focus], () => this.head(entry));
     this.part("before", entry.threadId, () => entry.threadId && threadBefore(entry));
     this.part("comments", html.comments, () => html.comments && withoutTitle(this.text("section.comments", html.comments), entry));
     const own = entry.question?.entryId === entry.id && entry.question;
-    this.part("question", [own, pending], () => own && this.question(entry));
+    this.part("question", [own, pending[0]], () => own && this.question(entry));
     this.part("conversation", [parts, replies, receipts, pending], () => this.conversation(parts, replies));
     this.part("receipts", receipts, () => receiptsOf(receipts));
+    this.jump.watch();
+  }
+
+  /** What can be shown without an answer of the server: the words that the list has. */
+  withoutServer(error) {
+    if (error.status === 404) return [this.head(null), missing(this.toDo.close)];
+    const known = this.known() ?? null;
+    return [this.head(known), known && h("p.plain", { dir: "auto" }, known.comments ?? ""), trouble(error, () => this.load())];
   }
 
   text(tag, html) {
@@ -143,7 +159,7 @@ export class Detail {
   }
 
   head(entry) {
-    const back = h("button.icon-button.back", { type: "button", "aria-label": "Back", onclick: this.close }, icon("back"));
+    const back = h("button.icon-button.back", { type: "button", "aria-label": "Back", onclick: this.toDo.close }, icon("back"));
     if (!entry) return h("header.head", {}, back);
     const thread = entry.threadId && h("a", { href: `/threads/${encodeURIComponent(entry.threadId)}` }, "Thread");
     const said = [
@@ -153,19 +169,21 @@ export class Detail {
       unverified(entry) && [unverified(entry), " "],
       h("time", { datetime: new Date(entry.ts).toISOString(), title: full(entry.ts) }, clock(entry.ts)),
     ];
-    const act = (name, picture, done) =>
-      h("button.icon-button", { type: "button", "aria-label": name, title: name, onclick: done }, icon(picture));
     const titles = h("div.titles", {}, h("h1", { dir: "auto" }, entry.title), h("p.soft", {}, said, thread && [" · ", thread]));
-    const done = entry.kind !== "notice" && entry.state === "inbox" && act("Done", "check", this.done);
-    return h(
-      "header.head",
-      {},
-      back,
-      titles,
-      done,
-      act("Mark as unread", "unread", this.unread),
-      act("Delete this entry", "trash", this.remove),
-    );
+    return h("header.head", {}, back, titles, this.buttons(entry));
+  }
+
+  /** The buttons of the head. Notices are neither put away nor pinned. */
+  buttons({ kind, state, pinned }) {
+    const { done, snooze, pin, unread, remove } = this.toDo;
+    const button = (name, picture, act, more = {}) =>
+      h("button.icon-button", { type: "button", "aria-label": name, title: name, onclick: act, ...more }, icon(picture));
+    const triage = kind !== "notice" && [
+      state === "inbox" && button("Done", "check", done),
+      state !== "snoozed" && button("Snooze", "snooze", snooze),
+      button("Pin", "pin", pin, { "aria-pressed": String(pinned) }),
+    ];
+    return [triage, button("Mark as unread", "unread", unread), button("Delete this entry", "trash", remove)];
   }
 
   // --- the session
@@ -193,8 +211,7 @@ export class Detail {
   /** The entries of this matter that ask something, the one to answer first. */
   asking() {
     const { entry, parts } = this.detail ?? {};
-    const asks = [entry, ...(parts ?? [])].filter((each) => each?.question?.state === "open" && each.question.entryId === each.id);
-    return asks.filter((each) => !isPending(`reply ${each.id}`));
+    return [entry, ...(parts ?? [])].filter((each) => asks(each) && !isPending(`reply ${each?.id}`));
   }
 
   question(entry) {
@@ -209,16 +226,27 @@ export class Detail {
   }
 
   decide(entry, decision) {
-    this.post(entry.id, { decision }, DECIDED[decision.type], `choice:${entry.id}`);
+    this.post(entry.id, { decision }, NAMES[decision.type], `choice:${entry.id}`, () => forgetProposal(entry.id));
   }
 
-  post(id, body, words, of) {
-    const done = () => this.gone || this.load();
+  post(id, body, words, of, arrived = () => {}) {
+    const done = (answer) => {
+      if (answer) arrived();
+      if (this.gone) return;
+      if (!answer && this.drawn) this.draw(); // it waits until the server is back
+      this.load();
+    };
     sendLater(id, body, { words, of, done });
   }
 
+  /** Choose by a number: an answer, or to approve or reject a proposal. */
   choose(number) {
     const [entry] = this.asking();
+    if (entry?.question.proposal) {
+      const button = this.body.querySelector(`.deciding [data-number="${number}"]`);
+      button?.click();
+      return Boolean(button);
+    }
     const choice = entry?.question.choices[number - 1];
     if (!choice) return false;
     this.answer(entry, choice);
@@ -246,9 +274,7 @@ export class Detail {
     const items = [
       ...parts.map((part) => [part.ts, () => this.added(part)]),
       ...replies.map((reply) => [when(reply.at), () => this.said(reply)]),
-      ...[this.id, ...parts.map((part) => part.id)].flatMap((id) =>
-        pendingOf(`reply ${id}`).map((text) => [Infinity, () => waiting(text)]),
-      ),
+      ...[this.detail.entry, ...parts].filter((each) => !asks(each)).flatMap(({ id }) => pendingOf(`reply ${id}`).map(later)),
     ];
     if (!items.length) return null;
     items.sort(([one], [other]) => one - other);
@@ -310,6 +336,12 @@ function withoutTitle(text, { title }) {
   return text;
 }
 
+/** Whether an entry or a part has an open question of its own, which shows the answer that waits to be sent. */
+const asks = (each) => each?.question?.state === "open" && each.question.entryId === each.id;
+
+/** A reply that waits to be sent, at the end of the conversation. */
+const later = (text) => [Infinity, () => waiting(text)];
+
 function waiting(text) {
   return h("li.said.mine.waiting", {}, h("p.text", { dir: "auto" }, text), h("p.seen", {}, "Goes out in a moment"));
 }
@@ -322,7 +354,7 @@ function tellHowToFocus(workspace) {
       "div.body",
       {},
       h("p", {}, `Tell the server which command brings the terminal of ${workspace.label} to the front. On the server's machine:`),
-      h("div.command", {}, h("pre", { tabindex: "0" }, line)),
+      h("div.command", {}, h("pre", { tabindex: "0" }, commandWords(line))),
     ),
   );
 }

@@ -44,16 +44,26 @@ function merged(lines) {
 
 /** Both sides of a line: the words that stayed once, those that went and came where they stood. */
 function woven(before, now) {
-  const out = [];
+  const steps = []; // [what went, what came, what stayed]
   let [left, right] = [0, 0];
   while (left < before.length || right < now.length) {
-    if (left < before.length && before[left][1]) out.push(h("del", {}, before[left++][0]));
-    else if (right < now.length && now[right][1]) out.push(h("ins", {}, now[right++][0]));
-    else {
-      out.push(now[right]?.[0] ?? before[left]?.[0] ?? "");
-      left++;
-      right++;
-    }
+    const went = before[left]?.[1] ? before[left++][0] : "";
+    const came = now[right]?.[1] ? now[right++][0] : "";
+    steps.push([went, came, went || came ? "" : (now[right++] ?? before[left])[0]]);
+    if (!went && !came) left++;
+  }
+  return joined(steps).map(([went, came, stayed]) => [went && h("del", {}, went), came && h("ins", {}, came), stayed]);
+}
+
+/** Changes that only spaces part are one: "a week" became "two weeks", not each word another. */
+function joined(steps) {
+  const out = [];
+  for (const step of steps) {
+    const [last, space] = [out.at(-2), out.at(-1)];
+    const apart = last && !last[2] && space[2] && !space[2].trim();
+    if (apart && !step[2] && last[0] && last[1] && step[0] && step[1])
+      out.splice(-2, 2, [last[0] + space[2] + step[0], last[1] + space[2] + step[1], ""]);
+    else out.push(step);
   }
   return out;
 }

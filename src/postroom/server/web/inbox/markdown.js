@@ -28,8 +28,8 @@ export function markdown(tag, html, entry, options = {}) {
 export function addMarkdown(text, html, entry, { quote } = {}) {
   const element = safe("div", html);
   const { prefix } = text.dataset;
-  // A list or a quotation has one direction, that of its first words: an element takes no notice of children with a direction of their own.
-  for (const block of element.querySelectorAll("p, ul, ol, h1, h2, h3, h4, h5, h6, td, th, blockquote"))
+  // A list, a quotation or a table has one direction, that of its first words: an element takes no notice of children with their own.
+  for (const block of element.querySelectorAll("p, ul, ol, h1, h2, h3, h4, h5, h6, table, blockquote"))
     if (!block.parentElement.closest("ul, ol, blockquote")) block.dir = "auto";
   for (const marked of element.querySelectorAll("[id]")) marked.id = prefix + marked.id;
   if (!entry.workspaceId) nameFiles(element);

@@ -1,6 +1,7 @@
 // The question of an entry: its choices as buttons, or a proposal to approve, edit or reject; the time that is left, and its outcome.
 
 import { h } from "../lib/dom.js";
+import { draft, dropDraft, keepDraft, keptReplyTo } from "../lib/settings.js";
 import { clock, everySecond, full, left, when } from "../lib/time.js";
 import { confirm } from "../parts/dialog.js";
 
@@ -9,16 +10,19 @@ const ENDED = {
   refused: () => "Nobody answered in time: it counts as refused.",
   ended: () => "It is not asked any more.",
 };
+export const NAMES = { approve: "Approve", edit: "Approve with changes", reject: "Reject" };
 const DECIDED = { approve: "Approved", edit: "Approved with changes", reject: "Rejected" };
 
 /** Ask for a confirmation if the agent marked a choice as dangerous. Return whether to go on. */
 export const mayChoose = (question, choice) =>
-  !question.dangerous?.includes(choice) || confirm("Are you sure?", `The agent marked “${choice}” as dangerous.`, choice);
+  !question.dangerous?.includes(choice) ||
+  confirm("Are you sure?", `The agent marked “${choice}” as dangerous.`, choice, { no: "Cancel", safe: true });
 
 /** `act`: {answer(choice), decide(decision)}. `pending` is the answer that can still be taken back. */
 export function questionOf({ question }, act, { person, pending }) {
   if (question.state !== "open")
     return h("section.question", { "data-state": question.state, "aria-label": "Question" }, h("p", {}, ended(question)));
+  const kept = keptReplyTo(question.entryId);
   const choices = question.choices.map((choice, at) => choiceButton(question, choice, at, act));
   const asked = question.to === person ? "A question for you" : `A question for ${question.to}. You may answer it, too`;
   return h(
@@ -26,16 +30,19 @@ export function questionOf({ question }, act, { person, pending }) {
     { "data-state": "open", "aria-label": "Question" },
     h("p.asked", {}, asked, question.escalatedAt && ", because nobody else answered"),
     choices.length ? h("div.choices", { role: "group", "aria-label": "Choices" }, choices) : null,
-    question.proposal && proposalOf(question.proposal, act),
-    pending && pendingNote(pending),
+    question.proposal && proposalOf(question, act),
+    pending ? pendingNote(pending) : kept && h("p.waits", {}, keptNote(kept.body)),
     question.deadline && countdown(question),
   );
 }
 
+/** The line below a question whose answer waits until the server is back. */
+export const keptNote = ({ body, decision }) => `“${short(body ?? NAMES[decision.type])}” is sent when the server is back.`;
+
 /** The line below a question whose answer can still be taken back. */
 export function pendingNote(words) {
-  const said = [`“${words}” goes out in a moment. `, h("kbd", {}, "Enter"), " sends it now, ", h("kbd", {}, "z"), " takes it back."];
-  return h("p.soft", {}, said);
+  const said = [`“${short(words)}” goes out in a moment. `, h("kbd", {}, "Enter"), " sends it now, ", h("kbd", {}, "z"), " takes it back."];
+  return h("p.waits", {}, said);
 }
 
 function choiceButton(question, choice, at, act) {
@@ -44,15 +51,29 @@ function choiceButton(question, choice, at, act) {
   return h(dangerous ? "button.danger" : "button", attributes, choice);
 }
 
-/** A text or the arguments of an action, which can be edited in place. */
-function proposalOf(proposal, act) {
+const draftOf = (entryId) => `proposal:${entryId}`;
+
+/** Forget what a person wrote into a proposal: the server has it. */
+export const forgetProposal = (entryId) => dropDraft(draftOf(entryId));
+
+/** A text or the arguments of an action, which can be edited in place. What is written is kept until it was sent. */
+function proposalOf({ proposal, entryId }, act) {
   const text = proposal.text ?? JSON.stringify(proposal.args, null, 2);
+  const kept = JSON.parse(draft(draftOf(entryId)).text || "{}");
   const field = h("textarea.proposal", { "aria-label": "Proposal", rows: String(Math.min(16, text.split("\n").length + 1)), dir: "auto" });
-  field.value = text;
+  field.value = kept.text ?? text;
   const wrong = h("p.wrong-text", { role: "alert", hidden: true });
-  const approve = h("button.primary", { type: "button", onclick: () => send() }, "Approve");
+  const approve = h("button.primary", { type: "button", "data-number": "1", onclick: () => send() });
+  const name = () => (approve.textContent = field.value === text ? "Approve" : "Approve with changes");
   const reason = h("input", { type: "text", "aria-label": "Reason", placeholder: "Reason to reject (optional)" });
-  field.addEventListener("input", () => (approve.textContent = field.value === text ? "Approve" : "Approve with changes"));
+  reason.value = kept.reason ?? "";
+  name();
+  const keep = () => {
+    name();
+    const written = field.value !== text || reason.value ? JSON.stringify({ text: field.value, reason: reason.value }) : "";
+    keepDraft(draftOf(entryId), { text: written });
+  };
+  for (const each of [field, reason]) each.addEventListener("input", keep);
   const send = () => {
     if (field.value === text) return act.decide({ type: "approve" });
     try {
@@ -70,7 +91,7 @@ function proposalOf(proposal, act) {
     proposal.action && h("p", {}, "Proposed action: ", h("code", {}, proposal.action)),
     field,
     wrong,
-    h("div.actions", {}, approve, h("button.danger", { type: "button", onclick: reject }, "Reject"), reason),
+    h("div.actions", {}, approve, h("button.danger", { type: "button", "data-number": "2", onclick: reject }, "Reject"), reason),
   );
 }
 

@@ -26,11 +26,18 @@ export async function send(id, body, { of = `entry:${id}`, path = entryRoute(id)
     return answer;
   } catch (error) {
     if (error.code === "away") {
+      replaceChoice(id, body);
       keepReply(key, { id, path, body, of });
       toast("The server is away. Your words are kept, and sent when it is back.");
     } else failed("The reply was not sent.", error, { kept: true });
     return null;
   }
+}
+
+/** Of several choices that were made while the server was away, the last one holds. Texts are all sent. */
+function replaceChoice(id, { comment }) {
+  for (const [key, kept] of Object.entries(keptReplies()))
+    if (!comment && kept.id === id && !kept.body.comment && !kept.left) dropReply(key);
 }
 
 const isSent = (of, { body }) => !draft(of).text || draft(of).text.trim() === body;

@@ -2,9 +2,10 @@
 
 import { h } from "../lib/dom.js";
 import { address } from "../lib/router.js";
-import { draft, settings } from "../lib/settings.js";
+import { draft, keptReplyTo, settings } from "../lib/settings.js";
 import { full, left, short, when } from "../lib/time.js";
 import { icon } from "../parts/icons.js";
+import { keptNote } from "./question.js";
 
 const [TWO_LINES, ONE_LINE, CHOICES, CHOICES_FOR_FINGERS] = [58, 36, 36, 52]; // pixels, as inbox.css and phone.css have them
 const WIDE = matchMedia("(min-width: 721px)"); // on a phone a row is large enough for a finger
@@ -15,7 +16,7 @@ const STATES = { answered: "Answered", default: "Default taken", refused: "Refus
 export function plain(markdown) {
   return markdown
     .slice(0, 600)
-    .replace(/```.*$|^[|:\-\s]+$/gm, " ")
+    .replace(/```.*$|^\s*\|.*$|^[|:\-\s]+$/gm, " ")
     .replace(/!?\[([^\]]*)\]\([^)]*\)/g, "$1")
     .replace(/^[#>\-+\s]+|^\*\s+/gm, "")
     .replace(/(?<![\p{L}\p{N}_])(\*\*|__|~~|[*_`])(?=\S)|(?<=\S)(\*\*|__|~~|[*_`])(?![\p{L}\p{N}_])/gu, "")
@@ -25,24 +26,26 @@ export function plain(markdown) {
     .trim();
 }
 
-/** The first words of an entry after its title, or the names of its documents. */
+/** What waits or was added last; else the first words of an entry after its title, or the names of its documents. */
 export function preview(entry) {
-  const words = plain(entry.comments ?? "");
+  const words = plain(entry.latest ?? entry.comments ?? "");
   const rest = words.startsWith(entry.title) ? words.slice(entry.title.length).trim() : words;
   return rest || (entry.docs ?? []).map((doc) => doc.path.split("/").at(-1)).join(", ");
 }
 
 const UNVERIFIED_DOORS = new Set(["cli", "library", "file", "unix"]); // there, anyone can use any name
 
-/** A mark for an entry of which no server knows who wrote it. */
-export function unverified(entry) {
+/** A mark for an entry of which no server knows who wrote it: a word, or in a row a picture. */
+export function unverified(entry, { small = false } = {}) {
   if (!UNVERIFIED_DOORS.has(entry.door)) return null;
-  return h("span.badge", { title: `It came in by ${entry.door}, where anyone can use any name.` }, "unverified");
+  const title = `It came in by ${entry.door}, where anyone can use any name.`;
+  if (small) return h("span.unverified", { role: "img", "aria-label": "unverified", title: `Unverified. ${title}` }, icon("unverified"));
+  return h("span.badge", { title }, "unverified");
 }
 
-/** The badge of a question: the time that is left, or how it ended. */
-function badge({ question }) {
-  if (!question) return null;
+/** The badge of a question: the time that is left, or how it ended. Where all rows are questions, none says so. */
+function badge({ question }, room) {
+  if (!question || (room === "questions" && question.state === "open" && !question.deadline)) return null;
   if (question.state !== "open") return h("span.badge", { "data-tone": "good" }, STATES[question.state] ?? question.state);
   if (!question.deadline || question.escalatedAt) return h("span.badge", { "data-tone": "warn" }, "Question");
   const span = when(question.deadline) - Date.now();
@@ -91,10 +94,10 @@ export function row({ entry, cursor, open, room, selected, query, hit }, act) {
       "span.second",
       {},
       h("span.who", {}, entry.workspaceLabel),
-      unverified(entry),
+      unverified(entry, { small: true }),
       h("span.words", { dir: "auto" }, marked(preview(entry), hit)),
       h("span.extras", {}, extras(entry)),
-      badge(entry),
+      badge(entry, room),
     ),
   );
   const attributes = {
@@ -107,7 +110,15 @@ export function row({ entry, cursor, open, room, selected, query, hit }, act) {
 }
 
 function choices(entry, act) {
-  const button = (choice) => h("button", { type: "button", tabindex: "-1", onclick: () => act.answer(entry, choice) }, choice);
+  const kept = keptReplyTo(entry.question.entryId);
+  if (kept) return h("span.row-choices.soft", {}, keptNote(kept.body));
+  const { dangerous } = entry.question;
+  const button = (choice) =>
+    h(
+      dangerous.includes(choice) ? "button.danger" : "button",
+      { type: "button", tabindex: "-1", onclick: () => act.answer(entry, choice) },
+      choice,
+    );
   return h("span.row-choices", { role: "group", "aria-label": "Choices" }, entry.question.choices.slice(0, 4).map(button));
 }
 

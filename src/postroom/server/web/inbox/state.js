@@ -17,12 +17,18 @@ const NOTHING_CHOSEN = { unread: false, open: false, workspace: "", words: "", s
 /** The id of the entry in whose row an event is shown. */
 export const matterOf = (event) => event.payload?.root_id ?? event.message_id;
 
-/** The question that a row shows, as the server has it for lists: of the open ones of a matter the most urgent, else the latest. */
+/**
+ * What a row shows, as the server has it for lists: of the open questions of a matter the most urgent, else the latest; and the words of
+ * the part that asks it, else of the newest one.
+ */
 export function rowOf({ entry, parts = [] }) {
   const asks = [entry, ...parts].map((each) => each.question).filter(Boolean);
   const open = asks.filter(({ state }) => state === "open").sort((one, other) => urgency(one).localeCompare(urgency(other)));
   const question = open[0] ?? asks.at(-1);
-  return question ? { ...entry, question } : entry;
+  const asking = open[0] && [entry, ...parts].find((each) => each.id === open[0].entryId);
+  const shown = asking ?? parts.at(-1) ?? entry;
+  const words = shown.comments || (shown.docs ?? []).map((doc) => doc.path.split("/").at(-1)).join(", ");
+  return { ...entry, ...(question && { question }), latest: shown.id === entry.id ? undefined : words };
 }
 
 const urgency = ({ deadline }) => deadline ?? "9";

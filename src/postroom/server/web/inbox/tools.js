@@ -37,6 +37,7 @@ export class Tools {
     ];
     if (inbox.room === "notices") this.filters.pop();
     this.search = h("input", { type: "search", "aria-label": "Search entries", placeholder: "Search", oninput: () => this.searching() });
+    this.search.addEventListener("keydown", (event) => ["Enter", "ArrowDown"].includes(event.key) && this.enterList(event));
     this.search.value = filter.words;
     this.workspace = this.select("Workspace", [["", "All workspaces"]], (value) => inbox.choose({ workspace: value }));
     this.state = this.select("State", STATES, (value) => inbox.choose({ state: value, open: false, unread: false }));
@@ -66,10 +67,12 @@ export class Tools {
     );
     mute.addEventListener("click", () => this.mute());
     this.muteButton = mute;
-    return [
+    return h(
+      "div.narrowing",
+      {},
       h("div.filters", { role: "group", "aria-label": "Show" }, this.filters, h("span.apart"), mute, all),
       this.inbox.room === "inbox" && h("div.selects", {}, this.state, this.workspace, this.group),
-    ];
+    );
   }
 
   select(name, options, chosen) {
@@ -140,6 +143,17 @@ export class Tools {
   searching() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.inbox.choose({ words: this.search.value.trim() }), PAUSE);
+  }
+
+  /** From the search to the first entry that it found. */
+  async enterList(event) {
+    event.preventDefault();
+    clearTimeout(this.timer);
+    const words = this.search.value.trim();
+    if (words !== this.inbox.entries.filter.words) await this.inbox.choose({ words });
+    this.search.blur();
+    this.inbox.cursor = null;
+    this.inbox.move(1);
   }
 
   clearSearch() {

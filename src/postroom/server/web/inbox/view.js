@@ -9,6 +9,7 @@ import { onSwipe } from "../lib/swipe.js";
 import { firstRun } from "../parts/connect.js";
 import { nothing, quietPane, trouble } from "../parts/state.js";
 import { failed, toast } from "../parts/toast.js";
+import { actionsOf, keysOf } from "./commands.js";
 import { Detail } from "./detail.js";
 import { Elsewhere } from "./elsewhere.js";
 import { List } from "./list.js";
@@ -19,6 +20,9 @@ import { askWhen } from "./snooze.js";
 import { Entries, matterOf, rowOf } from "./state.js";
 import { filterOf, Tools } from "./tools.js";
 
+const FINGERS = matchMedia("(hover: none)");
+const byHand = (key, swipe) => (FINGERS.matches ? swipe : key);
+const OPERATORS = "from:name, is:unread, in:done and before:2026-11-30 narrow a search.";
 const places = new Map(); // room → where the list was when it was left
 
 class Inbox {
@@ -34,7 +38,7 @@ class Inbox {
     this.list = new List({ room, act, nearEnd: () => this.entries.loadMore() });
     onSwipe(this.list.view, ".row", {
       right: (element) => this.done(element.dataset.id),
-      left: (element) => ((this.cursor = element.dataset.id), this.snooze()),
+      left: (element) => this.snooze([element.dataset.id]),
     });
     this.tools = new Tools(this);
     this.below = h("div.below");
@@ -108,11 +112,15 @@ class Inbox {
     if (error) return trouble(error, () => this.reload());
     const all = h("button", { type: "button", onclick: () => this.showAll() }, "Show all");
     if (words && this.elsewhere.hits.length) return h("p.soft.small", {}, `No entry here holds “${words}”.`);
-    if (words) return nothing("Nothing found", `No entry here holds “${words}”.`, all);
-    if (this.room === "questions" || open) return nothing("No open questions", "Nobody waits for your answer.", open && all);
+    if (words) return nothing("Nothing found", [`No entry here holds “${words}”.`, h("br"), h("span.small", {}, OPERATORS)], all);
+    if (open) return nothing("No open questions", "Nobody waits for your answer.", all);
+    if (this.room === "questions")
+      return nothing("No open questions", "What an agent asks with `inbox ask` or the tool inbox_ask waits here.");
     if (unread) return nothing("All read", "Nothing here is unread.", all);
-    if (state === "snoozed") return nothing("Nothing is snoozed", "Press h on an entry to hide it until later.", all);
-    if (state === "done") return nothing("Nothing is done yet", "Press e on an entry to put it away.", all);
+    if (state === "snoozed")
+      return nothing("Nothing is snoozed", `${byHand("Press h on an entry", "Swipe an entry to the left")} to hide it until later.`, all);
+    if (state === "done")
+      return nothing("Nothing is done yet", `${byHand("Press e on an entry", "Swipe an entry to the right")} to put it away.`, all);
     if (workspace) return nothing("Nothing yet", "This workspace has not pushed anything.", all);
     if (this.room === "notices") return nothing("No notices", "What automation leaves with `inbox notify` is listed here.");
     const any = this.summary()?.any;
@@ -124,11 +132,17 @@ class Inbox {
   open(id) {
     if (this.detail?.id === id) return;
     this.detail?.leave();
-    const detail = {
+    const act = {
       close: () => this.go(null),
       remove: () => this.remove(id),
       unread: () => this.unread(),
       done: () => this.done(id),
+      snooze: () => this.snooze([id]),
+      pin: () => this.pin([id]),
+    };
+    const detail = {
+      act,
+      known: () => this.entries.find(id),
       workspaces: () => this.workspaces,
       loaded: (shown) => this.loaded(shown),
       readPerson: () => this.summaryRead.then(() => this.summary().person),
@@ -233,15 +247,14 @@ class Inbox {
     this.shift(id ? [id] : this.targets, this.entries.filter.state === "done" ? "inbox" : "done", "Done");
   }
 
-  async snooze() {
-    const ids = this.targets;
+  async snooze(ids = this.targets) {
     if (!ids.length || this.room === "notices") return;
     const chosen = await askWhen();
     if (chosen) this.shift(ids, "snoozed", chosen.text, chosen.until);
   }
 
-  pin() {
-    for (const id of this.targets) this.entries.pin(id, !this.entries.find(id)?.pinned);
+  pin(ids = this.targets) {
+    for (const id of ids) this.entries.pin(id, !(this.entries.find(id) ?? this.detail?.detail?.entry)?.pinned);
   }
 
   select(id = this.cursor) {
@@ -337,33 +350,6 @@ class Inbox {
     return true;
   }
 
-  keys() {
-    const numbers = Object.fromEntries(Array.from({ length: 9 }, (_, at) => [String(at + 1), () => this.chooseNumber(at + 1)]));
-    return {
-      ...numbers,
-      j: () => this.move(1),
-      k: () => this.move(-1),
-      J: () => this.move(1, { select: true }),
-      K: () => this.move(-1, { select: true }),
-      ArrowDown: () => this.arrow(1),
-      ArrowUp: () => this.arrow(-1),
-      Enter: (event) => this.enter(event),
-      o: () => this.cursor && this.go(this.cursor),
-      e: () => this.done(),
-      h: () => this.snooze(),
-      p: () => this.pin(),
-      x: () => this.select(),
-      u: () => this.unread(),
-      U: () => this.read(true),
-      n: () => this.nextQuestion(),
-      r: () => this.reply(),
-      Delete: () => this.remove(),
-      "#": () => this.remove(),
-      "/": () => this.tools.search.focus(),
-      Escape: () => this.escape(),
-    };
-  }
-
   /** The arrows scroll the text of the entry if the focus is there and it is long, and else move in the list. */
   arrow(step) {
     const text = this.detail?.body;
@@ -377,31 +363,6 @@ class Inbox {
     if (!this.detail) return false;
     this.detail.reply();
     return true;
-  }
-
-  actions() {
-    const of = this.target
-      ? [
-          ["Reply", "r", () => this.reply(), "send"],
-          ["Done", "e", () => this.done(), "check"],
-          ["Snooze", "h", () => this.snooze(), "snooze"],
-          ["Pin or unpin", "p", () => this.pin(), "pin"],
-          ["Mark as unread", "u", () => this.unread(), "inbox"],
-          ["Delete", "#", () => this.remove(), "trash"],
-        ]
-      : [];
-    const session = this.detail ? [["Open session", "", () => this.detail.openSession(), "terminal"]] : [];
-    const filters = [
-      ["Show unread entries", "", () => this.choose({ unread: true, open: false }), "inbox"],
-      ["Show snoozed entries", "", () => this.choose({ state: "snoozed", unread: false, open: false }), "snooze"],
-      ["Show done entries", "", () => this.choose({ state: "done", unread: false, open: false }), "check"],
-    ];
-    const rest = [
-      ["Next question", "n", () => this.nextQuestion(), "questions"],
-      ["Mark all as read", "", () => this.readAll(), "checks"],
-      ["Search entries", "/", () => this.tools.search.focus(), "search"],
-    ];
-    return [...of, ...session, ...rest, ...filters].map(([name, key, act, picture]) => ({ name, key, act, icon: picture }));
   }
 
   heard(events) {
@@ -435,10 +396,10 @@ export const room = {
     return {
       open: (next) => inbox.open(next),
       changed: (events) => inbox.heard(events),
-      keys: inbox.keys(),
+      keys: keysOf(inbox),
       leave: () => inbox.leave(),
       get actions() {
-        return inbox.actions();
+        return actionsOf(inbox);
       },
     };
   },

@@ -82,6 +82,9 @@ export function dropDraft(of) {
 const KEPT = "postroom.replies";
 
 export const keptReplies = () => load(KEPT) ?? {};
+
+/** The reply to an entry that waits for the server, if there is one. */
+export const keptReplyTo = (id) => Object.values(keptReplies()).find((reply) => reply.id === id && !reply.left);
 export const keepReply = (key, reply) => save(KEPT, { ...keptReplies(), [key]: reply });
 
 export function dropReply(key) {

@@ -22,6 +22,7 @@ export function onSwipe(view, selector, { right, left }) {
       start.across = Math.abs(x) > STEEP * Math.abs(y) ? x : 0;
       const link = start.element.querySelector("a");
       link.style.transform = start.across ? `translateX(${start.across / 2}px)` : "";
+      start.element.dataset.swipe = Math.abs(start.across) > FAR ? (start.across > 0 ? "right" : "left") : "";
     },
     { passive: true },
   );
@@ -30,6 +31,7 @@ export function onSwipe(view, selector, { right, left }) {
     const { element, across } = start;
     start = null;
     element.querySelector("a").style.transform = "";
+    delete element.dataset.swipe;
     if (across > FAR) right(element);
     else if (across < -FAR) left(element);
   };

@@ -27,9 +27,9 @@ export async function compose() {
   const kind = h(
     "select",
     { name: "kind", "aria-label": "Kind" },
-    h("option", { value: "thread" }, "Work (a thread that the agent claims and ends)"),
-    h("option", { value: "task" }, "Task (that the agent accepts and completes)"),
-    h("option", { value: "message" }, "Message (into its mailbox)"),
+    h("option", { value: "thread" }, "Work: a thread to claim and end"),
+    h("option", { value: "task" }, "Task: to accept and complete"),
+    h("option", { value: "message" }, "Message: into its mailbox"),
   );
   const subject = h("input", { name: "subject", type: "text", placeholder: "What is it about?", dir: "auto" });
   const body = h("textarea", { name: "body", rows: "6", placeholder: "What should they do or know? @name tells others.", dir: "auto" });

@@ -1,10 +1,11 @@
 // The first five minutes: the exact commands that connect an agent, and that sign a person in.
 
 import { h } from "../lib/dom.js";
+import { commandWords } from "./state.js";
 
 function command(caption, text) {
   const copy = h("button", { type: "button", onclick: () => copied(copy, text) }, "Copy");
-  return h("figure", {}, h("figcaption", {}, caption), h("div.command", {}, h("pre", { tabindex: "0" }, text), copy));
+  return h("figure", {}, h("figcaption", {}, caption), h("div.command", {}, h("pre", { tabindex: "0" }, commandWords(text)), copy));
 }
 
 async function copied(button, text) {

@@ -14,8 +14,11 @@ export function dialog(name, ...children) {
   return element;
 }
 
-/** Ask for confirmation of an act that cannot be undone. Return whether it was confirmed; with `reason`, the text of the reason field. */
-export function confirm(name, text, yes, { reason = false } = {}) {
+/**
+ * Ask for confirmation of an act that cannot be undone. Return whether it was confirmed; with `reason`, the text of the reason field. With
+ * `safe`, the focus is not on the act: a key that is pressed once too often does nothing.
+ */
+export function confirm(name, text, yes, { reason = false, no = "Keep", safe = false } = {}) {
   return new Promise((answer) => {
     const why = reason && h("input", { type: "text", "aria-label": "Reason", placeholder: "Reason (optional)" });
     const form = h(
@@ -23,7 +26,7 @@ export function confirm(name, text, yes, { reason = false } = {}) {
       { method: "dialog" },
       h("p", {}, text),
       why,
-      h("div.actions", {}, h("button", { value: "no" }, "Keep"), h("button.danger", { value: "yes", autofocus: true }, yes)),
+      h("div.actions", {}, h("button", { value: "no", autofocus: safe }, no), h("button.danger", { value: "yes", autofocus: !safe }, yes)),
     );
     const element = dialog(name, form);
     element.addEventListener("close", () => answer(element.returnValue === "yes" && (reason ? { reason: why.value.trim() } : true)));

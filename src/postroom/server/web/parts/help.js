@@ -15,7 +15,7 @@ const KEYS = [
   ["c", "New message"],
   ["r", "Reply"],
   ["Ctrl Enter", "Send the reply"],
-  ["1 … 9", "Choose an answer"],
+  ["1 … 9", "Choose an answer, or approve and reject"],
   ["Enter", "Send an answer at once"],
   ["#  Delete", "Delete"],
   ["z", "Undo"],

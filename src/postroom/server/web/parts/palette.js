@@ -78,7 +78,7 @@ class Choices {
     const named = places.filter(isNamed).slice(0, 8);
     const entries = found.entries.map((entry) => ({
       name: `${entry.workspaceLabel}: ${entry.title}`,
-      picture: entry.kind === "question" ? "question" : "inbox",
+      picture: entry.kind === "question" ? "questions" : "inbox",
       act: () => go(address(entry.kind === "notice" ? "notices" : "inbox", entry.id)),
     }));
     this.show([...this.options, ...entries, ...elsewhere, ...named]);

@@ -5,17 +5,20 @@ import { h } from "../lib/dom.js";
 import { address } from "../lib/router.js";
 import { ago, length, when } from "../lib/time.js";
 import { spark } from "../parts/chart.js";
-import { nothing } from "../parts/state.js";
+import { nothing, tryThis } from "../parts/state.js";
 import { moving, View } from "./keeping.js";
 import { face, glyph, many, stamp, word } from "./words.js";
 
 export const room = {
   title: "Agents",
-  show(main) {
+  show(main, _id, { summary, summaryRead }) {
     const view = new View(main, {
       name: "agents",
       title: "Agents",
-      ask,
+      async ask(signal) {
+        const [found] = await Promise.all([ask(signal), summaryRead]);
+        return { ...found, me: summary()?.person };
+      },
       view: page,
       concerns: () => true, // every write is a sign of life
     });
@@ -24,14 +27,25 @@ export const room = {
 };
 
 async function ask(signal) {
-  const [{ agents }, activity] = await Promise.all([get("/api/agents", signal), get("/api/activity?hours=24", signal).catch(() => null)]);
-  return { agents, activity };
+  const [{ agents }, activity, { entries: questions }] = await Promise.all([
+    get("/api/agents", signal),
+    get("/api/activity?hours=24", signal).catch(() => null),
+    get("/api/inbox/questions?limit=100", signal).catch(() => ({ entries: [] })),
+  ]);
+  return { agents, activity, questions };
 }
 
 /** Order: the ones that are alive first, then by name. */
 const order = (a, b) => Number(b.alive) - Number(a.alive) || a.name.localeCompare(b.name);
 
-function page({ agents, activity }) {
+/** `me` is the person who looks at the page, and so is there. */
+function page({ agents: known, activity, questions, me }) {
+  const agents = known.map((agent) => ({
+    ...agent,
+    me: agent.name === me,
+    alive: agent.alive || agent.name === me,
+    asks: questions.filter((entry) => entry.from === agent.name),
+  }));
   const programs = agents.filter((agent) => agent.kind !== "human").sort(order);
   const people = agents.filter((agent) => agent.kind === "human").sort(order);
   const alive = programs.filter((agent) => agent.alive).length;
@@ -46,7 +60,7 @@ function none() {
   return nothing(
     "No agents yet",
     "An agent or a person appears here after its first message, claim or answer.",
-    h("code.try", {}, "inbox agent add coder"),
+    tryThis("inbox agent add coder"),
   );
 }
 
@@ -68,19 +82,19 @@ function line(agent, activity) {
     "li.agent",
     { "data-key": agent.name, "data-alive": String(agent.alive) },
     face(agent.name, agent.kind === "human"),
-    h("div.name", {}, h("h3", {}, agent.name), life(agent)),
+    h("div.name", {}, h("h3", {}, agent.name, agent.me && h("span.soft", {}, " (you)")), life(agent)),
     h("div.holding", {}, holds(agent), unread(agent)),
     activity && spark(activity.agents[agent.name] ?? activity.total.map(() => 0), `What ${agent.name} did in the last 24 hours`),
   );
 }
 
-function life({ alive, last_seen_at: seen }) {
+function life({ alive, me, last_seen_at: seen }) {
   return h(
     "p.life.small",
     {},
     h("span.dot", { "aria-hidden": "true" }),
     alive ? "Alive" : "Away",
-    h("span.soft", {}, seen ? ["· seen ", stamp(seen, ago)] : "· never seen"),
+    h("span.soft", {}, me ? "· here now" : seen ? ["· seen ", stamp(seen, ago)] : "· never seen"),
   );
 }
 
@@ -90,11 +104,22 @@ function unread({ unread: count }) {
   );
 }
 
-function holds({ holds: held, kind, alive }) {
-  if (!held.length) return alive && kind !== "human" ? h("p.soft.small", {}, "Holds nothing") : null;
+/** The threads that an agent holds, and the questions outside of threads whose answers it waits for. */
+function holds({ holds: held, asks, kind, alive }) {
+  const waits = asks.filter((entry) => !entry.threadId);
+  if (!held.length && !waits.length) return alive && kind !== "human" ? h("p.soft.small", {}, "Holds nothing") : null;
   return h(
     "ul.holds",
-    { "aria-label": many(held.length, "thread") },
+    {},
+    waits.map(({ id, title, question }) =>
+      h(
+        "li",
+        { "data-key": id },
+        glyph("blocked"),
+        h("a", { href: address("questions", id), dir: "auto" }, title),
+        h("span.soft.small", {}, `Waits for ${question.to}`),
+      ),
+    ),
     held.map((thread) =>
       h(
         "li",

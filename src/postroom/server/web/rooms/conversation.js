@@ -101,10 +101,14 @@ function text(message, painted, subject) {
     message.summary && !told.includes(message.summary.trim()) && h("p.summary", { dir: "auto" }, message.summary),
     message.body && (painted ? place(message) : h("p.plain", { dir: "auto" }, message.body)),
     message.artifacts.length > 0 && h("ul.artifacts", { "aria-label": "Artifacts" }, message.artifacts.map(artifact)),
-    message.payload_json !== "{}" &&
-      h("details", {}, h("summary", {}, "Payload"), h("pre", { tabindex: "0" }, pretty(message.payload_json))),
+    hasFacts(message) && h("details", {}, h("summary", {}, "Payload"), h("pre", { tabindex: "0" }, pretty(message.payload_json))),
   ];
 }
+
+const ASKED = new Set(["choices", "dangerous", "question"]); // shown as buttons and text
+
+const hasFacts = ({ kind, payload_json: payload }) =>
+  payload !== "{}" && (kind !== "question" || Object.keys(parsed(payload) ?? { text: payload }).some((name) => !ASKED.has(name)));
 
 /** Where the rendered text of a message goes. It never changes, so it is drawn once, by `fillTexts`. */
 const place = (message) =>

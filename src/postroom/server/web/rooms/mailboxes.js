@@ -4,7 +4,7 @@ import { get } from "../lib/api.js";
 import { h } from "../lib/dom.js";
 import { address } from "../lib/router.js";
 import { parts, spark } from "../parts/chart.js";
-import { nothing } from "../parts/state.js";
+import { nothing, tryThis } from "../parts/state.js";
 import { moving, View } from "./keeping.js";
 import { showMailbox, STATES } from "./mailbox.js";
 import { heads, many } from "./words.js";
@@ -62,7 +62,7 @@ function none() {
   return nothing(
     "No mailboxes yet",
     "A mailbox is made by the first message that is sent to it.",
-    h("code.try", {}, 'mailbox enqueue --from me --to worker --payload "Hello"'),
+    tryThis('mailbox enqueue --from me --to worker --payload "Hello"'),
   );
 }
 

@@ -4,7 +4,7 @@ import { get } from "../lib/api.js";
 import { h } from "../lib/dom.js";
 import { ago, length } from "../lib/time.js";
 import { spark } from "../parts/chart.js";
-import { loading, nothing } from "../parts/state.js";
+import { loading, nothing, tryThis } from "../parts/state.js";
 import { View } from "./keeping.js";
 import { heads, many, stamp } from "./words.js";
 
@@ -30,7 +30,7 @@ function none() {
   return nothing(
     "No queue is watched",
     "Register one on the machine that the server runs on, and it appears here:",
-    h("code.try", {}, 'inbox queue add PATH --label "House events"'),
+    tryThis('inbox queue add PATH --label "House events"'),
   );
 }
 

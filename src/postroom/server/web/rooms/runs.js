@@ -4,7 +4,7 @@ import { get } from "../lib/api.js";
 import { h } from "../lib/dom.js";
 import { address } from "../lib/router.js";
 import { ago, length, when } from "../lib/time.js";
-import { nothing } from "../parts/state.js";
+import { nothing, tryThis } from "../parts/state.js";
 import { moving, View } from "./keeping.js";
 import { showRun } from "./run.js";
 import { byStatus, ENDED, many, runName, runPath, stamp, STATUSES } from "./words.js";
@@ -32,7 +32,7 @@ function none() {
   return nothing(
     "No runs yet",
     "Threads that are sent with the same run belong together, and are shown here as a picture over time.",
-    h("code.try", {}, 'inbox send --run nightly --from me --to coder --subject "Fix the build"'),
+    tryThis('inbox send --run nightly --from me --to coder --subject "Fix the build"'),
   );
 }
 

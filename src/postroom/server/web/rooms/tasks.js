@@ -3,7 +3,7 @@
 import { get } from "../lib/api.js";
 import { h } from "../lib/dom.js";
 import { address } from "../lib/router.js";
-import { nothing } from "../parts/state.js";
+import { nothing, tryThis } from "../parts/state.js";
 import { failed } from "../parts/toast.js";
 import { moving, View } from "./keeping.js";
 import { showTask } from "./task.js";
@@ -65,7 +65,7 @@ function none() {
   return nothing(
     "No tasks yet",
     "A task is what one agent asks of another by name. Its result goes back to the agent that gave it.",
-    h("code.try", {}, 'inbox task submit --from me --to coder --description "Review module X"'),
+    tryThis('inbox task submit --from me --to coder --description "Review module X"'),
   );
 }
 

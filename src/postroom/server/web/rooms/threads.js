@@ -3,7 +3,7 @@
 import { get } from "../lib/api.js";
 import { h } from "../lib/dom.js";
 import { address } from "../lib/router.js";
-import { nothing } from "../parts/state.js";
+import { nothing, tryThis } from "../parts/state.js";
 import { moving, View } from "./keeping.js";
 import { showThread } from "./thread.js";
 import { forWhom, many, priorityBadge, runName, runPath, stamp, STATUSES, statusMark, word } from "./words.js";
@@ -69,7 +69,7 @@ function none() {
   return nothing(
     "No threads yet",
     "A thread is a piece of work that one agent gives another. It appears here as soon as it is sent.",
-    h("code.try", {}, 'inbox send --from me --to coder --subject "Fix the build"'),
+    tryThis('inbox send --from me --to coder --subject "Fix the build"'),
   );
 }
 
