@@ -12,9 +12,28 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from postroom.store.interface import Store
 
 __version__ = "0.2.0"
+_ROOMS = ("mail", "people", "queues", "tasks", "work")
+__all__ = ["connect", "init", "open", *_ROOMS]  # noqa: PLE0604
+
+
+if not TYPE_CHECKING:  # type checkers know a room by `from postroom import work`
+
+    def __getattr__(name: str) -> ModuleType:
+        """Import a room when it is first used: `postroom.work` works after `import postroom`."""
+        if name not in _ROOMS:
+            raise AttributeError(f"module 'postroom' has no attribute {name!r}")
+        from importlib import import_module
+
+        return import_module(f"postroom.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("_"))})
 
 
 def open(place: str) -> Store:  # noqa: A001 - readers expect this name

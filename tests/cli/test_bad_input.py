@@ -241,7 +241,7 @@ def test_a_message_of_another_thread_is_not_found(held: Inbox) -> None:
 
 
 def test_an_agent_that_was_never_seen_is_not_found(held: Inbox) -> None:
-    assert _refused(held, "agent", "show", "ghost") == (40, "not_found", "no agent ghost was ever seen")
+    assert _refused(held, "agent", "show", "ghost") == (40, "not_found", "nobody called ghost has been seen")
 
 
 @pytest.mark.parametrize("name", ["two\nlines", "tab\there", " outer ", "\x1b[31mred", "x" * 201, "\u202eright", "  "])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 
 import pytest
 
@@ -11,8 +12,14 @@ from tests.cli.process import Inbox, eventually, processes_with
 
 def test_the_demonstration_ends_by_itself_with_everything_done(bare: Inbox) -> None:
     (bare.folder / "types.py").write_text("raise SystemExit('a file of the current folder was run')")
-    finished = bare.run("demo", "--db", "demo/coord.db", "--json")
+    temporary = bare.folder / "temporary"
+    temporary.mkdir()
+    finished = bare.run("demo", "--json", TMPDIR=str(temporary))
     assert finished.code == 0, finished
+    removal = finished.stderr.partition("Remove it:")[2].strip()
+    assert list(temporary.iterdir())
+    subprocess.run(removal, shell=True, check=True)
+    assert list(temporary.iterdir()) == []
     threads = finished.json["threads"]
     assert {thread["status"] for thread in threads} == {"done"}
     assert len(threads) == 3

@@ -49,6 +49,83 @@ def test_guessed_names_are_understood(inbox: Inbox) -> None:
     assert mailbox.run("ack", "m1", "--session", "b").code == 0
 
 
+@pytest.mark.parametrize("plural", ["agents", "channels", "jobs", "passes", "queues", "runs", "tasks", "workspaces"])
+def test_the_plural_of_a_group_lists_what_is_in_it(inbox: Inbox, plural: str) -> None:
+    inbox.ok("agent", "add", "ada")
+    group = {"passes": "pass"}.get(plural, plural.removesuffix("s"))
+    assert inbox.ok(plural)["command"] == f"{group} list"
+    assert inbox.says("help", plural) == inbox.says("help", group, "list")
+
+
+@pytest.mark.parametrize("word", ["create", "ps", "question", "start", "whoami"])
+def test_a_word_that_resembles_no_command_leads_to_the_list(inbox: Inbox, word: str) -> None:
+    refused = inbox.run(word, "--json")
+    assert refused.error[:2] == (30, "invalid_input")
+    assert refused.json["error"]["hint"] == "See `inbox help`."
+
+
+def test_other_programs_understand_the_words_of_their_kind(tmp_path: Path, inbox: Inbox) -> None:
+    mailbox = Mailbox(inbox.folder)
+    assert mailbox.says("status") == mailbox.says("sessions")
+    with QuietQueueCommands(tmp_path) as queues:
+        assert queues.thread("new", str(tmp_path / "q")).stdout == f"{tmp_path / 'q'}\n"
+        assert queues.thread("read", str(tmp_path / "q"), "--last-event-id", "0").code == 0
+
+
+@pytest.mark.parametrize("flag", ["-V", "-v"])
+def test_the_version_has_short_flags(inbox: Inbox, flag: str) -> None:
+    assert inbox.says(flag) == inbox.says("--version")
+
+
+def test_a_command_without_its_subject_shows_where_it_is_written(inbox: Inbox) -> None:
+    assert inbox.run("show", "--json").json["error"]["hint"] == "For example: inbox show thr_123. `inbox list` shows the ids."
+    refused = Mailbox(inbox.folder).run("show", "--json")
+    assert refused.json["error"]["hint"].startswith("For example: mailbox show lead:")
+
+
+def test_a_refusal_names_a_flag_as_help_does(inbox: Inbox, tmp_path: Path) -> None:
+    with QuietQueueCommands(tmp_path) as queues:
+        assert queues.notifier("task", "add").stderr.startswith("Error: --agent is missing - ")
+    refused = Mailbox(inbox.folder).run("policy", "ana", "--retries", "x")
+    assert refused.stderr == "error: retries must be a whole number, not 'x'\n"
+
+
+def test_a_word_too_many_is_answered_with_an_example(inbox: Inbox) -> None:
+    refused = inbox.run("send", "ada", "hello", "--json")
+    assert refused.json["error"]["hint"] == 'For example: inbox send --from leader --to builder --subject "Add the login page"'
+
+
+def test_a_status_that_ends_a_thread_leads_to_the_commands_that_do(inbox: Inbox) -> None:
+    for status in ("done", "failed"):
+        refused = inbox.run("update", "--agent", "ada", "--thread", inbox.send(), "--status", status, "--json")
+        assert refused.json["error"]["hint"] == "Choose one of: in_progress, blocked. A thread is ended by `inbox done` or `inbox fail`."
+
+
+def test_a_file_that_is_not_there_is_named_without_numbers_of_the_system(inbox: Inbox) -> None:
+    assert inbox.run("store", "import", "x.jsonl").stderr.startswith("error: x.jsonl cannot be read: No such file or directory\n")
+
+
+@pytest.mark.parametrize("words", [["help"], ["--help"], ["-h"]])
+def test_the_front_door_shows_its_own_page(words: list[str]) -> None:
+    door = Path(sys.executable).with_name("postroom")
+    bare, asked = (subprocess.run([door, *argv], capture_output=True, text=True, check=True).stdout for argv in ([], words))
+    assert asked == bare
+
+
+def test_the_front_door_shows_the_help_of_each_program(inbox: Inbox) -> None:
+    door = Path(sys.executable).with_name("postroom")
+    for words, same in (
+        (["mailbox"], ["mailbox", "help"]),
+        (["thread", "push"], ["thread", "help", "push"]),
+        (["take"], ["inbox", "help", "take"]),
+    ):
+        asked, shown = (
+            subprocess.run([door, *argv], env=inbox.environment(), capture_output=True, text=True, check=True).stdout
+            for argv in (["help", *words], same)
+        )
+        assert asked == shown
+
+
 @pytest.mark.parametrize("start", [["-m", "postroom"], ["-m", "postroom", "inbox"]])
 def test_the_package_is_the_front_door(inbox: Inbox, start: list[str]) -> None:
     argv = [sys.executable, *start, "list"]
@@ -75,6 +152,17 @@ def test_the_beginning_of_an_id_is_enough(inbox: Inbox) -> None:
     assert inbox.ok("entry", "reply", identity[:8], "--body", "yes")["entry"]["id"] == identity
     assert inbox.ok("ask", "--entry", identity[:8])["answer"]["answer"] == "yes"
     assert identity[:8] in inbox.says("entries")
+
+
+def test_the_end_of_an_id_that_we_made_is_enough_because_those_of_a_batch_begin_alike(inbox: Inbox) -> None:
+    (inbox.folder / "jobs").write_text('{"to": "w", "subject": "a"}\n{"to": "w", "subject": "b"}\n')
+    first, second = (one["thread_id"] for one in inbox.ok("send", "--from", "l", "--batch", "jobs")["threads"])
+    assert inbox.ok("show", second[-4:])["thread"]["thread_id"] == second
+    several = inbox.run("show", first[:-8], "--json")
+    assert several.json["error"]["hint"].startswith("Write more of it, or its last 4 characters: ")
+    assert inbox.run("show", second[-3:], "--json").error[:2] == (40, "not_found")
+    inbox.ok("send", "--from", "l", "--to", "w", "--thread", "login-page", "--subject", "x")
+    assert inbox.run("show", "page", "--json").error[:2] == (40, "not_found")
 
 
 def test_the_ids_of_runs_jobs_and_channels_may_be_shortened_too(inbox: Inbox) -> None:

@@ -114,7 +114,7 @@ def test_a_command_that_is_none_is_refused_and_the_nearest_one_named(mailbox: Ma
         (["ack", "--msgid", "x"], "Did you mean --msg-id?"),
         (["deliver", "--comand", "x"], "Did you mean --command?"),
         (["sessions", "--zzz"], "See `mailbox sessions --help`."),
-        (["version", "surplus"], "See `mailbox version --help`."),
+        (["version", "surplus"], "For example: mailbox --version"),
         (["help", "nothing"], "See `mailbox help`."),
         (["--session", "x", "ack"], "Flags of a command stand after it."),
     ],

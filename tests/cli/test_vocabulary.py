@@ -286,6 +286,18 @@ def test_a_flag_means_the_same_under_its_older_name() -> None:
                 assert new[flag.key]
 
 
+def test_every_example_of_a_help_page_is_one_that_parses_and_names_its_subject_by_a_word() -> None:
+    for program in PROGRAMS:
+        for name, command in program.commands.items():
+            line = re.sub(r'^eval "\$\((.*)\)"$', r"\1", command.example).partition(" < ")[0]
+            words = shlex.split(line)
+            assert words[0] == program.name
+            args = parse(program, words[1:])
+            assert args.command.name == name
+            subject = command.subject or next((flag for flag in command.flags if command.words == (f"[{flag.metavar}]",)), None)
+            assert subject is None or subject.name not in words
+
+
 def test_an_older_name_is_accepted_only_where_somebody_has_it() -> None:
     assert {flag.alias for _, flag in _flags() if flag.alias} == set(ALIASES)
     shown = {flag.name for _, flag in _flags()}

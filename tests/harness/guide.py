@@ -27,7 +27,7 @@ def play(name: str) -> dict[str, str]:
     with HarnessStage() as stage:
         harness = HARNESSES[name](stage, "connected")
         flags = " --hold" if name == "gemini" else ""
-        line = f"inbox harness connect {name} --plan{flags}"
+        line = f"inbox harness connect {name} --dry-run{flags}"
         shown = {line: _run(stage, line, harness.env)}
         harness.connect()
         read = harness.call("inbox_read")

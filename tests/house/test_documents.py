@@ -115,12 +115,22 @@ def test_the_reference_is_what_the_table_says() -> None:
         assert (MANUAL / f"{program.name}.1").read_text() == manual_page(program), "run `make reference`"
 
 
-def test_every_variable_that_the_source_reads_is_on_the_page_of_variables() -> None:
+def test_every_variable_that_the_source_reads_or_sets_is_on_the_page_of_variables() -> None:
     source = "".join(path.read_text() for path in (ROOT / "src" / "postroom").rglob("*.py"))
-    read = set(re.findall(r'environ(?:\.get\(|\[)\s*"((?:INBOX|MAILBOX|THREAD|NOTIFIER|POSTROOM)_\w+)"', source))
-    listed = set(re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "environment.md").read_text(), re.MULTILINE))
-    assert read - listed == set()
+    page = (ROOT / "docs" / "environment.md").read_text()
+    metavars = {"THREAD_ID"}
+    own = set(re.findall(r'"((?:INBOX|MAILBOX|THREAD|NOTIFIER|POSTROOM)_[A-Z_]+)"', source)) - metavars
+    listed = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    assert own - listed == set()
     assert {name for name in listed if f'"{name}"' not in source} == set()
+    others = set(re.findall(r'environ(?:\.get\(|\[)\s*"(\w+)"', source)) - own
+    assert {name for name in others if f"`{name}`" not in page} == set()
+
+
+def test_readme_says_what_a_thread_is_before_it_uses_the_word() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert readme.lower().index("thread") == readme.index("**thread** is one piece of work") + 2
+    assert readme.index("It is for ") < readme.index("It is not for ") < readme.index("**thread**") < readme.index("(docs/choose.md)")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -165,9 +175,16 @@ def test_every_command_in_the_skill_is_one_that_parses() -> None:
         assert parse(program, words[1:]).command.name in program.commands
 
 
-@pytest.mark.parametrize(
-    "page", [ROOT / "README.md", ROOT / "docs" / "choose.md", *(ROOT / "docs" / "guides").glob("*.md")], ids=lambda page: page.name
-)
+COMMAND_PAGES = [
+    ROOT / "README.md",
+    ROOT / "SECURITY.md",
+    ROOT / "examples" / "README.md",
+    *(ROOT / "docs").glob("*.md"),
+    *(ROOT / "docs" / "guides").glob("*.md"),
+]
+
+
+@pytest.mark.parametrize("page", COMMAND_PAGES, ids=lambda page: page.name)
 def test_every_command_and_flag_in_the_prose_of_a_guide_exists(page: Path) -> None:
     programs = {program.name: program for program in (INBOX, MAILBOX, THREAD, NOTIFIER)}
     prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
@@ -177,6 +194,21 @@ def test_every_command_and_flag_in_the_prose_of_a_guide_exists(page: Path) -> No
         assert command is not None or (words == [words[0]] and words[0] in program.groups), (name, rest)
         known = {flag.name for flag in (*program.flags, *(command.flags if command else ()))}
         assert set(re.findall(r"--[a-z][a-z-]+", rest.split(" --command")[0])) <= known | {"--help"}, (name, rest)
+
+
+@pytest.mark.parametrize("page", [*COMMAND_PAGES, ROOT / "src/postroom/skill/SKILL.md"], ids=lambda page: page.name)
+def test_no_page_shows_a_command_with_the_older_name_of_a_flag(page: Path) -> None:
+    older = {
+        flag.alias
+        for program in (INBOX, MAILBOX, NOTIFIER)
+        for command in program.commands.values()
+        for flag in command.flags
+        if flag.alias
+    }
+    shown = re.findall(r"\b(?:inbox|mailbox|thread|notifier) [a-z][^`\n]*", page.read_text()) + re.findall(
+        r"`(--[a-z-]+)`", page.read_text()
+    )
+    assert [line for line in shown if older & set(re.findall(r"--[a-z][a-z-]+", line))] == []
 
 
 def test_no_registry_and_no_machine_is_named() -> None:

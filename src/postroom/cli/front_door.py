@@ -27,7 +27,9 @@ def main() -> NoReturn:
     from postroom.cli.framework import output
 
     words = sys.argv[1:]
-    page = PAGE if not words else _complete(words)
+    if len(words) > 1 and words[0] == "help" and words[1] in PROGRAMS:  # `postroom help mailbox ack` is `mailbox help ack`
+        sys.argv[1:] = words = [words[1], "help", *words[2:]]
+    page = PAGE if words in ([], ["help"], ["--help"], ["-h"]) else _complete(words)
     if page is not None:
         output.keep_standard_descriptors()
         sys.exit(output.OK if output.print_answer(page, only_reads=True) else output.TROUBLE)

@@ -110,10 +110,11 @@ def path(field: str, value: str) -> str:
     return value
 
 
-def choice(field: str, value: str, allowed: Collection[str]) -> str:
-    """Return a value that is one of `allowed`."""
+def choice(field: str, value: str, allowed: Collection[str], *, advice: str = "") -> str:
+    """Return a value that is one of `allowed`. The refusal lists them, and ends with `advice`."""
     if value not in allowed:
-        raise InvalidInput(f"{field} cannot be {short_repr(value)}", field=field, hint=f"Choose one of: {', '.join(allowed)}.")
+        hint = f"Choose one of: {', '.join(allowed)}. {advice}".rstrip()
+        raise InvalidInput(f"{field} cannot be {short_repr(value)}", field=field, hint=hint)
     return value
 
 

@@ -25,6 +25,6 @@ def import_on_first_use(
         return found
 
     def list_names() -> list[str]:
-        return sorted({*package, *module_of_name})
+        return sorted({*module_of_name, *(name for name in package if name.startswith("_"))})
 
     return find_name, list_names

@@ -72,7 +72,7 @@ def check_settings(settings: Settings) -> None:
         raise InvalidInput(f"--dev lets everybody in, and {settings.host} is not this machine alone", field="dev", hint="Leave one out.")
     if not settings.is_secure:
         hint = "Give --tls-cert and --tls-key, or --behind-proxy if a proxy in front speaks TLS."
-        raise InvalidInput(f"{settings.host} can be reached from elsewhere, and there is no TLS", field="host", hint=hint)
+        raise InvalidInput(f"other machines can reach {settings.host}, and there is no TLS", field="host", hint=hint)
 
 
 def is_loopback(host: str) -> bool:

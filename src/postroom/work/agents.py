@@ -83,5 +83,5 @@ def _read_presence(tx: Transaction, agent: Agent) -> AgentPresence:
 def _get_agent(tx: Transaction, name: str) -> Agent:
     agent = tx.fetch_one(tx.sql.agent_find, name=name)
     if agent is None:
-        raise NotFound(f"no agent {name} was ever seen", hint="See `inbox agent list`; `inbox agent add` makes one known.", name=name)
+        raise NotFound(f"nobody called {name} has been seen", hint="See `inbox agent list`; `inbox agent add` makes one known.", name=name)
     return agent

@@ -40,7 +40,7 @@ def update(
 
     Refuses with `InvalidInput` a question without text in its summary, its body or `payload.question`.
     """
-    checks.choice("status", status, (IN_PROGRESS, BLOCKED))
+    checks.choice("status", status, (IN_PROGRESS, BLOCKED), advice="A thread is ended by `inbox done` or `inbox fail`.")
     content = messages.check_content(summary, body, payload_json, artifacts, payload)
     if status == BLOCKED:
         content = _require_question(content)

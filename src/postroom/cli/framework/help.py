@@ -27,9 +27,11 @@ def help_page(program: CommandTable, name: str, words: list[str], *, verbose: bo
 def start_page(program: CommandTable) -> str:
     """Return the page of the bare program: the commands that people use first, the groups, and where to read on."""
     rows = "".join(_two_columns(f"  {program.name} {name}", program.commands[name].summary) for name in program.first_commands)
+    groups = _group_rows(program)
+    rows += f"\n{groups}" if groups else ""
     return (
-        f"{program.name}: {program.about}\n\nStart here:\n{rows}\n{_group_rows(program)}\n"
-        f"`{program.name} help` lists every command, `{program.name} COMMAND --help` shows one.\n{program.more_help}"
+        f"{program.name}: {program.about}\n\nStart here:\n{rows}\n"
+        f"`{program.name} help` lists every command, `{program.name} COMMAND --help` shows one.\n{program.start_help}"
     )
 
 
@@ -95,4 +97,7 @@ def _two_columns(left: str, right: str) -> str:
 def _wrap_text(text: str) -> str:
     from textwrap import fill
 
-    return fill(text, 100)
+    parts = text.split("`")
+    parts[1::2] = [command.replace(" ", "\N{NO-BREAK SPACE}") for command in parts[1::2]]  # a command stays on one line
+    filled = fill("`".join(parts), 100, break_long_words=False, break_on_hyphens=False)
+    return filled.replace("\N{NO-BREAK SPACE}", " ")

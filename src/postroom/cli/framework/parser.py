@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from postroom.cli.framework.spec import CommandTable
 
 
+MIN_LIKENESS = 0.75  # of a word to a known one: with difflib's 0.6, `create` is taken for `read`
+
+
 class Arguments:
     """A parsed command line. A flag that was not given is None, an empty tuple (repeatable flags) or False (switches)."""
 
@@ -88,7 +91,7 @@ class _CommandLineReader:
             self._rest.clear()
         elif word in ("-h", "--help"):
             self._values["help"] = True
-        elif word == "--version" and self.command is None:
+        elif word in ("--version", "-V", "-v") and self.command is None:
             self._rest.append("version")
         elif word.startswith("--") and len(word) > 2:
             self._read_flag(word)
@@ -157,11 +160,18 @@ class _CommandLineReader:
             raise InvalidInput(f"`{full_name}` needs {' '.join(required)}", hint=f"For example: {command.example}")
         repeats = command.subject is not None and command.subject.repeat
         if len(words) > len(command.words) and command.name != "help" and not repeats:
-            hint = f"See `{full_name} --help`."
+            hint = f"For example: {command.example}"
             raise InvalidInput(f"{short_repr(words[len(command.words)])} is not expected here", hint=hint)
         if command.name == "help" and words and " ".join(words) not in self._program.groups:
             name = " ".join(words)
             self._command_named(self._program.aliases.get(name, name))
+
+
+def require_flags(args: Arguments, keys: tuple[str, ...]) -> None:
+    """Refuse if a flag with one of these keys is missing."""
+    for flag in args.command.flags:
+        if flag.key in keys and args.values[flag.key] is None:
+            raise InvalidInput(f"{flag.name} is missing", field=flag.field, hint=f"For example: {args.command.example}")
 
 
 def _empty_value(flag: Flag) -> object:
@@ -180,12 +190,12 @@ def _convert_value(flag: Flag, value: str) -> Any:
         return int(value) if flag.kind == INTEGER else float(value)
     except ValueError:
         kind = "a whole number" if flag.kind == INTEGER else "a number"
-        raise InvalidInput(f"{flag.field} must be {kind}, not {short_repr(value)}", field=flag.field) from None
+        raise InvalidInput(f"{flag.name[2:]} must be {kind}, not {short_repr(value)}", field=flag.field) from None
 
 
 def _suggest_nearest(word: str, known: dict[str, Any]) -> str:
     """Return a hint with the most similar known word, or an empty text."""
     from difflib import get_close_matches
 
-    matches = get_close_matches(word, known, n=1)
+    matches = get_close_matches(word, known, n=1, cutoff=MIN_LIKENESS)
     return f"Did you mean {matches[0]}?" if matches else ""

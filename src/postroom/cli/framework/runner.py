@@ -78,7 +78,7 @@ def run_command(program: CommandTable, argv: list[str]) -> int:
 
 
 def _call_handler(program: CommandTable, args: Arguments) -> Outcome:
-    """Call the handler of a command. If it finds nothing by an id, complete the id if it is the beginning of just one, and call again."""
+    """Call the handler of a command. If it finds nothing by an id, complete the id if it is short for just one, and call again."""
     handler: Callable[[Arguments], Outcome] = load_function(args.command.handler)
     try:
         return handler(args)

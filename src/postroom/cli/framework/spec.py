@@ -101,6 +101,7 @@ class CommandTable:
         id_expander: str = "",
         aliases: dict[str, str] | None = None,
         first_commands: tuple[str, ...] = (),
+        start_help: str = "",
         more_help: str = "",
     ) -> None:
         self.name = name
@@ -111,7 +112,8 @@ class CommandTable:
         self.id_expander = id_expander  # names the function that completes shortened ids, as `module:function`
         self.aliases = aliases or {}  # names that people guess, and the commands that they mean
         self.first_commands = first_commands  # the commands that the page of the bare program shows
-        self.more_help = more_help  # the end of that page
+        self.start_help = start_help  # the end of that page
+        self.more_help = more_help  # the end of the list of all commands
         self.about = about
         self.flags = flags
         self._first = {command.name: command for command in commands}

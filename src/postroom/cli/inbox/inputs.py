@@ -61,7 +61,7 @@ def require_thread(args: Arguments) -> str:
         raise InvalidInput(f"two threads are named: {named} and {args.thread}", field="thread", hint="Leave one of them out.")
     thread = named if named is not None else os.environ.get("INBOX_THREAD")
     if not thread:
-        raise InvalidInput("'thread' is missing", field="thread", hint="Name it with --thread; `inbox list` shows them.")
+        raise InvalidInput("'thread' is missing", field="thread", hint=f"For example: {args.command.example}. `inbox list` shows the ids.")
     return str(thread)
 
 

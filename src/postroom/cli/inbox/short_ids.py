@@ -1,4 +1,4 @@
-"""Complete ids that a person shortened: the beginning of an id is enough if only one id begins so."""
+"""Complete ids that a person shortened: the beginning of an id is enough, or the end of one that we made, if it is the only one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from itertools import islice
 
 from postroom.core.errors import Forbidden, InvalidInput, NotFound
+from postroom.core.ids import is_generated
 from postroom.core.text import short_repr
 
 TYPE_CHECKING = False
@@ -22,6 +23,7 @@ PAGE_ROWS = 500
 UUID_CHARACTERS = 36
 MAX_SHOWN_IDS = 5
 MIN_ENTRY_CHARACTERS = 4
+MIN_END_CHARACTERS = 4
 NANOSECOND_DIGITS = 19
 _UUID_CHARACTER_SET = frozenset("0123456789abcdef-")
 
@@ -52,7 +54,7 @@ def expand_ids(args: Arguments) -> bool:
 
 
 def _expand(store: Store, args: Arguments, owner: str, metavar: str, given: str) -> str:
-    """Return the only id that begins with `given`, or `given` itself if it is whole, unknown, or no id."""
+    """Return the only id that `given` is short for, or `given` itself if it is whole, unknown, or no id."""
     list_ids = _LISTERS.get(f"{owner} {metavar}") or _LISTERS.get(metavar)
     if list_ids is None or not given:
         return given
@@ -67,24 +69,30 @@ def _expand(store: Store, args: Arguments, owner: str, metavar: str, given: str)
         if searched == MAX_SEARCHED_ROWS:
             hint = f"Only the newest {MAX_SEARCHED_ROWS} are searched for the beginning of an id."
             raise InvalidInput(f"{short_repr(given)} cannot be completed: there are too many", field="id", hint=f"{hint} Write it whole.")
-        is_match = identity.startswith(given) and (list_ids is not _list_mail or _may_shorten_mail(identity, given))
+        is_match = _may_shorten_mail(identity, given) if list_ids is _list_mail else _is_short_for(identity, given)
         if is_match and identity not in found:  # one id of mail may be of several senders
             found.append(identity)
     if len(found) > 1:
         shown = ", ".join(found[:MAX_SHOWN_IDS]) + (", …" if len(found) > MAX_SHOWN_IDS else "")
-        raise InvalidInput(f"{short_repr(given)} is the beginning of {len(found)} ids", field="id", hint=f"Write more of it: {shown}.")
+        advice = "Write more of it, or its last 4 characters" if any(map(is_generated, found)) else "Write more of it"
+        raise InvalidInput(f"{short_repr(given)} is short for {len(found)} ids", field="id", hint=f"{advice}: {shown}.")
     if not found and list_ids is _list_threads:
         _check_is_no_entry(store, args, given)
     return found[0] if found else given
 
 
+def _is_short_for(identity: str, given: str) -> bool:
+    """Return whether `given` is the beginning of an id, or the end of one that we made: ids that were made together begin alike."""
+    return identity.startswith(given) or (len(given) >= MIN_END_CHARACTERS and identity.endswith(given) and is_generated(identity))
+
+
 def _may_shorten_mail(identity: str, given: str) -> bool:
-    """Return whether `given` may stand for an id of mail: one that we made, `{from}:{nanoseconds}`, with some of its digits.
+    """Return whether `given` is the beginning of an id of mail that we made, `{from}:{nanoseconds}`, with some of its digits.
 
     An id that a sender chose is written whole: order-1 and order-10 are two messages, also if only the second is there.
     """
     sender, _, digits = identity.rpartition(":")
-    return len(digits) == NANOSECOND_DIGITS and digits.isdecimal() and len(given) > len(sender) + 1
+    return identity.startswith(given) and len(digits) == NANOSECOND_DIGITS and digits.isdecimal() and len(given) > len(sender) + 1
 
 
 def _check_is_no_entry(store: Store, args: Arguments, given: str) -> None:

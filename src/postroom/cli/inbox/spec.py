@@ -89,7 +89,7 @@ _WORK_COMMANDS = (
         "inbox.leases:handle_claim",
         (_THREAD, _LEASE, Flag("--takeover", "", "replace your own live lease, if you lost its token")),
         words=("[THREAD_ID]",),
-        example="inbox claim --agent builder --thread thr_123 --lease-seconds 900 --json",
+        example="inbox claim thr_123 --agent builder --lease-seconds 900 --json",
     ),
     Command(
         "renew",
@@ -97,7 +97,7 @@ _WORK_COMMANDS = (
         "inbox.leases:handle_renew",
         (_THREAD, Flag("--lease-seconds", "N", "seconds from now until the lease runs out; default: as long as before", NUMBER), _TOKEN),
         words=("[THREAD_ID]",),
-        example="inbox renew --agent builder --thread thr_123",
+        example="inbox renew thr_123 --agent builder",
     ),
     Command(
         "update",
@@ -112,7 +112,7 @@ _WORK_COMMANDS = (
             *_ARTIFACTS,
         ),
         words=("[THREAD_ID]",),
-        example='inbox update --agent builder --thread thr_123 --status blocked --summary "Which auth?" --json',
+        example='inbox update thr_123 --agent builder --status blocked --summary "Which auth?" --json',
     ),
     Command(
         "reply",
@@ -130,7 +130,7 @@ _WORK_COMMANDS = (
         ),
         words=("[THREAD_ID]",),
         details="An answer settles one question. What was asked of a person, only a person settles: other answers are remarks.",
-        example='inbox reply --from leader --thread thr_123 --summary "Use email and password"',
+        example='inbox reply thr_123 --from leader --summary "Use email and password"',
     ),
     Command(
         "done",
@@ -138,7 +138,7 @@ _WORK_COMMANDS = (
         "inbox.leases:handle_done",
         (_THREAD, *_TEXTS, _TOKEN, Flag("--take-next", "", "also take the next thread or task, in one transaction"), _LEASE, *_ARTIFACTS),
         words=("[THREAD_ID]",),
-        example='inbox done --agent builder --thread thr_123 --summary "Login page added" --body-file result.md',
+        example='inbox done thr_123 --agent builder --summary "Login page added" --body-file result.md',
     ),
     Command(
         "fail",
@@ -146,7 +146,7 @@ _WORK_COMMANDS = (
         "inbox.leases:handle_fail",
         (_THREAD, *_TEXTS, _TOKEN, *_ARTIFACTS),
         words=("[THREAD_ID]",),
-        example='inbox fail --agent builder --thread thr_123 --summary "The API is gone"',
+        example='inbox fail thr_123 --agent builder --summary "The API is gone"',
     ),
     Command(
         "release",
@@ -154,7 +154,7 @@ _WORK_COMMANDS = (
         "inbox.leases:handle_release",
         (_THREAD, Flag("--reason", "TEXT", "why"), Flag("--to", "AGENT", "the agent to assign it to; default: the same agent"), _TOKEN),
         words=("[THREAD_ID]",),
-        example='inbox release --agent builder --thread thr_123 --reason "out of context"',
+        example='inbox release thr_123 --agent builder --reason "out of context"',
     ),
     Command(
         "cancel",
@@ -162,7 +162,7 @@ _WORK_COMMANDS = (
         "inbox.threads:handle_cancel",
         (_THREAD, Flag("--reason", "TEXT", "why"), Flag("--payload-json", "STRING", "a JSON object for programs"), *_ARTIFACTS),
         words=("[THREAD_ID]",),
-        example='inbox cancel --agent leader --thread thr_123 --reason "superseded"',
+        example='inbox cancel thr_123 --agent leader --reason "superseded"',
     ),
     Command(
         "reassign",
@@ -171,7 +171,7 @@ _WORK_COMMANDS = (
         (_THREAD, Flag("--to", "AGENT", "the agent that should work on it now"), Flag("--reason", "TEXT", "why")),
         words=("[THREAD_ID]",),
         details="While a lease is live, only its holder can give the thread away: `inbox release --to`.",
-        example="inbox reassign --agent leader --thread thr_123 --to reviewer",
+        example="inbox reassign thr_123 --agent leader --to reviewer",
     ),
     Command(
         "retry",
@@ -181,7 +181,7 @@ _WORK_COMMANDS = (
         words=("[THREAD_ID]",),
         details="The thread is pending again, for the same agent. A thread that is done stays done. A thread of a task is refused:"
         " submit the task again.",
-        example='inbox retry --agent leader --thread thr_123 --reason "the API is back"',
+        example='inbox retry thr_123 --agent leader --reason "the API is back"',
     ),
     Command(
         "list",
@@ -212,7 +212,7 @@ _WORK_COMMANDS = (
         ),
         words=("[THREAD_ID]",),
         details="A long thread is shown in pages: its first message and the newest ones. The output names the flag that shows more.",
-        example="inbox show --thread thr_123",
+        example="inbox show thr_123",
     ),
     Command(
         "watch",
@@ -243,7 +243,7 @@ _WORK_COMMANDS = (
         ),
         words=("[THREAD_ID]",),
         details="While the holder waits, its lease is renewed. Exit 10 when the time is over.",
-        example="inbox wait-reply --agent builder --thread thr_123 --timeout-seconds 1800 --json",
+        example="inbox wait-reply thr_123 --agent builder --timeout-seconds 1800 --json",
     ),
     Command(
         "work",
@@ -394,11 +394,33 @@ INBOX = CommandTable(
     quick_commands=(HOOK,),
     value_lister="inbox.live_values:list_values",
     id_expander="inbox.short_ids:expand_ids",
-    aliases={"ls": "list", "add": "send", "new": "send", "get": "show", "answer": "reply", "questions": "entries"},
+    aliases={
+        "ls": "list",
+        "threads": "list",
+        "add": "send",
+        "new": "send",
+        "get": "show",
+        "answer": "reply",
+        "questions": "entries",
+        **{f"{group}s": f"{group} list" for group in ("agent", "channel", "job", "queue", "run", "task", "workspace")},
+        "passes": "pass list",
+    },
     first_commands=("init", "send", "take", "update", "reply", "done", "work", "ask", "status", "serve"),
-    more_help=(
+    start_help=(
         "\nWhich one? Work for one agent, with questions on the way: `inbox send`, `take`, `done`. A person asked or shown something:"
         "\n`inbox ask`, `push`. A task for an agent by name or skill: `inbox task`. A message that must arrive: `mailbox`. A program that"
-        "\nstarts when something happens: `thread`. docs/choose.md says more.\n"
+        "\nstarts when something happens: `thread`. docs/choose.md of the repository says more.\n"
     ),
+    more_help="""
+Which one?
+  work by one agent, with questions on the way     inbox send, take, update, done
+  any program as a worker for such work            inbox work --command …
+  a message that arrives and is acknowledged       mailbox enqueue, dequeue, ack
+  a program started by an event, or at a time      thread push, thread subscribe, notifier timer add
+  another agent asked by its name or skill         inbox agent register, inbox task submit, accept, complete
+  a person shown something                         inbox push
+  a person asked something                         inbox ask
+  a person told something by a script              inbox notify
+docs/choose.md of the repository has a story for each.
+""",
 )

@@ -100,7 +100,7 @@ def handle_copy(args: Arguments) -> Outcome:
     source_store = open_store(source, door="cli")
     init_store(target)
     counts = copy_store(source_store, open_store(target, door="cli"), on_progress=_print_progress)
-    rows = "".join(f"{count:8}  {table}\n" for table, count in counts.items())
+    rows = "".join(f"{count:8}  {table}\n" for table, count in counts.items() if count)
     return Outcome({"copied": counts, "text": f"{rows}Every count agrees.\n"}, view="text", only_reads=False)
 
 

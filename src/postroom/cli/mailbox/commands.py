@@ -258,7 +258,7 @@ def _require_msg_id(args: Arguments) -> str:
     """Return the message id in `--msg-id` or `MAILBOX_MSG_ID`."""
     msg_id = os.environ.get("MAILBOX_MSG_ID") if args.msg_id is None else args.msg_id
     if not msg_id:
-        raise InvalidInput("'msg_id' is missing", field="msg_id", hint="Name the message with --msg-id; `mailbox peek` lists them.")
+        raise InvalidInput("'msg_id' is missing", field="msg_id", hint=f"For example: {args.command.example}. `mailbox peek` lists them.")
     return str(msg_id)
 
 

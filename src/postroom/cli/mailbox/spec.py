@@ -60,11 +60,11 @@ _COMMANDS = (
         "mailbox.commands:handle_dequeue",
         (_SESSION, _AGENT),
         details="Only the first message of each sender is offered, and of these the oldest goes first. Exit 10 when there is none.",
-        example="mailbox dequeue --session analyst --json",
+        example="mailbox dequeue analyst --json",
     ),
     Command(
         "wait",
-        "Take the next message, and sleep until there is one.",
+        "Sleep until there is a message, and take it.",
         "mailbox.commands:handle_wait",
         (
             _SESSION,
@@ -72,49 +72,49 @@ _COMMANDS = (
             _AGENT,
         ),
         details="Wakes when a message comes and when a retry is due.",
-        example="mailbox wait --session analyst --timeout-seconds 600 --json",
+        example="mailbox wait analyst --timeout-seconds 600 --json",
     ),
     Command(
         "ack",
         "Confirm that a message was delivered.",
         "mailbox.commands:handle_ack",
         (_SESSION, _MSG, _TOKEN, _FROM, Flag("--take-next", "", "also take the next message, in the same transaction"), _AGENT),
-        example="mailbox ack --session analyst --msg-id lead:1743999600123456789",
+        example="mailbox ack lead:1743999600123456789 --session analyst",
     ),
     Command(
         "nack",
         "Report a failed delivery. The message comes again after its backoff, or is dead after the last retry.",
         "mailbox.commands:handle_nack",
         (_SESSION, _MSG, Flag("--reason", "TEXT", "why"), _TOKEN, _FROM),
-        example='mailbox nack --session analyst --msg-id lead:1743999600123456789 --reason "no such module"',
+        example='mailbox nack lead:1743999600123456789 --session analyst --reason "no such module"',
     ),
     Command(
         "extend",
         "Keep a message in flight. Its time starts again.",
         "mailbox.commands:handle_extend",
         (_SESSION, _MSG, _EXTENSION, _TOKEN, _FROM),
-        example="mailbox extend --session analyst --msg-id lead:1743999600123456789 --for-seconds 300",
+        example="mailbox extend lead:1743999600123456789 --session analyst --for-seconds 300",
     ),
     Command(
         "peek",
         "List the waiting messages of a mailbox, without taking one.",
         "mailbox.commands:handle_peek",
         (_SESSION, _LIMIT, AFTER),
-        example="mailbox peek --session analyst",
+        example="mailbox peek analyst",
     ),
     Command(
         "purge",
         "Remove every message of a mailbox that has not ended. Their ids stay known.",
         "mailbox.commands:handle_purge",
         (_SESSION,),
-        example="mailbox purge --session analyst",
+        example="mailbox purge analyst",
     ),
     Command(
         "peek-dead-letter",
         "List the messages that exhausted their retries.",
         "mailbox.commands:handle_peek_dead_letter",
         (_SESSION, _LIMIT, AFTER),
-        example="mailbox peek-dead-letter --session analyst --json",
+        example="mailbox peek-dead-letter analyst --json",
     ),
     Command(
         "retry-dead-letter",
@@ -136,7 +136,7 @@ _COMMANDS = (
         "Show one message and everything that happened to it.",
         "mailbox.commands:handle_show",
         (_MSG, _FROM, _LIMIT, AFTER),
-        example="mailbox show --msg-id lead:1743999600123456789",
+        example="mailbox show lead:1743999600123456789",
     ),
     Command(
         "sessions",
@@ -168,7 +168,7 @@ _COMMANDS = (
             ),
             Flag("--ttl-seconds", "N", "from storing until it expires; 0 (the default): never", NUMBER, alias="--ttl-secs"),
         ),
-        example="mailbox policy --session analyst --retries 5 --inflight-timeout-seconds 600",
+        example="mailbox policy analyst --retries 5 --inflight-timeout-seconds 600",
     ),
     Command(
         "alias",
@@ -205,7 +205,7 @@ _COMMANDS = (
             " MAILBOX_ATTEMPT and MAILBOX_DELIVERY_TOKEN. The in-flight time is extended while it runs. The end of its output is"
             " the reason of a nack. After SIGTERM the running commands are finished. A second SIGTERM ends them."
         ),
-        example="mailbox deliver --session analyst --command './handle.sh'",
+        example="mailbox deliver analyst --command './handle.sh'",
     ),
     Command(
         "init",
@@ -243,6 +243,6 @@ MAILBOX = CommandTable(
     snake_case_fields=True,
     value_lister="inbox.live_values:list_values",
     id_expander="inbox.short_ids:expand_ids",
-    aliases={"send": "enqueue", "receive": "dequeue", "read": "peek", "ls": "sessions", "list": "sessions"},
+    aliases={"status": "sessions", "send": "enqueue", "receive": "dequeue", "read": "peek", "ls": "sessions", "list": "sessions"},
     first_commands=("init", "enqueue", "dequeue", "ack", "nack", "wait", "deliver", "show", "sessions", "peek-dead-letter"),
 )

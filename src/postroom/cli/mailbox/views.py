@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Data = dict[str, Any]
 
 LAST_SECOND_OF_YEAR_9999 = 253_402_300_799
-_KNOWN_FIELDS = ("msg_id", "from", "to", "payload", "created_at", "attempt")
+_KNOWN_FIELDS = ("msg_id", "from", "to", "payload", "created_at", "attempt", "protocol_version")
 
 
 def _render_queued(data: Data) -> str:

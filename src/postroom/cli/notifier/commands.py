@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from postroom.cli.framework.parser import require_flags
 from postroom.cli.framework.plain_output import PlainOutcome
 from postroom.cli.framework.terminal import indented_lines, one_line
-from postroom.core.errors import InvalidInput
 from postroom.processes.command_environment import take_from_environment
 from postroom.queues import notifier as verbs
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def handle_task_add(args: Arguments) -> PlainOutcome:
-    _require_flags(args, "author", "task_id", "command")
+    require_flags(args, ("author", "task_id", "command"))
     options = {**_given_options(args, "retries", "timeout_seconds"), "environment": take_from_environment(args.env)}
     task = verbs.add_task(_open_notifier(), args.task_id, author=args.author, command=args.values["command"], **options)
     return PlainOutcome(f"{task.task_id} queued\n", task.to_json())
@@ -31,7 +31,7 @@ def handle_task_list(args: Arguments) -> PlainOutcome:
 
 
 def handle_task_remove(args: Arguments) -> PlainOutcome:
-    _require_flags(args, "task_id")
+    require_flags(args, ("task_id",))
     removed = verbs.remove_task(_open_notifier(), args.task_id)
     return PlainOutcome(f"{args.task_id} removed\n", {"removed": removed})
 
@@ -43,7 +43,7 @@ def handle_task_runs(args: Arguments) -> PlainOutcome:
 
 
 def handle_timer_add(args: Arguments) -> PlainOutcome:
-    _require_flags(args, "author", "timer_id", "cron", "command")
+    require_flags(args, ("author", "timer_id", "cron", "command"))
     options = {**_given_options(args, "retries", "timeout_seconds", "timezone"), "environment": take_from_environment(args.env)}
     timer = verbs.add_timer(_open_notifier(), args.timer_id, author=args.author, cron=args.cron, command=args.values["command"], **options)
     return PlainOutcome(f"{timer.timer_id} fires {_describe_next(timer)}\n", timer.to_json())
@@ -62,7 +62,7 @@ def _describe_next(timer: NotifierTimer) -> str:
 
 
 def handle_timer_remove(args: Arguments) -> PlainOutcome:
-    _require_flags(args, "timer_id")
+    require_flags(args, ("timer_id",))
     verbs.remove_timer(_open_notifier(), args.timer_id)
     return PlainOutcome(f"{args.timer_id} removed\n", {"removed": 1})
 
@@ -119,13 +119,6 @@ def _open_and_revive() -> NotifierDatabase:
     notifier = _open_notifier()
     verbs.revive_runner(notifier, looks_at_queues=True)
     return notifier
-
-
-def _require_flags(args: Arguments, *keys: str) -> None:
-    for key in keys:
-        if args.values[key] is None:
-            flag = "--" + key.replace("_", "-")
-            raise InvalidInput(f"{flag} is missing", field=flag[2:], hint=f"For example: {args.command.example}")
 
 
 def _given_options(args: Arguments, *keys: str) -> dict[str, Any]:

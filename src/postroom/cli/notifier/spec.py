@@ -30,14 +30,14 @@ _COMMANDS = (
         "Remove a waiting task.",
         "notifier.commands:handle_task_remove",
         (_TASK,),
-        example="notifier task remove --task-id nightly",
+        example="notifier task remove nightly",
     ),
     Command(
         "task runs",
         "Show past runs: how each ended, how long it took, and its output.",
         "notifier.commands:handle_task_runs",
         (Flag("--task-id", "ID", "only runs of this task"), Flag("--limit", "N", "at most this many, newest first; default 20", INTEGER)),
-        example="notifier task runs --task-id nightly --limit 1",
+        example="notifier task runs nightly --limit 1",
     ),
     Command(
         "timer add",
@@ -66,14 +66,14 @@ _COMMANDS = (
         "Remove a timer.",
         "notifier.commands:handle_timer_remove",
         (_TIMER,),
-        example="notifier timer remove --timer-id hourly",
+        example="notifier timer remove hourly",
     ),
     Command(
         "start", "Keep the runner running, even when it has nothing to do.", "notifier.commands:handle_start", (), example="notifier start"
     ),
     Command(
         "run",
-        "Be the runner, in the foreground, until SIGTERM. For service managers.",
+        "Run the runner in the foreground, until SIGTERM. For service managers.",
         "notifier.commands:handle_run",
         (),
         details="If another runner is up, it waits until that one has ended.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from postroom.cli.framework.parser import require_flags
 from postroom.cli.framework.plain_output import PlainOutcome
 from postroom.cli.thread import output
 from postroom.core import limits
@@ -367,10 +368,7 @@ def _require_flags(args: Arguments, *required: str) -> None:
     for key, name in (("thread", "THREAD_DIR"), ("consumer", "THREAD_CONSUMER")):
         if args.values.get(key, "") is None:
             args.values[key] = os.environ.get(name)
-    for key in ("thread", *required):
-        if args.values[key] is None:
-            flag = "--" + key.replace("_", "-")
-            raise InvalidInput(f"{flag} is missing", field=flag[2:], hint=f"For example: {args.command.example}")
+    require_flags(args, ("thread", *required))
 
 
 def _limit_option(args: Arguments) -> dict[str, int]:

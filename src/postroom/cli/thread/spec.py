@@ -40,7 +40,7 @@ _COMMANDS = (
             "Prints the id. In a batch, --source, --type and --subtype apply to lines that lack them. No process has to run"
             " beforehand to start the consumers. THREAD_NOTIFIER names a notifier to use instead of the built-in one."
         ),
-        example='thread push --thread ./events --source internal:dm:default:warden --type message --content "disk is full"',
+        example='thread push ./events --source internal:dm:default:warden --type message --content "disk is full"',
     ),
     Command(
         "pop",
@@ -53,7 +53,7 @@ _COMMANDS = (
             _LIMIT,
         ),
         details="Prints one JSON object a line. Progress never goes back: a lower id only reads again.",
-        example="thread pop --thread ./events --consumer worker-1 --last-event-id 0",
+        example="thread pop ./events --consumer worker-1 --last-event-id 0",
     ),
     Command(
         "ack",
@@ -66,14 +66,14 @@ _COMMANDS = (
             Flag("--events", "PATH", "instead of the id: a file with the output of `pop`, all of which is done; - for standard input"),
         ),
         details="Prints the id of the newest event that is done.",
-        example="thread ack --thread ./events --consumer worker-1 --last-event-id 42",
+        example="thread ack ./events --consumer worker-1 --last-event-id 42",
     ),
     Command(
         "peek",
         "Print events without changing anything.",
         "thread.commands:handle_peek",
         (_THREAD, Flag("--last-event-id", "N", "print the events after this one; 0 for all", INTEGER), _LIMIT, _FILTER),
-        example="thread peek --thread ./events --last-event-id 0 --filter \"type = 'message'\"",
+        example="thread peek ./events --last-event-id 0 --filter \"type = 'message'\"",
     ),
     Command(
         "follow",
@@ -86,7 +86,7 @@ _COMMANDS = (
             Flag("--limit", "N", "exit after N events", INTEGER),
             Flag("--timeout-seconds", "N", "exit after N seconds; 0 (the default): never", NUMBER),
         ),
-        example="thread follow --thread ./events --filter \"source LIKE '%:alice'\"",
+        example="thread follow ./events --filter \"source LIKE '%:alice'\"",
     ),
     Command(
         "subscribe",
@@ -114,14 +114,14 @@ _COMMANDS = (
             " USER, LOGNAME, SHELL, NOTIFIER_*, THREAD_* and the variables of --env. When it ends and there is more, it is started again:"
             " at once if it acked something, otherwise after a delay. Events that are set aside: thread dead list."
         ),
-        example='thread subscribe --thread ./events --consumer worker-1 --handler "./work.sh" --filter "type = \'message\'"',
+        example='thread subscribe ./events --consumer worker-1 --handler "./work.sh" --filter "type = \'message\'"',
     ),
     Command(
         "unsubscribe",
         "Stop the handler of a consumer, and start it no more. Its progress is kept.",
         "thread.commands:handle_unsubscribe",
         (_THREAD, _CONSUMER),
-        example="thread unsubscribe --thread ./events --consumer worker-1",
+        example="thread unsubscribe ./events --consumer worker-1",
     ),
     Command(
         "dead list",
@@ -129,35 +129,35 @@ _COMMANDS = (
         "thread.dead_commands:handle_list",
         (_THREAD, Flag("--consumer", "ID", "only those of this consumer")),
         details="The events stay in the queue: `thread peek` prints them.",
-        example="thread dead list --thread ./events",
+        example="thread dead list ./events",
     ),
     Command(
         "dead retry",
         "Give events that were set aside to their handler once more, each alone.",
         "thread.dead_commands:handle_retry",
         (_THREAD, _CONSUMER, _DEAD_EVENT),
-        example="thread dead retry --thread ./events --consumer worker-1 --event-id 7",
+        example="thread dead retry ./events --consumer worker-1 --event-id 7",
     ),
     Command(
         "dead drop",
         "Forget that events were set aside. They stay in the queue.",
         "thread.dead_commands:handle_drop",
         (_THREAD, _CONSUMER, _DEAD_EVENT),
-        example="thread dead drop --thread ./events --consumer worker-1",
+        example="thread dead drop ./events --consumer worker-1",
     ),
     Command(
         "dispatch",
         "Start the handlers of consumers that have unread events. `thread push` does this automatically.",
         "thread.commands:handle_dispatch",
         (_THREAD,),
-        example="thread dispatch --thread ./events",
+        example="thread dispatch ./events",
     ),
     Command(
         "info",
         "Show the number of events, the consumers, and the progress of each.",
         "thread.commands:handle_info",
         (_THREAD,),
-        example="thread info --thread ./events --json",
+        example="thread info ./events --json",
     ),
     Command(
         "list",
@@ -194,7 +194,16 @@ THREAD = CommandTable(
     GLOBAL,
     _COMMANDS,
     output_module="thread.output",
-    aliases={"ls": "list", "send": "push", "add": "push", "show": "info", "status": "info"},
+    aliases={
+        "new": "init",
+        "create": "init",
+        "read": "peek",
+        "ls": "list",
+        "send": "push",
+        "add": "push",
+        "show": "info",
+        "status": "info",
+    },
     first_commands=("init", "push", "subscribe", "pop", "ack", "peek", "follow", "list", "info", "dead list"),
     exits="Exit codes: 0 success, 1 the request cannot be carried out, 2 the command line is wrong.",
 )

@@ -92,7 +92,7 @@ def revoke_agent_token(store: Store, *, name: str) -> bool:
     checks.name("name", name)
     with store.write() as tx:
         if tx.fetch_one(tx.sql.agent_lock, name=name) is None:
-            raise NotFound(f"no agent {name} was ever seen", hint="See `inbox agent list`.", name=name)
+            raise NotFound(f"nobody called {name} has been seen", hint="See `inbox agent list`.", name=name)
         return bool(_delete_passes(tx, name, AGENT))
 
 
@@ -156,7 +156,7 @@ def _find_by_id(tx: Transaction, pass_id: str) -> list[Pass]:
 
 def _find_by_name(tx: Transaction, name: str) -> list[Pass]:
     if tx.fetch_one(tx.sql.agent_lock, name=name) is None:
-        raise NotFound(f"no agent {name} was ever seen", hint="See `inbox agent list`.", name=name)
+        raise NotFound(f"nobody called {name} has been seen", hint="See `inbox agent list`.", name=name)
     return tx.fetch_all(tx.sql.passes_of, person=name)
 
 

@@ -101,7 +101,7 @@ def workspace_for(store: Store, *, agent: str) -> Workspace:
         workspace = tx.fetch_one(tx.sql.workspace_of_agent, agent=checks.name("agent", agent))
     if workspace is None:
         hint = "Add one with `inbox workspace add`; without a workspace there is `inbox notify`."
-        raise NotFound(f"{agent} is no workspace's agent", hint=hint, agent=agent)
+        raise NotFound(f"{agent} is not the agent of a workspace", hint=hint, agent=agent)
     return workspace
 
 

@@ -261,11 +261,13 @@ def _check_silence(
     if seconds is not None:
         checks.seconds("deadline_seconds", seconds)
     elif on_silence != WAIT:
-        raise InvalidInput(f"{on_silence} needs a deadline", field="deadline_seconds", hint="Give the seconds to wait for an answer.")
+        raise InvalidInput(
+            f"{on_silence} needs a deadline", field="deadline_seconds", hint="Give deadline-seconds: how long to wait for an answer."
+        )
     if (default is not None) != (on_silence == DEFAULT):
-        raise InvalidInput("default and on_silence default need each other", field="default", hint="Give both, or neither.")
+        raise InvalidInput("a default answer belongs to on_silence 'default'", field="default", hint="Give both, or neither.")
     if (escalate_to is not None) != (on_silence == ESCALATE):
-        raise InvalidInput("escalate_to and on_silence escalate need each other", field="escalate_to", hint="Give both, or neither.")
+        raise InvalidInput("escalate_to belongs to on_silence 'escalate'", field="escalate_to", hint="Give both, or neither.")
     if default is not None:
         repository.check_nonempty_text("default", default)
         if choices and default not in choices:

@@ -22,6 +22,7 @@ from postroom.cli.inbox import views as work_views
 from postroom.cli.inbox.waiting import interruptible
 from postroom.core.clock import parse_stamp
 from postroom.core.errors import InvalidInput, NoStore, Refusal, StorageFailure
+from postroom.core.text import shell_quote
 from postroom.processes.interpreter import NEUTRAL_FOLDER, isolated_command, short_environment, store_environment
 from postroom.store.location import shown_location
 
@@ -44,7 +45,7 @@ def handle_demo(args: Arguments) -> Outcome:
     store = _create_store(args.db)
     try:
         with interruptible():
-            return _tell_story(store)
+            return _tell_story(store, removal="" if args.db else f"Remove it:    rm -r {shell_quote(os.path.dirname(store.location))}\n")
     except BaseException:  # interrupted, or it went wrong: nobody looks around in it
         store.close()
         if args.db is None:
@@ -52,7 +53,7 @@ def handle_demo(args: Arguments) -> Outcome:
         raise
 
 
-def _tell_story(store: Store) -> Outcome:
+def _tell_story(store: Store, *, removal: str) -> Outcome:
     shown = shown_location(store.location)
     _print_text(f"A fresh store: {shown}\nThree processes start: a leader, and the workers ada and bo. No server, only that file.\n\n")
     actors = [_start_actor(role, store.location) for role in ("leader", "ada", "bo")]
@@ -64,7 +65,7 @@ def _tell_story(store: Store) -> Outcome:
             actor.wait()
     _print_text("Everything was said through one file, and all of it is still there:\n")
     _print_text(work_views.render_view("threads", work.list_threads(store).to_json()))
-    _print_text(f"\nLook around:  export INBOX_DB={shown}\n              inbox list, inbox show --thread ID, inbox --help\n")
+    _print_text(f"\nLook around:  export INBOX_DB={shown}\n              inbox list, inbox show ID, inbox help\n{removal}")
     return Outcome({"db": shown, **work.list_threads(store).to_json()})
 
 

@@ -131,7 +131,8 @@ def handle_import(args: Arguments) -> Outcome:
                 return Outcome({"imported": result.to_json()}, view="store imported", only_reads=False)
             counts = import_lines(store, lines)
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{args.words[0]} cannot be read: {error}", field="file", hint="Check the path.") from None
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InvalidInput(f"{args.words[0]} cannot be read: {reason}", field="file", hint="Check the path.") from None
     return Outcome({"imported": {"rows": sum(counts.values()), "tables": counts}}, view="store imported", only_reads=False)
 
 

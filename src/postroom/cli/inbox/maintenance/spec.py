@@ -26,13 +26,13 @@ STORE_COMMANDS = (
     ),
     Command(
         "store policy",
-        "Set what is pruned by itself, every day. Without flags, show it.",
+        "Set what is pruned automatically every day. Without flags, show it.",
         "inbox.maintenance.commands:handle_policy",
         (
             _OLDER,
             _KEEP_RUNS,
             Flag("--no-timer", "", "only a server prunes; otherwise a timer of `notifier` does too, for a store in a file"),
-            Flag("--off", "", "prune nothing by itself any more"),
+            Flag("--off", "", "prune nothing automatically any more"),
         ),
         details="The policy is kept in the store. A server that runs prunes by it, and so does the timer that this adds to `notifier`.",
         example="inbox store policy --older-than 90d",
@@ -46,9 +46,10 @@ STORE_COMMANDS = (
             Flag("--entry", "ENTRY_ID", "an entry with its replies, and the messages that it shows"),
             Flag("--msg-id", "ID", "a message of a mailbox or of a thread"),
         ),
-        details="Whatever its state is, and whoever waits for it. Then the mirror, the search index and the whole store are rewritten, so"
-        " that the bytes are gone from every file of the store; others wait meanwhile, about a second for 200 MB. If it is interrupted, run"
-        " it again. Backups, documents that an entry names, and memory of running programs are not touched. Change a secret that was read.",
+        details="The state does not matter, nor does it matter whether somebody waits for it. Then the mirror, the search index and the"
+        " whole store are rewritten, so that the bytes are gone from every file of the store. Others wait meanwhile, about a"
+        " second for 200 MB. If it is interrupted, run it again. Backups, documents that an entry names, and memory of running"
+        " programs are not touched. Change a secret that was read.",
         example="inbox store erase --thread thr_123",
     ),
     Command(

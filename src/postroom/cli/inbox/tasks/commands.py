@@ -148,7 +148,7 @@ def handle_task_wait(args: Arguments) -> Outcome:
         [task_id for task_id in dict.fromkeys(args.task) if task_id],
     )
     if not wanted:
-        raise InvalidInput("'task' is missing", field="task", hint="Pass it with --task.")
+        raise InvalidInput("'task' is missing", field="task", hint=f"For example: {args.command.example}")
     with interruptible():
         woke = _wait_for_tasks(conductor, wanted, wait_all=not args.any, **inputs.given_options(args, "timeout_seconds"))
     tasks = [task_json(conductor.get(task_id)) for task_id in wanted]
@@ -195,7 +195,7 @@ def require_option(args: Arguments, key: str) -> str:
     """Return the value of an option. Refuses with `InvalidInput` if it is missing."""
     value = args.values[key]
     if not value:
-        raise InvalidInput(f"'{key}' is missing", field=key, hint=f"Pass it with --{key.replace('_', '-')}.")
+        raise InvalidInput(f"'{key}' is missing", field=key, hint=f"For example: {args.command.example}")
     return str(value)
 
 

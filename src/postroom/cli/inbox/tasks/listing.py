@@ -22,7 +22,7 @@ def handle_task_list(args: Arguments) -> Outcome:
 
 def handle_task_show(args: Arguments) -> Outcome:
     if not args.task:
-        raise InvalidInput("'task' is missing", field="task", hint="Pass it with --task.")
+        raise InvalidInput("'task' is missing", field="task", hint=f"For example: {args.command.example}")
     store = inputs.open_store_for(args)
     shown = show_task(store, args.task)
     humans = {} if args.json or shown.task.verified else {"humans": inputs.known_humans(store)}

@@ -108,7 +108,7 @@ _COMMANDS = (
         "Show one task and its history.",
         "inbox.tasks.listing:handle_task_show",
         (_TASK,),
-        example="inbox task show --task 5f0e…",
+        example="inbox task show 5f0e…",
     ),
     Command(
         "task accept",
@@ -129,7 +129,7 @@ _COMMANDS = (
         "Renew the lease of a task that you accepted.",
         "inbox.tasks.commands:handle_task_renew",
         (_TASK, _LEASE, _TASK_TOKEN),
-        example="inbox task renew --agent canyon --task 5f0e…",
+        example="inbox task renew 5f0e… --agent canyon",
     ),
     Command(
         "task complete",
@@ -141,28 +141,28 @@ _COMMANDS = (
             Flag("--artifact", "PATH", "a file with the result; may be repeated", repeat=True),
             _TASK_TOKEN,
         ),
-        example='inbox task complete --agent canyon --task 5f0e… --artifacts-json \'{"review": "fine"}\'',
+        example='inbox task complete 5f0e… --agent canyon --artifacts-json \'{"review": "fine"}\'',
     ),
     Command(
         "task fail",
         "Report that a task cannot be done. The agent that gave it receives the reason.",
         "inbox.tasks.commands:handle_task_fail",
         (_TASK, Flag("--reason", "TEXT", "why"), _TASK_TOKEN),
-        example='inbox task fail --agent canyon --task 5f0e… --reason "there is no module X"',
+        example='inbox task fail 5f0e… --agent canyon --reason "there is no module X"',
     ),
     Command(
         "task cancel",
         "Withdraw a task that you gave.",
         "inbox.tasks.commands:handle_task_cancel",
         (_TASK, Flag("--reason", "TEXT", "why")),
-        example="inbox task cancel --agent forge --task 5f0e…",
+        example="inbox task cancel 5f0e… --agent forge",
     ),
     Command(
         "task ack",
         "Mark a result, or all results, as read.",
         "inbox.tasks.commands:handle_task_ack",
         (_TASK, Flag("--all", "", "all results of the agent")),
-        example="inbox task ack --agent forge --task 9c1b…",
+        example="inbox task ack 9c1b… --agent forge",
     ),
     Command(
         "task render",
@@ -180,14 +180,14 @@ _COMMANDS = (
             Flag("--any", "", "until one of them has ended, not all"),
             _TIMEOUT,
         ),
-        example="inbox task wait --task 5f0e… --timeout-seconds 600",
+        example="inbox task wait 5f0e… --timeout-seconds 600",
     ),
     Command(
         "task open-thread",
         "Open a work thread for a task. The task ends when the thread ends.",
         "inbox.tasks.commands:handle_task_open_thread",
         (_TASK,),
-        example="inbox task open-thread --agent canyon --task 5f0e…",
+        example="inbox task open-thread 5f0e… --agent canyon",
     ),
     Command(
         "job start",
@@ -195,7 +195,7 @@ _COMMANDS = (
         "inbox.tasks.jobs:handle_job_start",
         (Flag("--job", "JOB_ID", "a fixed id: if its process died, the job goes on under a new token"), _LEASE),
         details="The job has a lease. `sheet begin` and `job renew` renew it. When it runs out, its tasks go back to the agent.",
-        example="inbox job start --agent canyon --job nightly",
+        example="inbox job start nightly --agent canyon",
     ),
     Command(
         "job list",
@@ -210,21 +210,21 @@ _COMMANDS = (
         "Show a job and what waits in its inbox.",
         "inbox.tasks.jobs:handle_job_show",
         (_JOB,),
-        example="inbox job show --job nightly",
+        example="inbox job show nightly",
     ),
     Command(
         "job renew",
         "Renew the lease of a job, and of the tasks that it has accepted.",
         "inbox.tasks.jobs:handle_job_renew",
         (_JOB, _LEASE, _JOB_TOKEN),
-        example="inbox job renew --job nightly",
+        example="inbox job renew nightly",
     ),
     Command(
         "job end",
         "End a job. Its open tasks and results go back to the agent.",
         "inbox.tasks.jobs:handle_job_end",
         (_JOB, _JOB_TOKEN),
-        example="inbox job end --job nightly",
+        example="inbox job end nightly",
     ),
     Command(
         "sheet begin",
@@ -232,7 +232,7 @@ _COMMANDS = (
         "inbox.tasks.jobs:handle_sheet_begin",
         (_JOB, _LEASE, _BUDGET, _JOB_TOKEN),
         details="Exit 10 when there is nothing to show.",
-        example="inbox sheet begin --job nightly",
+        example="inbox sheet begin nightly",
     ),
     Command(
         "sheet end",
@@ -247,7 +247,7 @@ _COMMANDS = (
         details="Answers are lines `@complete ID: result`, `@fail ID: reason` and `@delegate NAME: task`, with further lines indented."
         " List items, bold, other case and fences are understood. All are applied in one transaction. Lines that were not applied are"
         " printed with the reason.",
-        example="inbox sheet end --job nightly --answers reply.md",
+        example="inbox sheet end nightly --answers reply.md",
     ),
 )
 
