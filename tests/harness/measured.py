@@ -27,7 +27,7 @@ MAX_MEDIAN_SECONDS = {"claude": 0.5, "codex": 0.5, "opencode": 0.5, "gemini": 1.
 MESSAGES = 200
 SECONDS_BETWEEN_MESSAGES = 2.0  # at most; on average half of it
 SECONDS_BETWEEN_KILLS = (3.0, 10.0)
-END_SECONDS = 180.0  # for what a killed session was handed: that comes again after two minutes at the latest
+END_SECONDS = 180.0  # without progress: what a killed session was handed comes again after two minutes, and holds back what came after it
 
 
 def wakes(name: str, transport: str) -> Seen:
@@ -58,7 +58,7 @@ def kills(name: str, transport: str) -> Seen:
     with HarnessStage() as stage:
         harness = HARNESSES[name](stage, transport)
         harness.connect()
-        read = harness.call("inbox_read")
+        read = harness.call("inbox_read", limit=100)  # Gemini and Qwen Code stop a turn after the same call five times in a row
         told = [
             {**read, "if": pattern, "times": 0} for pattern in (r'more\\*": ?true', RING, "BEGIN")
         ]  # the answer says that there is more
@@ -75,14 +75,24 @@ def kills(name: str, transport: str) -> Seen:
                 break
             _kill(screen)
             killed += 1
-        deadline = time.time() + END_SECONDS
-        while time.time() < deadline and stage.inbox("read", "--agent", stage.agent)["waiting"]:
-            time.sleep(1)
+        _wait_until_empty(stage)
+        if not harness.is_still_at_rest:
+            screen.type("\x1b", enter=False)  # what is typed waits while a hook holds the turn
         time.sleep(5)
         screen.type("BEGIN")  # the next call confirms what the last one handed over
         time.sleep(10)
         screen.end()
         return _count_faults(stage, sent, killed)
+
+
+def _wait_until_empty(stage: HarnessStage) -> None:
+    """Wait until every message was read and confirmed, or none was for `END_SECONDS`. On a busy machine a turn takes long."""
+    left, deadline = MESSAGES, time.time() + END_SECONDS
+    while left and time.time() < deadline:
+        time.sleep(1)
+        now = stage.inbox("peek", "--session", stage.agent, command="mailbox")["total"]
+        if now < left:
+            left, deadline = now, time.time() + END_SECONDS
 
 
 def _send_all(stage: HarnessStage, chance: random.Random, sent: list[str]) -> None:

@@ -81,7 +81,12 @@ TOOLS: dict[str, Tool] = {
             "after": {**_CURSOR, "description": "With `old`: go on behind the page whose `after` this is, if `more` was true."},
             "entries": {"type": "boolean", "description": "Also list your own latest entries."},
             "before": {"type": "string", "maxLength": 200, "description": "List the entries before this one, if moreEntries was true."},
-            "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": 100,
+                "description": "At most this many messages; 20 unless given. Give 100 if `more` was true.",
+            },
         },
     ),
     "inbox_ask": Tool(
