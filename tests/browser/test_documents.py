@@ -221,6 +221,24 @@ def test_the_receipts_tell_every_hop(server: RunningServer, workspace: Workspace
     expect(receipts.get_by_role("listitem").first).to_contain_text(workspace.agent)
 
 
+def test_the_receipts_of_a_reply_tell_a_ring_from_what_the_agent_has_in_its_context_and_from_what_it_saw(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    identity = workspace.push(comments="Look")
+    server.inbox.ok("entry", "reply", identity, "--body", "Good")
+    hook = ("--harness", "claude", "--agent", workspace.agent, "--session", "s-1")
+    assert server.inbox.run("hook", "wait", *hook).code == 2
+    assert server.inbox.run("hook", "tool", *hook).code == 0
+    taken = server.mailbox.ok("dequeue", "--session", workspace.agent)["message"]
+    server.mailbox.ok("ack", taken["msg_id"], "--session", workspace.agent, "--from", taken["from"])
+    reader = visit(server)
+    reader.open(identity)
+    receipts = reader.detail.locator("details", has_text="Receipts")
+    receipts.locator("summary").click()
+    replies = receipts.get_by_role("listitem").filter(has_text="Reply")
+    expect(replies).to_contain_text(["Reply stored", "Reply offered", "Reply in the agent's context", "Reply seen"])
+
+
 def test_a_workspace_s_terminal_is_one_button_away(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
     server.inbox.ok("workspace", "set", workspace.workspace_id, "--focus", "echo focused > focus.txt")
     identity = workspace.push(comments="Come over")
