@@ -22,6 +22,7 @@ Json = dict[str, Any]
 Seen = list[tuple[str, bool, str]]
 RING = "new in your Postroom inbox"
 WAKES = 5
+HANG_SECONDS = 300  # a bound on what hangs: opencode takes over a minute to start on a busy machine
 
 
 # ---- The tools --------------------------------------------------------------------------------------------------------
@@ -257,14 +258,14 @@ def busy(name: str, transport: str) -> Seen:
         told: list[float] = []
 
         def later() -> None:
-            first = stage.asked("BEGIN", seconds=90)
+            first = stage.asked("BEGIN", seconds=HANG_SECONDS)
             if first:
                 time.sleep(1.5)
                 told.append(stage.reply(entry, "a word"))
 
         threading.Thread(target=later, daemon=True).start()
         child = stage.start(harness.argv("BEGIN"), harness.env, stdout=subprocess.DEVNULL)
-        found = stage.asked(RING, seconds=90)
+        found = stage.asked(RING, seconds=HANG_SECONDS)
         stage.end(child)
         if not found or not told:
             return [("at the next tool's end", False, "never")]
