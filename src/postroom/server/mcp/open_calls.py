@@ -41,7 +41,8 @@ class OpenCalls:
         """
         key = (agent, client, request_id)
         for call in self._running.get(key, ()):
-            call.cancel()
+            if not (keeps_answered and call.is_answered):  # the client may have the answer before this server knows that it was sent
+                call.cancel()
         for handover_id in () if keeps_answered else self._answered.pop(key, ()):
             await self.return_handover(agent, handover_id)
 
@@ -90,6 +91,11 @@ class ToolCall:
         if self.is_cancelled:
             self._task.cancel()
         return await self._task
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the tool has returned. Its answer may still be on the way."""
+        return self._task is not None and self._task.done()
 
     def cancel(self) -> None:
         self.is_cancelled = True
