@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 MAX_WAIT_SECONDS = 366 * 86400.0
+AFTER_ALL_IDS = 2**62  # later than every event, delivery and entry
 _CONTAINER_TYPES = (dict, list, tuple)
 
 

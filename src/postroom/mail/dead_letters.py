@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     LetterAction = Callable[[Transaction, LockedMailbox, DeliveryRow, DeliveryContents], None]
 
-_AFTER_ALL_DELIVERIES = 2**62
 _LETTERS_PER_BATCH = 100  # a small batch: each is read with its payload of up to 10 MiB
 MAX_SHOWN_LETTERS = 100  # in a listing without a limit. A purge without ids removes no more
 MAX_PAGE_BYTES = limits.MAX_ANSWER_BYTES  # of payloads in one page, unless one letter alone has more
@@ -40,7 +39,7 @@ def peek_dead_letter(store: Store, session: str, *, limit: int = MAX_SHOWN_LETTE
         mailbox_row = tx.fetch_one(tx.sql.mailbox_find, session=session)
         sizes = tx.fetch_all(tx.sql.deliveries_dead_sizes, session=session, after=after_delivery, limit=limit + 1)
         count = _count_that_fit(sizes[:limit])
-        binds = {"session": session, "after": after_delivery, "upto": _AFTER_ALL_DELIVERIES}
+        binds = {"session": session, "after": after_delivery, "upto": checks.AFTER_ALL_IDS}
         dead = tx.fetch_all(tx.sql.deliveries_dead, limit=count, **binds) if count else []
     more = len(sizes) > count
     cursor = str(sizes[count - 1].delivery_id) if more else None

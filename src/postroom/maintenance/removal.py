@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postroom._fastpath import json_text as jsontext
+from postroom.core import checks
 from postroom.people import entries, repository
 from postroom.store import removed
 
@@ -13,16 +14,13 @@ if TYPE_CHECKING:
     from postroom.store.interface import Transaction
 
 
-LAST_EVENT = 2**62  # later than every event
-
-
 def remove_threads(tx: Transaction, thread_ids: Sequence[str]) -> None:
     """Delete threads with their messages, artifacts, leases and read marks, and keep the ids that may not be used again."""
     sql, listed = tx.sql, jsontext.dumps(list(thread_ids))
     tx.execute(sql.prune_thread_ids, thread_ids=listed, now=tx.now())
     for thread_id in thread_ids:
         tx.execute(sql.prune_thread_reads, thread_id=thread_id)
-    remove_messages(tx, thread_ids, until=LAST_EVENT)
+    remove_messages(tx, thread_ids, until=checks.AFTER_ALL_IDS)
     for statement in (sql.prune_thread_leases, sql.prune_thread_rows):
         tx.execute(statement, thread_ids=listed)
 

@@ -42,7 +42,6 @@ MAX_COUNTED_ENTRIES = 1000
 MAX_SHOWN_QUESTIONS = 20  # of one entry, among which the most urgent is found
 NO_DEADLINE = "9"  # sorts behind every deadline, as in the index of the statement
 _CURSOR_SEPARATOR = "|"  # in no time
-PAST_NEWEST = 2**62  # a time and a sequence number after every entry
 
 
 @verb(caller="workspace_id", access=OWN_NAME, mode=STEPS)
@@ -180,7 +179,7 @@ def read_page(
     pinned: bool = False,
 ) -> EntryPage:
     """Return a page of entries, newest first. The transaction's part of `history`."""
-    ts, seq = (PAST_NEWEST, PAST_NEWEST) if before is None else find_position(tx, before)
+    ts, seq = (checks.AFTER_ALL_IDS, checks.AFTER_ALL_IDS) if before is None else find_position(tx, before)
     place = {"ts": ts, "seq": seq, "limit": limit + 1}
     if workspace_id is not None:
         flags = {"unread": int(unread), "open": int(open_only), "triage": state, "pinned": int(pinned)}
@@ -228,7 +227,10 @@ def count_waiting(tx: Transaction) -> EntryCounts:
     """Count the unread entries, open questions and unread notices, each up to `MAX_COUNTED_ENTRIES`."""
     unread, notices = (len(tx.fetch_all(tx.sql.entries_unread, section=section, limit=MAX_COUNTED_ENTRIES)) for section in SECTIONS)
     questions = len(tx.fetch_all(tx.sql.asks_open, limit=MAX_COUNTED_ENTRIES))
-    has_entries = any(tx.fetch_all(tx.sql.entries_page, section=section, ts=PAST_NEWEST, seq=PAST_NEWEST, limit=1) for section in SECTIONS)
+    has_entries = any(
+        tx.fetch_all(tx.sql.entries_page, section=section, ts=checks.AFTER_ALL_IDS, seq=checks.AFTER_ALL_IDS, limit=1)
+        for section in SECTIONS
+    )
     had_entries = has_entries or bool(tx.fetch_all(tx.sql.gone_after, after=0, limit=1))
     return EntryCounts(unread, questions, notices, had_entries)
 
@@ -245,7 +247,7 @@ def own_entries(store: Store, *, agent: str, limit: int = 20, before: str | None
 
 def page_of_agent(tx: Transaction, agent: str, limit: int, before: str | None = None) -> EntryPage:
     """Return a page of the entries of an agent, newest first. The transaction's part of `own_entries`."""
-    ts, seq = (PAST_NEWEST, PAST_NEWEST) if before is None else find_position(tx, before)
+    ts, seq = (checks.AFTER_ALL_IDS, checks.AFTER_ALL_IDS) if before is None else find_position(tx, before)
     return make_page(tx, tx.fetch_all(tx.sql.entries_page_agent, agent=agent, ts=ts, seq=seq, limit=limit + 1), limit)
 
 

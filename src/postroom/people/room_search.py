@@ -31,7 +31,6 @@ MAX_SNIPPET_CHARS = 200
 _BEFORE_HIT_CHARS = 60
 _KNOWN_FILTERS = {"sender", "until", "since"}  # the others are states of entries
 _AFTER_ALL_IDS = "~"  # ids begin with a letter
-_AFTER_ALL_NUMBERS = 2**63 - 1
 
 
 @verb(caller=PEOPLE, mode=READ)
@@ -111,7 +110,7 @@ def _read_mail(tx: Transaction) -> Iterator[RoomHit]:
     def read_page(before: int, size: int) -> Sequence[FoundMail]:
         return tx.fetch_all(tx.sql.words_of_mail, before=before, characters=MAX_TEXT_CHARS, limit=size)
 
-    for mail in _read_pages(read_page, _AFTER_ALL_NUMBERS, lambda mail: mail.delivery_id):
+    for mail in _read_pages(read_page, checks.AFTER_ALL_IDS, lambda mail: mail.delivery_id):
         text = (
             "" if mail.session.startswith(CHANNEL_PREFIX) else decode_payload(mail.payload)
         )  # an alert holds the link that answers a question

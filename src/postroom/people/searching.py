@@ -80,7 +80,7 @@ def search_page(tx: Transaction, *, q: str, limit: int = 50, before: str | None 
     entries.check_page(limit, given.get("section") or INBOX, given.get("triage", ""))
     parsed = parse_query(checks.text("q", q))
     binds = {**_FILTERS, **{name: value for name, value in given.items() if value}, **parsed.filters, "limit": limit + 1}
-    ts, seq = (entries.PAST_NEWEST, entries.PAST_NEWEST) if before is None else entries.find_position(tx, before)
+    ts, seq = (checks.AFTER_ALL_IDS, checks.AFTER_ALL_IDS) if before is None else entries.find_position(tx, before)
     if parsed.terms and (few := _find_few(tx, parsed.terms, binds, seq)) is not None:
         return entries.make_page(tx, few[: limit + 1], limit)
     if parsed.terms:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from postroom.store.interface import Store
 
 MAX_READ_AT_ONCE = 500
-PAST_NEWEST = 2**62
 
 
 @verb(caller=PEOPLE, mode=WRITE)

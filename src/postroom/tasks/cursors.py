@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from postroom.core.records.tasks import TaskRow
     from postroom.tasks.a2a.models import A2ATaskPage
 
-AFTER_ALL_EVENTS = 2**62
 FIRST = {"urgency": -1, "after": 0}  # the binds of a first page, before the most urgent task
 _SEPARATOR = "."
 

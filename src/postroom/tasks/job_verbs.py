@@ -133,7 +133,7 @@ class JobVerbs:
     def jobs(self, agent: str | None = None, *, limit: int = 100, after: str | None = None) -> JobPage:
         """Return jobs, newest first. `after` is the cursor of a page."""
         checks.limit("limit", limit)
-        place = {"before": cursors.parse_event(after, default=cursors.AFTER_ALL_EVENTS), "limit": limit + 1}
+        place = {"before": cursors.parse_event(after, default=checks.AFTER_ALL_IDS), "limit": limit + 1}
         with self._store.read() as tx:
             rows = tx.fetch_all(tx.sql.jobs_any, **place) if agent is None else tx.fetch_all(tx.sql.jobs_of_agent, agent=agent, **place)
         more, shown = len(rows) > limit, rows[:limit]

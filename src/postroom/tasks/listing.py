@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from postroom.store.interface import Store, Transaction
 
 STATUSES = (repository.PENDING, repository.ACCEPTED, repository.COMPLETED, repository.FAILED)
-_AFTER_ALL_EVENTS = 2**62
 _TASK_OVERHEAD_CHARS = 800  # ids, names, stamps and field names of a task in an answer
 
 
@@ -67,7 +66,7 @@ def select_rows(
     visible_to: str | None = None,
 ) -> list[TaskRow]:
     """Return the newest rows, optionally those from one agent, for one agent, of one status, or that one agent gave or got."""
-    before = _AFTER_ALL_EVENTS if before_event is None else before_event
+    before = checks.AFTER_ALL_IDS if before_event is None else before_event
     if visible_to is None:
         return _select_pair(tx, source, target, status, limit, before)
     party = checks.name("visible_to", visible_to)

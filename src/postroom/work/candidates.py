@@ -28,7 +28,6 @@ MAX_FARTHEST_LEASES = (
 )
 MAX_COMPARED_THREADS = 1000  # how many lapsed threads of a priority, or threads of a status, `fetch` sorts by urgency
 MAX_LAPSED_PER_PRIORITY = 32  # how many lapsed threads `take` compares: those that lapsed first
-_AFTER_ALL_EVENTS = 2**62
 _CURSOR_SEPARATOR = "/"  # neither a priority nor a time contains one
 
 
@@ -205,7 +204,7 @@ def _list_unread(tx: Transaction, agent: str, wanted: tuple[str, ...] | None, li
         found = tx.fetch_all(tx.sql.threads_unread, **key)
     else:
         last_examined = _find_last_examined(tx, agent, after)
-        key["until"] = _AFTER_ALL_EVENTS if last_examined is None else last_examined
+        key["until"] = checks.AFTER_ALL_IDS if last_examined is None else last_examined
         marks = (mark for status in wanted for mark in tx.fetch_all(tx.sql.threads_unread_of_status, status=status, **key))
         found = sorted(marks, key=lambda mark: mark.latest_event_id)
     page = found[:limit]

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 RELEASED_EVENT = "thread.released"
 LAPSED_EVENT = "thread.lapsed"
-_AFTER_ALL_EVENTS = 2**63 - 1
 
 
 class Content(Record):
@@ -98,7 +97,7 @@ def read_page(
     if after_event is not None:
         bounds = tx.fetch_one(tx.sql.messages_page_after, thread_id=thread_id, after=after_event, **size)
     else:
-        before = _AFTER_ALL_EVENTS if before_event is None else before_event
+        before = checks.AFTER_ALL_IDS if before_event is None else before_event
         bounds = tx.fetch_one(tx.sql.messages_page_before, thread_id=thread_id, before=before, **size)
     if bounds is None or bounds.first_event_id is None or bounds.thread_first_event_id is None:
         return MessagePage((), 0)

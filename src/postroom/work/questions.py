@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 MAX_LISTED_QUESTIONS = 20
 MAX_LISTED_CHARS = 200
-_AFTER_ALL_EVENTS = 2**63 - 1
 
 
 def find_question_to_settle(tx: Transaction, thread_id: str, *, sender: str, to: str | None, question_id: str | None) -> Message | None:
@@ -58,7 +57,7 @@ def find_waited_question(tx: Transaction, thread_id: str, *, agent: str | None, 
     It is the latest question of the agent up to that event, or else a later one, that was open at that event. Without an agent, the
     questions of all agents count.
     """
-    for first, last in ((0, after), (after + 1, _AFTER_ALL_EVENTS)):
+    for first, last in ((0, after), (after + 1, checks.AFTER_ALL_IDS)):
         bounds = {"first": first, "last": last, "after": after}
         question = tx.fetch_one(tx.sql.question_unanswered_at, thread_id=thread_id, agent=agent or "", **bounds)
         if question is not None:

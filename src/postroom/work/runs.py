@@ -29,7 +29,6 @@ MAX_EVENTS = 5000
 MAX_HOURS = 168  # hours
 HOUR_SECONDS = 3600
 _EVENTS_PER_PAGE = 50
-_AFTER_ALL_EVENTS = 2**62
 
 
 @verb(caller=LEADERS, mode=READ)
@@ -161,7 +160,7 @@ def _no_run_error(run_id: str) -> NotFound:
 
 def _iter_newest_first(tx: Transaction, thread_id: str) -> Iterator[Event]:
     """Yield the events of a thread, newest first. Reads them in pages, because most callers need only the first page."""
-    before = _AFTER_ALL_EVENTS
+    before = checks.AFTER_ALL_IDS
     while True:
         events = tx.fetch_all(tx.sql.events_of_thread, thread_id=thread_id, before=before, limit=_EVENTS_PER_PAGE)
         yield from events
@@ -185,7 +184,7 @@ def activity_histogram(store: Store, *, hours: int = 24) -> ActivityHistogram:
     if not 1 <= hours <= MAX_HOURS:
         raise InvalidInput(f"hours must be from 1 to {MAX_HOURS}, not {hours}", field="hours")
     with store.read() as tx:
-        events = tx.fetch_all(tx.sql.events_newest, before=_AFTER_ALL_EVENTS, limit=MAX_EVENTS)
+        events = tx.fetch_all(tx.sql.events_newest, before=checks.AFTER_ALL_IDS, limit=MAX_EVENTS)
         now = tx.now() // clock.MICROSECONDS_PER_SECOND
     start = now - now % HOUR_SECONDS - (hours - 1) * HOUR_SECONDS
     agents: dict[str, list[int]] = {}

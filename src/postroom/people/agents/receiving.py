@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     OldCursor = tuple[str, str, int]  # a place in the replies of an agent, by time and id, and in its acked mail, by delivery id
 
-_AFTER_ALL_DELIVERIES = 2**62
-_NEWEST_OLD = ("~", "", _AFTER_ALL_DELIVERIES)  # the text sorts behind every time
+_NEWEST_OLD = ("~", "", checks.AFTER_ALL_IDS)  # the text sorts behind every time
 _CURSOR_SEPARATOR = "|"  # in no time and no id
 _ACKED_PER_STEP = 10  # each may have 10 MiB
 
@@ -102,7 +101,7 @@ def _parse_old_cursor(after: str) -> OldCursor:
     if len(parts) != 3 or not (parts[2].isascii() and parts[2].isdigit()):
         raise InvalidInput("after is not the cursor of old messages", field="after", hint="Pass `after` of the page before.")
     reply_id = checks.name("after", parts[1]) if parts[1] else ""
-    return checks.name("after", parts[0]), reply_id, min(int(parts[2][:20]), _AFTER_ALL_DELIVERIES)
+    return checks.name("after", parts[0]), reply_id, min(int(parts[2][:20]), checks.AFTER_ALL_IDS)
 
 
 def _find_decision(tx: Transaction, reply: PersonReply) -> dict[str, Any] | None:
