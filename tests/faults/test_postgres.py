@@ -272,32 +272,28 @@ def test_a_connection_that_died_in_its_sleep_is_not_noticed(place: str, postgres
     assert sent(store)
 
 
-def test_waiters_go_on_by_themselves_when_the_server_is_back() -> None:
+def test_waiters_go_on_by_themselves_when_the_server_is_back(own_postgres: Postgres) -> None:
     """They share one connection that listens, and few that read."""
-    own = Postgres(throwaway=True)
-    try:
-        url = own.at("restarted")
-        postroom.init(url)
-        store = postroom.open(url)
-        asked = asking(store).thread.thread_id
-        waiters = [in_background(lambda: work.wait_reply(store, asked, timeout_seconds=60)) for _ in range(99)]
-        # The question's lease is live, so that this one also asks the server when it runs out.
-        taker, taken = in_background(lambda: work.wait_take(store, agent="other", timeout_seconds=60))
-        assert eventually(lambda: len(find_listener(parse_url(url))._watches) == 100)
-        with psycopg.connect(own.url) as connection:
-            row = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'postroom'").fetchone()
-        assert row is not None
-        assert 2 <= row[0] <= 10
-        own.restart()
-        work.reply(postroom.open(url), asked, sender="leader", summary="This one")
-        for thread, came in waiters:
-            thread.join(60)
-            assert came[0].message.summary == "This one"
-        sent(postroom.open(url), to="other")
-        taker.join(60)
-        assert taken[0].thread.assigned_to == "other"
-    finally:
-        own.stop()
+    url = own_postgres.at("restarted")
+    postroom.init(url)
+    store = postroom.open(url)
+    asked = asking(store).thread.thread_id
+    waiters = [in_background(lambda: work.wait_reply(store, asked, timeout_seconds=60)) for _ in range(99)]
+    # The question's lease is live, so that this one also asks the server when it runs out.
+    taker, taken = in_background(lambda: work.wait_take(store, agent="other", timeout_seconds=60))
+    assert eventually(lambda: len(find_listener(parse_url(url))._watches) == 100)
+    with psycopg.connect(own_postgres.url) as connection:
+        row = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'postroom'").fetchone()
+    assert row is not None
+    assert 2 <= row[0] <= 10
+    own_postgres.restart()
+    work.reply(postroom.open(url), asked, sender="leader", summary="This one")
+    for thread, came in waiters:
+        thread.join(60)
+        assert came[0].message.summary == "This one"
+    sent(postroom.open(url), to="other")
+    taker.join(60)
+    assert taken[0].thread.assigned_to == "other"
 
 
 def test_a_waiter_that_cannot_look_goes_on_and_never_says_that_nothing_came(place: str) -> None:
@@ -331,96 +327,76 @@ def test_a_waiter_that_cannot_look_goes_on_and_never_says_that_nothing_came(plac
     assert wait_loop.wait_until(store, lambda: next(empty), 30, topics=(), periodic=Asks()) == "found"
 
 
-def test_a_worker_goes_on_by_itself_when_the_server_is_back() -> None:
-    own = Postgres(throwaway=True)
-    try:
-        url = own.at("worked")
-        postroom.init(url)
-        store = postroom.open(url)
-        told: list[str] = []
-        worker = Worker(postroom.open(url), agent="worker", command="cat", report_step=lambda what, _, __: told.append(what))
-        thread, tallied = in_background(worker.run)
-        sent(store, to="worker")
-        assert eventually(lambda: "done" in told)
-        own.restart()
-        sent(store, to="worker")
-        assert eventually(lambda: told.count("done") == 2)
-        worker.stop()
-        thread.join(60)
-        assert tallied[0].done == 2
-    finally:
-        own.stop()
+def test_a_worker_goes_on_by_itself_when_the_server_is_back(own_postgres: Postgres) -> None:
+    url = own_postgres.at("worked")
+    postroom.init(url)
+    store = postroom.open(url)
+    told: list[str] = []
+    worker = Worker(postroom.open(url), agent="worker", command="cat", report_step=lambda what, _, __: told.append(what))
+    thread, tallied = in_background(worker.run)
+    sent(store, to="worker")
+    assert eventually(lambda: "done" in told)
+    own_postgres.restart()
+    sent(store, to="worker")
+    assert eventually(lambda: told.count("done") == 2)
+    worker.stop()
+    thread.join(60)
+    assert tallied[0].done == 2
 
 
-def test_deliveries_and_waiting_receivers_go_on_by_themselves_when_the_server_is_back() -> None:
-    own = Postgres(throwaway=True)
-    try:
-        url = own.at("mailed")
-        postroom.init(url)
-        store = postroom.open(url)
-        told: list[str] = []
-        deliverer = Deliverer(postroom.open(url), ["delivered"], command="cat", report_step=lambda what, _, __: told.append(what))
-        engine, tallied = in_background(deliverer.run)
-        receiver, received = in_background(lambda: mail.wait(postroom.open(url), "waiting", timeout_seconds=60))
-        mail.enqueue(store, {"from": "lead", "to": "delivered", "payload": "before"})
-        assert eventually(lambda: "acked" in told)
-        own.restart()
-        for session in ("delivered", "waiting"):
-            mail.enqueue(store, {"from": "lead", "to": session, "payload": "after"})
-        receiver.join(60)
-        assert received[0].message.payload == "after"
-        assert eventually(lambda: told.count("acked") == 2)
-        deliverer.stop()
-        engine.join(60)
-        assert (tallied[0].acked, tallied[0].lost) == (2, 0)
-    finally:
-        own.stop()
+def test_deliveries_and_waiting_receivers_go_on_by_themselves_when_the_server_is_back(own_postgres: Postgres) -> None:
+    url = own_postgres.at("mailed")
+    postroom.init(url)
+    store = postroom.open(url)
+    told: list[str] = []
+    deliverer = Deliverer(postroom.open(url), ["delivered"], command="cat", report_step=lambda what, _, __: told.append(what))
+    engine, tallied = in_background(deliverer.run)
+    receiver, received = in_background(lambda: mail.wait(postroom.open(url), "waiting", timeout_seconds=60))
+    mail.enqueue(store, {"from": "lead", "to": "delivered", "payload": "before"})
+    assert eventually(lambda: "acked" in told)
+    own_postgres.restart()
+    for session in ("delivered", "waiting"):
+        mail.enqueue(store, {"from": "lead", "to": session, "payload": "after"})
+    receiver.join(60)
+    assert received[0].message.payload == "after"
+    assert eventually(lambda: told.count("acked") == 2)
+    deliverer.stop()
+    engine.join(60)
+    assert (tallied[0].acked, tallied[0].lost) == (2, 0)
 
 
-def test_a_server_in_recovery_can_be_read_and_says_why_it_cannot_be_written() -> None:
-    own = Postgres(throwaway=True)
-    try:
-        url = own.at("standby")
-        postroom.init(url)
-        thread_id = sent(postroom.open(url))
-        own.restart(standby__signal="")
-        store = postroom.open(url)
-        assert work.show(store, thread_id).thread.status == "pending"
-        with pytest.raises(StoreReadOnly, match="recovery"):
-            sent(store)
-    finally:
-        own.stop()
+def test_a_server_in_recovery_can_be_read_and_says_why_it_cannot_be_written(own_postgres: Postgres) -> None:
+    url = own_postgres.at("standby")
+    postroom.init(url)
+    thread_id = sent(postroom.open(url))
+    own_postgres.restart(standby__signal="")
+    store = postroom.open(url)
+    assert work.show(store, thread_id).thread.status == "pending"
+    with pytest.raises(StoreReadOnly, match="recovery"):
+        sent(store)
 
 
-def test_a_wrong_password_is_trouble_and_is_not_repeated() -> None:
-    own = Postgres(throwaway=True)
-    try:
-        with psycopg.connect(own.url, autocommit=True) as connection:
-            connection.execute("CREATE ROLE ada LOGIN PASSWORD 'right'")
-        own.restart(pg_hba__conf="local all postgres trust\nlocal all all scram-sha-256\n")
-        with pytest.raises(StoreReadOnly, match="refuses") as refused:
-            postroom.open(own.at("any").replace("postgres:@", "ada:wr0ng@"))
-        assert "wr0ng" not in f"{refused.value} {refused.value.hint}"
-    finally:
-        own.stop()
+def test_a_wrong_password_is_trouble_and_is_not_repeated(own_postgres: Postgres) -> None:
+    with psycopg.connect(own_postgres.url, autocommit=True) as connection:
+        connection.execute("CREATE ROLE ada LOGIN PASSWORD 'right'")
+    own_postgres.restart(pg_hba__conf="local all postgres trust\nlocal all all scram-sha-256\n")
+    with pytest.raises(StoreReadOnly, match="refuses") as refused:
+        postroom.open(own_postgres.at("any").replace("postgres:@", "ada:wr0ng@"))
+    assert "wr0ng" not in f"{refused.value} {refused.value.hint}"
 
 
-def test_a_database_without_room_is_said_to_be_busy_with_what_to_do(tmp_path: Path) -> None:
-    own = Postgres(throwaway=True)
-    try:
-        url = own.at("full")
-        postroom.init(url)
-        own.restart(postgresql__auto__conf="max_connections = 8\nsuperuser_reserved_connections = 0\nmax_wal_senders = 0\n")
-        with ExitStack() as held:
-            for _ in range(8):
-                held.enter_context(psycopg.connect(own.url))
-            refused = Inbox(tmp_path).run("list", "--db", url, "--json")
-        assert refused.error[:2] == (50, "store_busy")
-        assert "no room for another connection" in refused.error[2]
-        assert "max_connections" in refused.json["error"]["hint"]
-        assert "inbox serve" in refused.json["error"]["hint"]
-    finally:
-        own.stop()
+def test_a_database_without_room_is_said_to_be_busy_with_what_to_do(tmp_path: Path, own_postgres: Postgres) -> None:
+    url = own_postgres.at("full")
+    postroom.init(url)
+    own_postgres.restart(postgresql__auto__conf="max_connections = 8\nsuperuser_reserved_connections = 0\nmax_wal_senders = 0\n")
+    with ExitStack() as held:
+        for _ in range(8):
+            held.enter_context(psycopg.connect(own_postgres.url))
+        refused = Inbox(tmp_path).run("list", "--db", url, "--json")
+    assert refused.error[:2] == (50, "store_busy")
+    assert "no room for another connection" in refused.error[2]
+    assert "max_connections" in refused.json["error"]["hint"]
+    assert "inbox serve" in refused.json["error"]["hint"]
 
 
 def test_a_role_that_has_all_its_connections_is_said_to_be_busy(postgres: Postgres) -> None:

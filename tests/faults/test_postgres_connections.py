@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +23,6 @@ from tests.postgres_server import Postgres
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'postroom'"
 
 
-@pytest.fixture
-def own() -> Iterator[Postgres]:
-    """A server whose sessions are this test's."""
-    server = Postgres(throwaway=True)
-    yield server
-    server.stop()
-
-
 def count_sessions(server: Postgres) -> int:
     with psycopg.connect(server.url) as connection:
         row = connection.execute(SESSIONS).fetchone()
@@ -43,17 +34,17 @@ def listens(waiter: Waiter) -> bool:
 
 
 @pytest.mark.parametrize("count", [5, pytest.param(40, marks=pytest.mark.full)])
-def test_waiting_processes_use_one_session_each_and_all_of_them_wake(own: Postgres, tmp_path: Path, count: int) -> None:
+def test_waiting_processes_use_one_session_each_and_all_of_them_wake(own_postgres: Postgres, tmp_path: Path, count: int) -> None:
     """The database has room for one session of each, one of the sender and one of the test."""
-    place = own.at("waiting")
+    place = own_postgres.at("waiting")
     postroom.init(place)
-    own.restart(postgresql__auto__conf=f"max_connections = {count + 2}\nsuperuser_reserved_connections = 0\nmax_wal_senders = 0\n")
+    own_postgres.restart(postgresql__auto__conf=f"max_connections = {count + 2}\nsuperuser_reserved_connections = 0\nmax_wal_senders = 0\n")
     with Mailbox(tmp_path) as mailbox:
         waiters = [
             mailbox.start("wait", "--session", f"box {number}", "--timeout-seconds", "60", "--json", INBOX_DB=place)
             for number in range(count)
         ]
-        assert eventually(lambda: all(listens(waiter) for waiter in waiters) and count_sessions(own) >= count)
+        assert eventually(lambda: all(listens(waiter) for waiter in waiters) and count_sessions(own_postgres) >= count)
         assert [waiter.alive() for waiter in waiters] == [True] * count
         with PostgresStore(place) as store:
             mail.enqueue_all(store, [{"from": "lead", "to": f"box {number}", "payload": "x"} for number in range(count)])
@@ -62,8 +53,8 @@ def test_waiting_processes_use_one_session_each_and_all_of_them_wake(own: Postgr
     assert [one.json["message"]["payload"] for one in finished] == ["x"] * count
 
 
-def test_the_only_waiter_reads_writes_and_waits_by_one_session_also_after_a_restart(own: Postgres) -> None:
-    place = own.at("alone")
+def test_the_only_waiter_reads_writes_and_waits_by_one_session_also_after_a_restart(own_postgres: Postgres) -> None:
+    place = own_postgres.at("alone")
     postroom.init(place)
     woken: list[Any] = []
 
@@ -75,11 +66,11 @@ def test_the_only_waiter_reads_writes_and_waits_by_one_session_also_after_a_rest
 
     thread = threading.Thread(target=wait_twice, daemon=True)
     thread.start()
-    assert eventually(lambda: len(find_listener(parse_url(place))._watches) == 1 and count_sessions(own) == 1)
-    own.restart()
+    assert eventually(lambda: len(find_listener(parse_url(place))._watches) == 1 and count_sessions(own_postgres) == 1)
+    own_postgres.restart()
     with PostgresStore(place) as store:
         mail.enqueue(store, {"from": "lead", "to": "first", "payload": "first"})
-    assert eventually(lambda: len(woken) == 1 and len(find_listener(parse_url(place))._watches) == 1 and count_sessions(own) == 1)
+    assert eventually(lambda: len(woken) == 1 and len(find_listener(parse_url(place))._watches) == 1 and count_sessions(own_postgres) == 1)
     with PostgresStore(place) as store:
         mail.enqueue(store, {"from": "lead", "to": "second", "payload": "second"})
     thread.join(60)

@@ -29,7 +29,9 @@ class Standby:
         shutil.chown(self.data, primary.data.owner(), primary.data.group())
         primary.run("pg_basebackup", "-D", str(self.data), "-h", str(primary.data), "-U", "postgres", "-R", "-X", "stream", "-c", "fast")
         (self.data / ".s.PGSQL.5432.lock").unlink()  # of the primary's socket, which is in its folder too
-        self._control("start", "-w", "-o", f"-h '' -k {self.data}", "-l", str(self.data / "log"))
+        # A server before 17 does not know all settings that pg_basebackup of 18 has written about the way to the primary.
+        way = f"-c primary_conninfo='host={primary.data} user=postgres'"
+        self._control("start", "-w", "-o", f"-h '' -k {self.data} {way}", "-l", str(self.data / "log"))
 
     def _control(self, *arguments: str) -> None:
         self._primary.run("pg_ctl", "-D", str(self.data), *arguments)
@@ -43,10 +45,8 @@ class Standby:
 
 
 @pytest.fixture
-def primary() -> Iterator[Postgres]:
-    server = Postgres(throwaway=True)
-    yield server
-    server.stop()
+def primary(own_postgres: Postgres) -> Postgres:
+    return own_postgres
 
 
 @pytest.fixture

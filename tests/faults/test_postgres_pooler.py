@@ -33,18 +33,11 @@ def program() -> str:
 
 
 @pytest.fixture
-def own() -> Iterator[Postgres]:
-    server = Postgres(throwaway=True)
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def start(program: str, own: Postgres) -> Iterator[Callable[..., PgBouncer]]:
+def start(program: str, own_postgres: Postgres) -> Iterator[Callable[..., PgBouncer]]:
     started: list[PgBouncer] = []
 
     def make(**options: Any) -> PgBouncer:
-        started.append(PgBouncer(program, own, **options))
+        started.append(PgBouncer(program, own_postgres, **options))
         return started[-1]
 
     yield make
@@ -53,21 +46,23 @@ def start(program: str, own: Postgres) -> Iterator[Callable[..., PgBouncer]]:
 
 
 @pytest.mark.parametrize("sessions", [1, 20])
-def test_transaction_mode_is_refused_before_anything_is_written(own: Postgres, start: Callable[..., PgBouncer], sessions: int) -> None:
+def test_transaction_mode_is_refused_before_anything_is_written(
+    own_postgres: Postgres, start: Callable[..., PgBouncer], sessions: int
+) -> None:
     pooler = start(mode="transaction", sessions=sessions)
     with pytest.raises(StorageFailure, match="pooler") as refused:
         postroom.init(pooler.at("pooled"))
     assert "pool_mode = session" in refused.value.hint
-    with psycopg.connect(own.url) as connection:
+    with psycopg.connect(own_postgres.url) as connection:
         assert connection.execute("SELECT to_regnamespace('pooled')").fetchone() == (None,)
-    postroom.init(own.at("pooled"))
+    postroom.init(own_postgres.at("pooled"))
     with pytest.raises(StorageFailure, match="pooler"):
         postroom.open(pooler.at("pooled"))
     with psycopg.connect(pooler.at("pooled").partition("&schema")[0]) as other:
         assert other.execute("SHOW search_path").fetchone() == ('"$user", public',)
 
 
-def test_session_mode_works_and_wakes(own: Postgres, start: Callable[..., PgBouncer]) -> None:
+def test_session_mode_works_and_wakes(own_postgres: Postgres, start: Callable[..., PgBouncer]) -> None:
     place = start(mode="session").at("pooled")
     postroom.init(place)
     woken: list[Any] = []
@@ -75,15 +70,15 @@ def test_session_mode_works_and_wakes(own: Postgres, start: Callable[..., PgBoun
         waiter = threading.Thread(target=lambda: woken.append(mail.wait(store, "box", timeout_seconds=60)), daemon=True)
         waiter.start()
         assert eventually(lambda: len(find_listener(parse_url(place))._watches) == 1)
-        with postroom.open(own.at("pooled")) as direct:
+        with postroom.open(own_postgres.at("pooled")) as direct:
             mail.enqueue(direct, {"from": "lead", "to": "box", "payload": "x"})
         waiter.join(60)
         assert woken[0].message.payload == "x"
         assert work.show(store, sent(store)).thread.status == "pending"
 
 
-def test_session_mode_with_a_single_session_works(own: Postgres, start: Callable[..., PgBouncer]) -> None:
+def test_session_mode_with_a_single_session_works(own_postgres: Postgres, start: Callable[..., PgBouncer]) -> None:
     """The second connection, which would show that sessions are shared, gets none."""
-    postroom.init(own.at("pooled"))
+    postroom.init(own_postgres.at("pooled"))
     with postroom.open(start(mode="session", sessions=1).at("pooled")) as store:
         assert work.show(store, sent(store)).thread.status == "pending"
