@@ -11,6 +11,8 @@ import pytest
 
 import postroom
 from postroom import mail, work
+from postroom.core.errors import StoreBusy, StoreUnreachable
+from postroom.store.postgres import driver
 from postroom.store.postgres.connection_url import parse_url
 from postroom.store.postgres.engine import PostgresStore
 from postroom.store.postgres.listener import find_listener
@@ -21,6 +23,7 @@ from tests.contract.thread_data import sent
 from tests.postgres_server import Postgres
 
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'postroom'"
+LIMITS = ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
 
 
 def count_sessions(server: Postgres) -> int:
@@ -107,3 +110,31 @@ def test_a_thread_that_does_not_wait_has_a_connection_of_its_own(postgres_place:
             mail.enqueue(other, {"from": "lead", "to": "box", "payload": "x"})
             waiter.join(60)
             assert woken[0].message.payload == "x"
+
+
+def test_a_session_has_the_documented_limits(postgres_place: str) -> None:
+    with PostgresStore(postgres_place) as store, store.read() as tx:
+        assert [tx.fetch_one(f"SHOW {limit}") for limit in LIMITS] == [("10s",), ("1min",), ("1min",)]
+
+
+def test_a_statement_that_takes_too_long_is_refused(postgres_place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "_SETTINGS", driver._SETTINGS.replace("statement_timeout TO '60s'", "statement_timeout TO '50ms'"))
+    with PostgresStore(postgres_place) as store:
+        with pytest.raises(StoreBusy, match="in the way for too long"), store.read() as tx:
+            tx.fetch_one("SELECT pg_sleep(30)")
+        assert sent(store)
+
+
+def test_a_writer_that_stopped_in_its_transaction_keeps_no_lock(postgres_place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a process that is suspended. The server ends its session, and the others go on."""
+    settings = driver._SETTINGS
+    with PostgresStore(postgres_place) as other:
+        thread_id = sent(other, to="builder")
+        monkeypatch.setattr(driver, "_SETTINGS", settings.replace("session_timeout TO '60s'", "session_timeout TO '50ms'"))
+        stopped = PostgresStore(postgres_place).write()
+        stopped.__enter__()
+        stopped.lock_thread(thread_id)
+        assert stopped.fetch_one("SELECT 1") == (1,)
+        assert work.claim(other, thread_id, agent="builder").thread.status == "claimed"
+    with pytest.raises(StoreUnreachable):
+        stopped.__exit__(None, None, None)

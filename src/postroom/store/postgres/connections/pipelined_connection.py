@@ -83,7 +83,11 @@ class Reply:
 
 
 class PipelinedConnection:
-    """A psycopg connection in libpq's pipeline mode from the first statement of a transaction until `sync`."""
+    """A psycopg connection in libpq's pipeline mode from the first statement of a transaction until `sync`.
+
+    Each wait for results ends with a synchronization point. A mere flush would be less for the server to do, but it would take the session
+    for one at work, and `idle_in_transaction_session_timeout` would not free the locks of a client that stopped.
+    """
 
     def __init__(self, driver: Connection) -> None:
         self.driver = driver  # for statements outside of a transaction
@@ -93,7 +97,8 @@ class PipelinedConnection:
         self._prepared: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
         self._being_prepared: list[tuple[bytes, tuple[int, ...]]] = []
         self._number = 0
-        self._has_unsent = False  # statements behind which the server has not been asked for results
+        self._has_unsent = False  # statements behind which no synchronization point was sent
+        self._awaited_syncs = 0
         self.idle_since = 0.0  # set by the pool
         self._poll = select.poll()
         self._poll.register(self._pgconn.socket, select.POLLIN)
@@ -146,15 +151,12 @@ class PipelinedConnection:
     def receive(self, last: Reply | None = None) -> None:
         """Wait for the results up to `last`, or for all. Raises the error of the first statement that failed."""
         if self._has_unsent:
-            self._pgconn.send_flush_request()
-            self._flush()
-            self._has_unsent = False
+            self._send_sync()
         while self._replies:
-            reply = self._replies[0]
             result = self._next_result()
-            if result is None:  # the end of one statement's results
+            if result is None:  # the end of one statement's results, or a synchronization point
                 continue
-            self._replies.popleft()
+            reply = self._replies.popleft()
             if result.status in _FAILED or result.status == _ABORTED:
                 self._forget_unconfirmed()
                 raise self._make_error(result)
@@ -168,9 +170,7 @@ class PipelinedConnection:
         self._check_open()
         if self._pgconn.pipeline_status == pq.PipelineStatus.OFF:
             return
-        self._pgconn.pipeline_sync()
-        self._flush()
-        self._has_unsent = False
+        self._send_sync()
         error = self._receive_until_sync()
         self._replies.clear()
         self._pgconn.exit_pipeline_mode()
@@ -178,6 +178,12 @@ class PipelinedConnection:
             self._forget_unconfirmed()
             raise error
         self._being_prepared.clear()
+
+    def _send_sync(self) -> None:
+        self._pgconn.pipeline_sync()
+        self._awaited_syncs += 1
+        self._flush()
+        self._has_unsent = False
 
     def _forget_unconfirmed(self) -> None:
         """Forget statements that may not have been prepared, because one before them failed."""
@@ -187,25 +193,28 @@ class PipelinedConnection:
 
     def _receive_until_sync(self) -> Error | None:
         error = None
-        while True:
+        while self._awaited_syncs:
             result = self._next_result()
             if result is None:
                 continue
-            if result.status == _SYNCED:
-                return error
             reply = self._replies.popleft() if self._replies else None
             if result.status in _FAILED:
                 error = error or self._make_error(result)
             elif reply is not None and result.status != _ABORTED:
                 reply.result = result
+        return error
 
     def _next_result(self) -> PGresult | None:
+        """Return the next result, or None at the end of a statement's results and at a synchronization point."""
         while self._pgconn.is_busy():
             self._poll.poll()
             self._pgconn.consume_input()
         result = self._pgconn.get_result()
         if self._pgconn.status == pq.ConnStatus.BAD:
             raise OperationalError(self._pgconn.get_error_message()) if result is None else self._make_error(result)
+        if result is not None and result.status == _SYNCED:
+            self._awaited_syncs -= 1
+            return None
         return result
 
     def _flush(self) -> None:
