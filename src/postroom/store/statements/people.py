@@ -187,10 +187,10 @@ ask_insert = ASKS.insert_statement()
 ask_answer = """
     UPDATE asks SET state = :state, answer = :answer, answered_by = :answered_by, answered_door = :answered_door,
       answered_at = :answered_at, answer_id = :answer_id, decision_json = :decision_json, due_at = NULL
-    WHERE entry_id = :entry_id AND state = 'open'"""
+    WHERE entry_id = :entry_id AND (state = 'open') IS TRUE"""
 ask_escalate = """
     UPDATE asks SET addressee = :addressee, escalated_at = :escalated_at, due_at = NULL
-    WHERE entry_id = :entry_id AND state = 'open' AND due_at = :due_at"""
+    WHERE entry_id = :entry_id AND (state = 'open') IS TRUE AND due_at = :due_at"""
 ask_collect = """
     UPDATE asks SET collected_at = :collected_at, collected_door = :collected_door WHERE entry_id = :entry_id AND collected_at IS NULL"""
 ask_delete = "DELETE FROM asks WHERE entry_id = :entry_id"

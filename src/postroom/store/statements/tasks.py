@@ -16,11 +16,11 @@ task_move = """
     UPDATE tasks SET status = :status, is_open = :is_open, target_job_id = :target_job_id, attempt = :attempt,
       artifacts_json = :artifacts_json, reason = :reason, reason_code = :reason_code, thread_id = :thread_id,
       accepted_at = :accepted_at, ended_at = :ended_at, lease_token = :lease_token, lease_expires_at = :lease_expires_at, due_at = :due_at
-    WHERE task_id = :task_id AND status = :seen_status AND attempt = :seen_attempt
+    WHERE task_id = :task_id AND (status = :seen_status) IS TRUE AND attempt = :seen_attempt
       AND coalesce(lease_token, '') = :seen_token AND coalesce(target_job_id, '') = :seen_job AND coalesce(thread_id, '') = :seen_thread"""
 task_attempt = """
     UPDATE tasks SET attempt = attempt + 1
-    WHERE task_id = :task_id AND thread_id = :thread_id AND is_open = 1 AND attempt = :seen_attempt"""
+    WHERE task_id = :task_id AND thread_id = :thread_id AND (is_open = 1) IS TRUE AND attempt = :seen_attempt"""
 tasks_of_job = Query(
     f"""
     SELECT {TASKS.column_list} FROM tasks WHERE is_open = 1 AND target_job_id = :job_id AND status = :status

@@ -75,9 +75,10 @@ thread_find = Query(
 
 thread_parties = Query("SELECT created_by, assigned_to FROM threads WHERE thread_id = :thread_id", row_values)
 
+# A guard beside a key is written with IS TRUE, which no index serves: for an empty table, PostgreSQL takes any index for the right one.
 thread_move = """
     UPDATE threads SET status = :status, assigned_to = :assigned_to, latest_message_id = :latest_message_id, updated_at = :now
-    WHERE thread_id = :thread_id AND status = :seen"""
+    WHERE thread_id = :thread_id AND (status = :seen) IS TRUE"""
 
 thread_prioritise = "UPDATE threads SET priority = :priority WHERE thread_id = :thread_id"
 
@@ -206,7 +207,7 @@ question_unanswered_at = Query(
 
 message_in_reply_to = Query(f"SELECT {MESSAGES.column_list} FROM messages WHERE in_reply_to = :message_id", Message)
 
-question_settle = "UPDATE messages SET is_open = 0 WHERE message_id = :message_id AND is_open = 1"
+question_settle = "UPDATE messages SET is_open = 0 WHERE message_id = :message_id AND (is_open = 1) IS TRUE"
 
 questions_end = "UPDATE messages SET is_open = 0 WHERE thread_id = :thread_id AND is_open = 1 AND (:agent = '' OR from_agent = :agent)"
 
@@ -253,7 +254,7 @@ lease_release = """
 lease_wait = "UPDATE leases SET waiting = :waiting WHERE thread_id = :thread_id AND released_at IS NULL"
 
 lease_resume = """
-    UPDATE leases SET waiting = 0 WHERE thread_id = :thread_id AND released_at IS NULL AND agent_id = :agent
+    UPDATE leases SET waiting = 0 WHERE thread_id = :thread_id AND released_at IS NULL AND (agent_id = :agent) IS TRUE
       AND (:is_control = 1 OR NOT EXISTS (
         SELECT 1 FROM messages q WHERE q.thread_id = :thread_id AND q.is_open = 1 AND q.from_agent = :agent))"""
 
