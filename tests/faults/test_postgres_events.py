@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -12,9 +14,11 @@ import pytest
 from postroom import people, work
 from postroom.store.event_log import BLOCK_EVENTS, last_summarised_event
 from postroom.store.interface import Transaction
+from postroom.store.postgres import engine
 from postroom.store.postgres.connection_url import parse_url
 from postroom.store.postgres.engine import PostgresStore
-from postroom.store.postgres.listener import find_listener
+from postroom.store.postgres.listener import PostgresWatch, find_listener
+from tests.cli.process import LIMIT
 from tests.contract.blocking_store import eventually
 from tests.contract.thread_data import sent
 from tests.postgres_server import Postgres
@@ -181,19 +185,34 @@ def test_a_waiter_behind_the_gap_of_another_topic_is_woken_when_it_closes(place:
         assert [event.thread_id for event in found[0].events] == [thread_id]
 
 
-def test_an_event_that_was_not_announced_is_seen_within_the_second(place: str, postgres: Postgres) -> None:
+@contextmanager
+def watch_from_now(store: PostgresStore, *topics: str) -> Iterator[PostgresWatch]:
+    """A watch that has had the wake with which listening begins. Only an event wakes it again."""
+    with store.watch(*topics) as watch:
+        assert watch._woken.wait(LIMIT)
+        watch.wait(0)
+        yield watch
+
+
+@pytest.mark.parametrize("topics", [(), ("agent:builder",)], ids=["all events", "one topic"])
+def test_an_event_that_was_not_announced_wakes_who_waits(place: str, postgres: Postgres, topics: tuple[str, ...]) -> None:
     """A process may die between its commit and its notification."""
     schema = place.rpartition("schema=")[2]
-    with PostgresStore(place) as store, store.watch() as watch, psycopg.connect(postgres.url, autocommit=True) as silent:
+    with PostgresStore(place) as store, psycopg.connect(postgres.url, autocommit=True) as silent, watch_from_now(store, *topics) as watch:
         silent.execute(
             f"INSERT INTO {schema}.events (run_id, task_id, thread_id, source, event_type, created_at) VALUES ('', '', '', '', '', '2026')"
         )
+        assert watch._woken.wait(LIMIT)
+        assert events_after(store, 0) == [1]
 
-        def is_seen() -> bool:
-            watch.wait(20)
-            return events_after(store, 0) == [1]
 
-        assert eventually(is_seen)
+def test_a_write_is_done_and_seen_though_its_notification_fails(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The notification is no part of the transaction: inside, it would keep out the commits of all others."""
+    with PostgresStore(place) as store, PostgresStore(place) as other, watch_from_now(store) as watch:
+        monkeypatch.setattr(engine, "NOTIFY", "SELECT 1 / 0")
+        thread_id = sent(other, to="builder")
+        assert watch._woken.wait(LIMIT)
+        assert [found.thread.thread_id for found in work.fetch(store, agent="builder").candidates] == [thread_id]
 
 
 def test_a_block_of_events_is_summarised_once_none_of_them_can_still_appear(place: str) -> None:

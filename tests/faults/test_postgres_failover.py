@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import threading
 from collections.abc import Iterator
 
@@ -17,6 +19,7 @@ from tests.contract.blocking_store import eventually
 from tests.postgres_server import Postgres
 
 IS_SYNCHRONOUS = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
+WAITING_COMMITS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 
 
 class Standby:
@@ -36,7 +39,18 @@ class Standby:
     def _control(self, *arguments: str) -> None:
         self._primary.run("pg_ctl", "-D", str(self.data), *arguments)
 
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@/postgres?host={self.data}"
+
+    def stop_receiving(self) -> None:
+        """Suspend the process that receives what the primary writes."""
+        with psycopg.connect(self.url) as connection:
+            [self._receiver] = connection.execute("SELECT pid FROM pg_stat_wal_receiver").fetchone() or ()
+        os.kill(self._receiver, signal.SIGSTOP)
+
     def promote(self) -> None:
+        os.kill(self._receiver, signal.SIGCONT)
         self._control("promote", "-w")
 
     def stop(self) -> None:
@@ -89,6 +103,9 @@ def test_clients_go_on_with_the_promoted_standby_and_find_all_that_was_accepted(
     for client in clients:
         client.start()
     assert eventually(lambda: all(len(client.accepted) >= 5 for client in clients))
+    standby.stop_receiving()
+    with psycopg.connect(primary.url, autocommit=True) as connection:  # no client has an answer for what the standby does not have
+        assert eventually(lambda: connection.execute(WAITING_COMMITS).fetchone() == (count,))
     primary.run("pg_ctl", "-D", str(primary.data), "stop", "-m", "immediate")  # as if its machine had lost power
     assert eventually(lambda: any(client.refusals for client in clients))
     before = [len(client.accepted) for client in clients]
@@ -97,6 +114,6 @@ def test_clients_go_on_with_the_promoted_standby_and_find_all_that_was_accepted(
     stopped.set()
     for client in clients:
         client.join(30)
-    with psycopg.connect(f"postgresql://postgres@/postgres?host={standby.data}") as connection:
+    with psycopg.connect(standby.url) as connection:
         stored = {thread_id for (thread_id,) in connection.execute("SELECT thread_id FROM failover.threads")}
     assert {thread_id for client in clients for thread_id in client.accepted} <= stored

@@ -8,7 +8,7 @@ import pytest
 
 from postroom import mail, work
 from postroom.core.errors import Contended, NotFound, StoreBusy
-from postroom.core.records.mail import Delivery
+from postroom.core.records.mail import Delivery, EnqueueAck
 from postroom.core.records.work import Claim
 from postroom.store.postgres import engine
 from postroom.store.postgres.connections.pipelined_connection import PipelinedConnection
@@ -69,12 +69,14 @@ def test_a_verb_of_threads_waits_for_few_answers(store: PostgresStore, count_wai
 def test_a_verb_of_mail_waits_for_few_answers(store: PostgresStore, count_waits: Callable[[Callable[[], object]], int]) -> None:
     mail.enqueue(store, {"from": "a", "to": "b", "msg_id": "m1", "payload": "{}"})
     assert count_waits(lambda: mail.enqueue(store, {"from": "a", "to": "b", "msg_id": "m2", "payload": "{}"})) == 2
+    acks: list[EnqueueAck] = []
+    assert count_waits(lambda: acks.append(mail.enqueue(store, {"from": "a", "to": "b", "payload": "{}"}))) == 3
     taken: list[Delivery | None] = []
     assert count_waits(lambda: taken.append(mail.dequeue(store, "b"))) == 2
     [delivery] = taken
     assert delivery is not None
     assert count_waits(lambda: mail.ack(store, "b", "m1", delivery_token=delivery.delivery_token)) == 2
-    assert [message.msg_id for message in mail.peek(store, "b").messages] == ["m2"]
+    assert [message.msg_id for message in mail.peek(store, "b").messages] == ["m2", acks[0].msg_id]
 
 
 def test_a_verb_of_tasks_waits_for_few_answers(store: PostgresStore, count_waits: Callable[[Callable[[], object]], int]) -> None:

@@ -120,6 +120,36 @@ def test_two_batches_that_lock_each_others_threads_are_both_done(place: str) -> 
         assert {len(work.show(store, thread.thread_id).messages) for thread in work.list_threads(store).threads} == {9}
 
 
+def test_a_batch_that_waits_for_a_lock_stops_no_other_batch(place: str, postgres: Postgres) -> None:
+    """They are committed beside each other, each by a connection of its own."""
+
+    async def write_beside(server: AppState) -> tuple[bool, bytes]:
+        with PostgresStore(place) as rival:
+            thread_id = work.send(rival, sender="lead", to="w", subject="S").thread.thread_id
+            with rival.write() as tx:
+                tx.lock_thread(thread_id)
+                assert tx.fetch_one("SELECT 1") == (1,)
+                behind = asyncio.ensure_future(
+                    dispatch.execute_call(server, call("work.send", sender="a", thread_id=thread_id, summary="S"))
+                )
+                while not await asyncio.to_thread(_waits_for_a_lock, postgres):
+                    await asyncio.sleep(0.01)
+                await dispatch.execute_call(server, call("work.send", sender="b", to="w", subject="Beside it"))
+                waited = not behind.done()
+            return waited, await behind
+
+    waited, answer = with_server(place, write_beside)
+    assert waited
+    assert b"message" in answer
+    with PostgresStore(place) as store:
+        assert [thread.subject for thread in work.list_threads(store).threads] == ["Beside it", "S"]
+
+
+def _waits_for_a_lock(postgres: Postgres) -> bool:
+    with psycopg.connect(postgres.url) as connection:
+        return connection.execute("SELECT FROM pg_locks WHERE NOT granted").fetchone() is not None
+
+
 def test_a_call_that_is_sent_again_to_another_server_is_done_once(place: str) -> None:
     """Also after the first server has ended: the key and the result are in the store."""
     sent_once = call("mail.enqueue", message={"from": "lead", "to": "box", "payload": "Once"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +21,8 @@ from tests.server import agents
 from tests.server.running_server import RunningServer, WorkspaceClient
 from tests.server.verb_calls import TokenAgent, say
 from tests.server.wires import wired
+
+CLIENTS = 6
 
 
 class Pair(NamedTuple):
@@ -125,6 +128,31 @@ def test_an_open_store_goes_on_with_the_server_that_is_left_and_loses_nothing(pa
         assert [message.msg_id for message in mail.peek(store, agent.name).messages] == sent
     with pytest.raises(StoreUnreachable), postroom.connect(pair.first.url, token=agent.token) as store:
         mail.peek(store, agent.name)
+
+
+def test_clients_at_work_go_on_when_their_server_is_killed_and_each_message_is_stored_once(pair: Pair) -> None:
+    """A call whose answer the kill cut off is sent again to the other server, with its key."""
+    agent = TokenAgent(pair.first)
+    stopped = threading.Event()
+
+    def send_all(accepted: list[str]) -> None:
+        with postroom.connect(both(pair), token=agent.token) as store:
+            while not stopped.is_set():
+                accepted.append(mail.enqueue(store, {"from": agent.name, "to": f"box {id(accepted)}", "payload": "x"}).msg_id)
+
+    sent: list[list[str]] = [[] for _ in range(CLIENTS)]
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        sending = [pool.submit(send_all, accepted) for accepted in sent]
+        assert eventually(lambda: min(map(len, sent)) >= 5)
+        pair.first.kill()
+        before = list(map(len, sent))
+        assert eventually(lambda: all(len(accepted) >= known + 5 for accepted, known in zip(sent, before)))
+        stopped.set()
+        for one in sending:
+            one.result(LIMIT)
+    with postroom.connect(pair.second.url, token=pair.second.ready["token"]) as store:
+        stored = [[message.msg_id for message in mail.peek(store, f"box {id(accepted)}", limit=1000).messages] for accepted in sent]
+    assert stored == sent
 
 
 def test_a_wait_goes_on_at_the_server_that_is_left(pair: Pair) -> None:
