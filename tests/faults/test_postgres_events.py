@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import psycopg
@@ -14,8 +14,9 @@ import pytest
 from postroom import people, work
 from postroom.store.event_log import BLOCK_EVENTS, last_summarised_event
 from postroom.store.interface import Transaction
-from postroom.store.postgres import engine
+from postroom.store.postgres import engine, settling
 from postroom.store.postgres.connection_url import parse_url
+from postroom.store.postgres.driver import open_connection
 from postroom.store.postgres.engine import PostgresStore
 from postroom.store.postgres.listener import PostgresWatch, find_listener
 from tests.cli.process import LIMIT
@@ -140,6 +141,45 @@ def test_a_gap_is_not_settled_while_its_writer_is_at_work(place: str) -> None:
                 other.pool.give_back(connection)
             assert events_after(other, 0) == []
         assert events_after(other, 0) == [early, early + 1]
+
+
+class SlowConnection:
+    """A connection of a thread that is held up right after it has read which writers are at work."""
+
+    def __init__(self, connection: psycopg.Connection[Any], meanwhile: Callable[[], None]) -> None:
+        self._connection = connection
+        self._meanwhile = meanwhile
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def execute(self, query: Any, *binds: Any) -> Any:
+        found = self._connection.execute(query, *binds)
+        if query == settling.WRITERS:
+            self._meanwhile()
+        return found
+
+
+def test_a_thread_that_read_the_writers_before_a_gap_was_noted_does_not_settle_it(place: str) -> None:
+    """The threads of a store share the note of a gap. Of its writers, an older look at all writers says nothing."""
+    address = parse_url(place)
+    with PostgresStore(place) as store, PostgresStore(place) as other, open_connection(address) as slow, open_connection(address) as quick:
+        first, second = ExitStack(), ExitStack()
+        ids = [append(first.enter_context(other.write()))]
+        with store.write() as tx:
+            ids.append(append(tx))
+
+        def close_the_gap_and_leave_another() -> None:
+            first.close()
+            ids.append(append(second.enter_context(other.write())))
+            with store.write() as tx:
+                ids.append(append(tx))
+            store.settler.settle(quick)
+
+        store.settler.settle(SlowConnection(slow, close_the_gap_and_leave_another))  # type: ignore[arg-type]
+        assert events_after(store, 0) == ids[:2]
+        second.close()
+        assert events_after(store, 0) == ids
 
 
 def test_a_long_transaction_of_another_program_delays_no_event(place: str, postgres: Postgres) -> None:

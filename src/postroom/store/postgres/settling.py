@@ -60,11 +60,11 @@ class EventSettler:
 
     def _settle_gap(self, connection: Connection, settled: int, newest: int) -> int:
         """Return the id up to which events are settled, once the writers that were at work when the gap was seen have ended."""
+        gap_end, gap_writers = self._gap  # read before the writers: another thread may note a later gap, with writers that begin meanwhile
         writers = frozenset(name for (name,) in connection.execute(WRITERS).fetchall())
         if not writers:
             _store_settled(connection, newest)
             return newest
-        gap_end, gap_writers = self._gap
         if gap_end > settled and gap_writers.isdisjoint(writers):
             _store_settled(connection, gap_end)
             return gap_end
