@@ -53,6 +53,9 @@ def test_a_command_that_fails_fails_its_thread_with_what_it_said(inbox: Inbox) -
     thread = inbox.send()
     assert work(inbox, "echo no such table >&2; exit 3")["failed"] == 1
     assert result(inbox, thread) == ("failed", "exit status 3: no such table", "no such table")
+    both = inbox.send()
+    assert work(inbox, "echo so far; echo no such table >&2; exit 3")["failed"] == 1
+    assert result(inbox, both) == ("failed", "exit status 3: no such table", "so far\nno such table")
 
 
 def test_a_command_killed_by_a_signal_fails_its_thread(inbox: Inbox) -> None:
@@ -185,6 +188,26 @@ def test_a_command_that_asks_is_run_again_when_the_answer_comes(inbox: Inbox) ->
     assert result(inbox, thread)[:2] == ("done", "done so")
     kinds = [message["kind"] for message in inbox.ok("show", "--thread", thread)["messages"]]
     assert kinds == ["task", "question", "answer", "progress", "result"]
+
+
+def test_the_answer_is_in_the_environment_of_the_command(inbox: Inbox) -> None:
+    thread = inbox.send()
+    command = (
+        """case $INBOX_ANSWER in "") inbox update --status blocked --summary Ship? > /dev/null ;; *) echo "told: $INBOX_ANSWER" ;; esac"""
+    )
+    work = ("work", "--agent", "builder", "--until-empty", "--command", command)
+    inbox.ok(*work)
+    inbox.ok("send", "--from", "other", "--thread", thread, "--to", "builder", "--kind", "answer", "--summary", "a remark")
+    inbox.ok("reply", "--from", "leader", "--thread", thread, "--summary", "yes, it's *fine*")
+    inbox.ok(*work)
+    assert inbox.ok("show", thread)["messages"][-1]["summary"] == "told: yes, it's *fine*"
+
+
+def test_what_a_worker_has_ended_does_not_wait_for_its_agent(inbox: Inbox) -> None:
+    inbox.send()
+    inbox.ok("work", "--agent", "builder", "--until-empty", "--command", "true")
+    assert inbox.run("read", "--agent", "builder", "--json").json["waiting"] == []
+    assert [item["kind"] for item in inbox.run("read", "--agent", "leader", "--json").json["waiting"]] == ["message"]
 
 
 def test_a_question_nobody_answered_stays_asked_and_is_not_asked_again(inbox: Inbox) -> None:

@@ -137,6 +137,7 @@ class Catalogue(Protocol):
     read_owed: str
     read_guest: str
     read_upto: str
+    read_ended: str
     reads_unread_count: Query[int]
 
     # mailboxes

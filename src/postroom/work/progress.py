@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom._fastpath import json_text as jsontext
-from postroom.core import checks
+from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput
 from postroom.core.states import BLOCKED, CANCELLED, DONE, FAILED, IN_PROGRESS, TERMINAL_STATUSES
 from postroom.core.verbs import THREAD_CONTROL, THREAD_PART, WRITE, verb
@@ -122,12 +122,14 @@ def cancel_thread(tx: Transaction, thread_id: str, content: Content, *, agent: s
 
 
 def finish_thread(tx: Transaction, thread_id: str, content: Content, *, agent: str, status: str, lease_token: str | None) -> PostedMessage:
-    """End a thread that the caller holds, in this transaction."""
+    """End a thread that the caller holds, in this transaction. What was said in it waits for the caller no more."""
     thread, lease = leases.lock_held_thread(tx, thread_id, agent=agent, lease_token=lease_token)
     leases.end_lease(tx, lease)
     posted = messages.post(
         tx, thread, content, kind="result", sender=agent, to=thread.created_by, event_type=f"thread.{status}", status=status
     )
+    place = {"thread_id": thread_id, "event_id": posted.message.event_id}
+    tx.execute(tx.sql.read_ended, agent=agent, now=clock.format_stamp(tx.now()), door=tx.door, **place)
     has_text = content.summary.strip() or content.body.strip() or content.payload_json != "{}" or content.artifacts
     return posted if has_text else posted.replace(note="the result says nothing; next time add --summary or --body-file")
 

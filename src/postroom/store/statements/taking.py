@@ -65,3 +65,8 @@ unread_event_ids = Query(
     ORDER BY latest_event_id LIMIT :limit OFFSET :skipped""",
     single_value,
 )
+
+# The agent that ends a thread has read it.
+read_ended = """
+    UPDATE reads SET read_event_id = :event_id, read_at = :now, read_door = :door
+    WHERE agent_id = :agent AND thread_id = :thread_id AND read_event_id < :event_id"""

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 
 MAX_RETRIES = 100
+ANSWER_VARIABLE = "INBOX_ANSWER"
+MAX_ANSWER_CHARS = 4096  # in the environment of a command; the thread on its standard input has all of it
 
 
 class WorkTotals(Record):
@@ -179,6 +181,10 @@ class Worker:
             "INBOX_THREAD": claim.thread.thread_id,
             "INBOX_LEASE_TOKEN": claim.lease.lease_token,
         }
+        if answer := _find_answer(conversation):
+            environment[ANSWER_VARIABLE] = answer
+        else:
+            environment.pop(ANSWER_VARIABLE, None)  # of a worker that runs this one
         if trace := next((message.traceparent for message in reversed(conversation.messages) if message.traceparent), None):
             environment[tracing.VARIABLE] = trace  # the command, and what it sends, belong to the trace of the work
         child = self.start_run(claim, conversation, environment, jsontext.dumps(task))
@@ -260,7 +266,7 @@ class Worker:
             self._pausing.append(PausedThread(run.claim, run.attempt + 1, monotonic() + pause_seconds))
             self._report_step("retrying", thread, text)
             return
-        output = run.child.read_errors() or run.child.read_output()
+        output = "\n".join(filter(None, (run.child.read_output(), run.child.read_errors())))
         progress.fail(self._store, thread.thread_id, agent=self._agent, summary=summary, body=output, lease_token=token)
         self._counts["failed"] += 1
         self._report_step("failed", thread, summary)
@@ -381,3 +387,9 @@ class Worker:
             self._report_step("ended", claim.thread, "by its command")
         except StoreUnreachable:
             self._report_step("lost", claim.thread, "the store is unreachable; others may take it when its lease runs out")
+
+
+def _find_answer(conversation: Conversation) -> str:
+    """Return the newest answer that settled a question of the thread, or "" if there is none. A remark is no answer."""
+    answers = [message for message in conversation.messages if message.kind == "answer" and message.in_reply_to is not None]
+    return (answers[-1].summary or answers[-1].body)[:MAX_ANSWER_CHARS] if answers else ""
