@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +21,7 @@ from postroom.server.rpc.calls import VerbCall, verify_in_write
 from postroom.store.interface import Store, Transaction
 from tests.cli.process import LIMIT
 from tests.server.agents import knock
+from tests.server.blocked_writes import blocked_writes, pass_by, wait_until_queued
 from tests.server.mailbox_data import opened
 from tests.server.running_server import RunningServer, WorkspaceClient, refusal
 from tests.server.verb_calls import TokenAgent, say
@@ -34,25 +34,14 @@ def ada(server: RunningServer) -> TokenAgent:
     return TokenAgent(server)
 
 
-@contextmanager
-def blocked_writes(server: RunningServer) -> Iterator[Transaction]:
-    """Hold the store's write lock: the writes of the server wait until the block ends."""
-    with opened(server) as store, store.write() as tx:
-        yield tx
-
-
 def sent_and_left(server: RunningServer, request: bytes) -> None:
     """Send a whole request, and disconnect. When this returns, the server knows both."""
     address = urlsplit(server.url)
     with socket.create_connection((address.hostname, address.port), LIMIT) as connection:
         connection.sendall(request)
-        _pass_by(server)  # it was read
+        wait_until_queued(server)
     for _ in range(2):
-        _pass_by(server)
-
-
-def _pass_by(server: RunningServer) -> None:
-    assert server.stranger.get("/health").status_code == 200
+        pass_by(server)
 
 
 def call_of(server: RunningServer, token: str, verb: str, key: str = "", **named: Any) -> bytes:
@@ -94,7 +83,7 @@ def test_a_client_that_comes_back_with_its_key_gets_the_call_done_once(server: R
         with blocked_writes(server):
             sent_and_left(server, call_of(server, ada.token, "work.send", "k1", **named))
             back = threads.submit(say, ada.http, "work.send", once="k1", **named)
-            _pass_by(server)
+            pass_by(server)
         assert back.result(LIMIT).status_code == 200
     assert threads_of(server, ada.name) == ["Again"]
 
@@ -103,8 +92,7 @@ def test_a_queued_write_whose_token_is_revoked_is_not_done(server: RunningServer
     with ThreadPoolExecutor() as threads:
         with blocked_writes(server) as tx:
             queued = threads.submit(say, ada.http, "work.send", sender=ada.name, to="builder", subject="Revoked")
-            for _ in range(3):
-                _pass_by(server)
+            wait_until_queued(server)
             passes._delete_passes(tx, ada.name, passes.AGENT)
         refusal(queued.result(LIMIT), 401, "unauthenticated")
     assert threads_of(server, ada.name) == []
@@ -120,8 +108,7 @@ def test_a_queued_tool_call_whose_token_is_revoked_stores_nothing(
     with ThreadPoolExecutor() as threads:
         with blocked_writes(server) as tx:
             queued = threads.submit(knock, workspace, workspace.token, message=message)
-            for _ in range(10):
-                _pass_by(server)
+            wait_until_queued(server)
             _rotate(tx, workspace)
         answer = queued.result(LIMIT)
     assert answer.status_code == 200  # it was let in, so that the write has refused it
@@ -137,8 +124,7 @@ def test_a_push_whose_token_is_revoked_meanwhile_stores_nothing(server: RunningS
     with ThreadPoolExecutor() as threads:
         with blocked_writes(server) as tx:
             queued = threads.submit(workspace.try_push, comments="Look")
-            for _ in range(3):
-                _pass_by(server)
+            wait_until_queued(server)
             _rotate(tx, workspace)
         refusal(queued.result(LIMIT), 401, "unauthenticated")
     assert workspace.entries() == []
