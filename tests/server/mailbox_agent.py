@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable
 from itertools import count
+from select import select
 from typing import Any
 
 import httpx
 
 from postroom import people
+from tests.cli.process import eventually
 from tests.server.mailbox_data import opened, part
 from tests.server.running_server import RunningServer
 
@@ -52,3 +56,19 @@ class MailboxAgent:
 
     def say(self, step: str, msg_id: str, **said: Any) -> httpx.Response:
         return self.http.post(f"{self.place}/{part(msg_id)}/{step}", json=said)
+
+
+def begin_to_wait(connect: Callable[[], socket.socket], request: bytes, other: Callable[[], httpx.Response]) -> socket.socket:
+    """Return a connection whose request is known to wait, where only one may: it is the reason why another is refused."""
+
+    def is_answered() -> bool:
+        return bool(select([line], [], [], 0)[0])
+
+    line = connect()
+    line.sendall(request)
+    eventually(lambda: is_answered() or other().status_code == 429)
+    if not is_answered():
+        return line
+    with line:
+        assert line.recv(1 << 16).startswith(b"HTTP/1.1 429")  # the other came first
+    return begin_to_wait(connect, request, other)

@@ -15,6 +15,7 @@ import pytest
 
 from postroom import people
 from tests.cli.process import LIMIT, eventually
+from tests.server.mailbox_agent import begin_to_wait
 from tests.server.mailbox_data import opened
 from tests.server.running_server import RunningServer, refusal, serve_refused
 
@@ -248,15 +249,19 @@ def test_a_file_that_is_gone_already_is_no_failure(server: RunningServer, place:
     assert server.close() == 0
 
 
+def _connected(place: str) -> socket.socket:
+    line = socket.socket(socket.AF_UNIX)
+    line.settimeout(LIMIT)
+    line.connect(place)
+    return line
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_cleanly_with_somebody_waiting(found: Found, place: str, number: signal.Signals) -> None:
     server = found("--uds", place, "--no-tcp", "--max-waits", "1").open()
-    with socket.socket(socket.AF_UNIX) as line:
-        line.settimeout(LIMIT)
-        line.connect(place)
-        line.sendall(b"POST /api/mailbox/user/dequeue?wait=50 HTTP/1.1\r\nHost: x\r\n\r\n")
-        other = server.local()
-        eventually(lambda: other.post("/api/mailbox/user/dequeue?wait=0.01").status_code == 429)
+    request = b"POST /api/mailbox/user/dequeue?wait=50 HTTP/1.1\r\nHost: x\r\n\r\n"
+    other = server.local()
+    with begin_to_wait(lambda: _connected(place), request, lambda: other.post("/api/mailbox/user/dequeue?wait=0.01")) as line:
         server.process.send_signal(number)
         assert line.recv(1 << 16).startswith(b"HTTP/1.1 204")
     assert server.ended() == 0
