@@ -47,7 +47,7 @@ class VerbCall:
     """One call of a verb by one caller. Called with a store, it runs the verb there and returns what the caller may see of the result.
 
     A call that is not for this kind of caller is refused with `Forbidden` when it is made. The rest of the permission check, and that of
-    the caller's token, run in the verb's own transactions, so that nothing changes between the check and the write.
+    the caller's token, run in the verb's own transactions, so that on SQLite nothing changes between the check and the write.
     """
 
     __slots__ = ("arguments", "caller", "door", "traceparent", "verb")
