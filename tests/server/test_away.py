@@ -40,6 +40,7 @@ class RemoteCommands:
 
     def __init__(self, server: RunningServer, path: str, wire: str) -> None:
         self.server = server
+        self.path = path
         self.url = server.url if wire == "http" else f"unix:{path}"
         self.variables = {"INBOX_DB": self.url} | ({"INBOX_TOKEN": server.ready["token"]} if wire == "http" else {})
 
@@ -55,9 +56,10 @@ class RemoteCommands:
         return started.sleeping()
 
     def _lines(self) -> set[str]:
-        """The connections that the server has."""
+        """The connections that clients have with the server. Those of the server with its database are not among them."""
+        sockets = {f"socket:[{inode}]" for inode in _inodes_at(int(self.server.url.rpartition(":")[2]), self.path)}
         folder = Path(f"/proc/{self.server.process.pid}/fd")
-        return {link for link in map(_link, folder.iterdir()) if link.startswith("socket:")}
+        return sockets.intersection(map(_link, folder.iterdir()))
 
     def store(self) -> Store:
         return postroom.connect(self.url, token=self.variables.get("INBOX_TOKEN", ""))
@@ -68,6 +70,16 @@ def _link(file: Path) -> str:
         return str(file.readlink())
     except FileNotFoundError:  # closed meanwhile
         return ""
+
+
+def _inodes_at(port: int, path: str) -> Iterator[str]:
+    """The inodes of the sockets that are bound to a port or a path, as the kernel lists them: also those that were accepted there."""
+    for fields in map(str.split, Path("/proc/net/tcp").read_text().splitlines()[1:]):
+        if int(fields[1].rpartition(":")[2], 16) == port:
+            yield fields[9]
+    for fields in map(str.split, Path("/proc/net/unix").read_text().splitlines()[1:]):
+        if fields[-1] == path:
+            yield fields[6]
 
 
 @pytest.fixture(params=["http", "unix"])
@@ -123,7 +135,7 @@ def test_a_watch_misses_nothing_while_the_server_is_away(afar: RemoteCommands) -
 
 def test_a_wait_ends_with_trouble_when_the_server_stays_away(afar: RemoteCommands) -> None:
     """A client that could not look does not report that nothing came."""
-    waiter = afar.waits("wait", "--session", BOX, "--timeout-seconds", "1", "--json")
+    waiter = afar.waits("wait", "--session", BOX, "--timeout-seconds", "3", "--json")
     afar.server.kill()
     assert waiter.finish().error[:2] == (50, "store_away")
 

@@ -49,7 +49,7 @@ def test_no_line_has_a_token_a_query_or_a_text(found: MakeServer) -> None:
     link = server.link()
     server.stranger.get(f"/sign-in?token={link}")
     workspace.push(comments="the secret is swordfish")
-    with postroom.open(str(server.inbox.db)) as store:
+    with postroom.open(server.place) as store:
         work.send(store, sender="lead", to=workspace.agent, subject="swordfish", body="swordfish")
     server.person.get("/api/inbox/search", params={"q": "swordfish"})
     eventually(lambda: bool(requests(server, "/api/inbox/search")))

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import postroom
 from postroom import mail, people, work
 from postroom.core.errors import NotFound
+from postroom.store.postgres.connection_url import parse_url
 from tests.cli.process import eventually
 from tests.server.running_server import RunningServer, refusal
 
@@ -59,7 +62,7 @@ def test_what_waits_in_the_store_is_shown(found: MakeServer) -> None:
     server = found().open()
     workspace = server.add_workspace()
     workspace.push(comments="Unread")
-    with postroom.open(str(server.inbox.db)) as store:
+    with postroom.open(server.place) as store:
         work.send(store, sender="lead", to="bo", subject="Pending")
         people.ask(store, workspace_id=workspace.workspace_id, question="Ship?")
         mail.enqueue(store, {"from": "lead", "to": "box", "payload": "x"})
@@ -87,15 +90,29 @@ def test_a_path_of_a_stranger_makes_no_new_series(found: MakeServer) -> None:
     assert routes == {"none"}
 
 
+@contextmanager
+def store_away(server: RunningServer) -> Iterator[None]:
+    """Have no store where the server looks for it: its file, or its schema, has another name."""
+    if "://" not in server.place:
+        database = Path(server.place)
+        away = database.rename(database.with_suffix(".away"))
+        yield
+        away.rename(database)
+        return
+    address = parse_url(server.place)
+    with psycopg.connect(address.url, autocommit=True) as connection:
+        connection.execute(f"ALTER SCHEMA {address.schema} RENAME TO {address.schema}_away")
+        yield
+        connection.execute(f"ALTER SCHEMA {address.schema}_away RENAME TO {address.schema}")
+
+
 def test_a_server_is_ready_while_it_can_read_its_store(found: MakeServer) -> None:
     server = found().open()
     assert server.stranger.get("/ready").json() == {"ok": True}
-    database = server.folder / ".agents" / "coord.db"
-    database.rename(database.with_suffix(".away"))
-    eventually(lambda: server.stranger.get("/ready").status_code == 503)
-    assert refusal(server.stranger.get("/ready"), 503)["hint"]
-    assert server.stranger.get("/health").status_code == 200
-    database.with_suffix(".away").rename(database)
+    with store_away(server):
+        eventually(lambda: server.stranger.get("/ready").status_code == 503)
+        assert refusal(server.stranger.get("/ready"), 503)["hint"]
+        assert server.stranger.get("/health").status_code == 200
     eventually(lambda: server.stranger.get("/ready").status_code == 200)
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+import postroom
 from postroom import work
 from postroom.core.errors import NotFound
 from postroom.maintenance import policy
 from postroom.store.sqlite.engine import SqliteStore
 from tests.cli.process import eventually
-from tests.conftest import Clock, fresh_file
+from tests.conftest import Clock, fresh_file, open_with
 from tests.server.running_server import RunningServer
 
 DAY_SECONDS = 86_400
@@ -20,10 +21,10 @@ DAY_SECONDS = 86_400
 
 def fill_with_old_thread(place: str, clock: Clock) -> str:
     clock.advance(-100 * DAY_SECONDS)
-    with SqliteStore(place, now=clock) as store:
+    with open_with(place, clock) as store:
         thread = work.send(store, sender="leader", to="builder", subject="Build").thread.thread_id
         work.cancel(store, thread, agent="leader", reason="Not wanted")
-    with SqliteStore(place) as store:
+    with postroom.open(place) as store:
         work.send(store, sender="leader", to="builder", subject="Still wanted")
         policy.set_policy(store, older_than_seconds=90 * DAY_SECONDS)
     return thread
@@ -34,7 +35,7 @@ def test_a_server_prunes_by_the_policy(found: Callable[..., RunningServer], cloc
     place = server.place
     thread = fill_with_old_thread(place, clock)
     server.open()
-    with SqliteStore(place) as store:
+    with postroom.open(place) as store:
         eventually(lambda: not policy.is_due(store))
         assert [listed.subject for listed in work.list_threads(store).threads] == ["Still wanted"]
         with pytest.raises(NotFound):

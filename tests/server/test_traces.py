@@ -87,7 +87,7 @@ def test_a_server_stores_the_trace_of_the_call_and_not_its_own(found: MakeServer
 
 def test_one_trace_goes_from_send_to_wake_to_answer_across_processes(found: MakeServer) -> None:
     server = found().open()
-    worker = start_agent("work", str(server.inbox.db))
+    worker = start_agent("work", server.place)
     leader = start_agent("send", server.url, server.ready["token"])
     planned, sent = sorted(spans(leader), key=lambda span: span["name"], reverse=True)[:2]
     assert (planned["name"], sent["name"], sent["parent"]) == ("the leader plans", "postroom work.send", planned["span"])
