@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, expect
 
+import postroom
 from bench.serving import fill
+from postroom.store.copying import copy_store
 from tests.browser import glances
 from tests.browser.browser_page import BrowserPage, BrowserTabs
 from tests.server.conftest import MANY
-from tests.server.running_server import RunningServer, WorkspaceClient, about_files
-
-pytestmark = about_files  # `fill` writes 10,000 entries into one
+from tests.server.running_server import ENGINE, RunningServer, WorkspaceClient
 
 SIZE, ROWS = 10_000, 200
 OLDEST = "9e3779b1-0000-4000-8000-000000000001"  # as `fill` names it
@@ -31,8 +31,14 @@ HALFWAY = "list => { list.scrollTop = 1500 }"
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, WorkspaceClient]]:
     server = RunningServer(tmp_path_factory.mktemp("many"), "--rate", MANY)
     server.ready = {"url": "http://127.0.0.1:1"}  # nobody listens yet
+    served, server.inbox.served = server.inbox.served, {}
+    postroom.init(str(server.inbox.db))
     workspace = server.add_workspace("Atlas", "atlas")
-    fill(str(server.inbox.db), SIZE)
+    fill(str(server.inbox.db), SIZE)  # writes into a file
+    if ENGINE == "postgres":
+        with postroom.open(str(server.inbox.db)) as source, postroom.open(server.place) as target:
+            copy_store(source, target)
+    server.inbox.served = served
     server.open()
     yield server, workspace
     assert server.close() == 0

@@ -87,7 +87,6 @@ class WorkspaceClient:
         return found
 
 
-about_files = pytest.mark.skipif(ENGINE != "sqlite", reason="about the files of a SQLite store")
 one_server_only = pytest.mark.skipif(ENGINE != "sqlite", reason="on PostgreSQL, each of several servers has a token of its own")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -13,7 +12,8 @@ from mcp_types import Tool
 from postroom.core.text import short_repr
 from postroom.server.mcp.results import encode_result
 from tests.server.agents import VERSIONS, McpAgent, at, knock, words
-from tests.server.running_server import RunningServer, WorkspaceClient, about_files
+from tests.server.mailbox_data import opened
+from tests.server.running_server import RunningServer, WorkspaceClient
 
 TOOLS = ["inbox_ask", "inbox_push", "inbox_read", "work_claim", "work_done", "work_fetch", "work_send", "work_update"]
 WAYS = [(door, mode) for door in ("http", "stdio") for mode in VERSIONS]
@@ -78,14 +78,13 @@ def _work(server: RunningServer, workspace: WorkspaceClient, agent: McpAgent) ->
     agent.ok("inbox_read", old=True, entries=True)
 
 
-@about_files
 @pytest.mark.parametrize("door", ["http", "stdio"])
 def test_a_payload_that_an_older_version_stored_loses_no_answer(server: RunningServer, workspace: WorkspaceClient, door: str) -> None:
     with at(workspace, door) as agent:
         for payload in ('{"x": "\\ud800"}', '{"x": 1e999}', '{"x":' + "[" * 900 + "]" * 900 + "}", "no JSON"):
             thread = _send(server, workspace)
-            with sqlite3.connect(server.inbox.db) as store:
-                store.execute("UPDATE messages SET payload_json = ? WHERE thread_id = ?", (payload, thread))
+            with opened(server) as store, store.write() as tx:
+                tx.execute("UPDATE messages SET payload_json = :payload WHERE thread_id = :thread_id", payload=payload, thread_id=thread)
             claimed = agent.ok("work_claim", threadId=thread)
             assert (bool(claimed["leaseToken"]), claimed["messages"][0]["payload"]) == (True, payload)
 
