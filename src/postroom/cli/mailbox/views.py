@@ -143,7 +143,8 @@ def _render_swept(data: Data) -> str:
 
 
 def _render_delivered(data: Data) -> str:
-    return f"{data['acked']} acked, {data['nacked']} nacked, {data['lost']} lost\n"
+    totals = f"{data['acked']} acked, {data['nacked']} nacked, {data['lost']} lost\n"
+    return totals + ("what was nacked comes again after its pause; `mailbox peek` shows when\n" if data["nacked"] else "")
 
 
 VIEWS: dict[str, Callable[[Data], str]] = {
