@@ -1,4 +1,4 @@
-"""Similar names: those that a reader may take for each other, and the known name that a misspelt one probably stands for."""
+"""Similar names: the known name that a misspelt one probably stands for."""
 
 from __future__ import annotations
 
@@ -6,13 +6,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Letters of other scripts that look like a Latin one, from the table of confusables of Unicode (UTS 39), and two digits.
-_LOOKALIKES = {
-    "a": "аΑАαɑ", "b": "ВΒЬь", "c": "сСϲ", "d": "ԁ", "e": "еЕΕεҽ", "g": "ɡ", "h": "һНΗհ", "i": "іІΙιı", "j": "јЈϳ", "k": "КкΚκ",
-    "l": "ӏ1", "m": "МмΜ", "n": "ΝηпՈո", "o": "оОΟοօ0", "p": "рРΡρ", "q": "ԛ", "r": "гᴦ", "s": "ѕЅ", "t": "ТтΤτ", "u": "υսᴜ",
-    "v": "νѵ", "w": "ԝω", "x": "хХΧχ", "y": "уУΥγү", "z": "Ζ",
-}  # fmt: skip
-_TO_LATIN = {ord(letter): latin for latin, letters in _LOOKALIKES.items() for letter in letters}
 MAX_COMPARED_NAMES = 1000
 MAX_EDITS = 2  # letters in which a name may differ from the suggested one
 
@@ -33,12 +26,3 @@ def _edit_distance(first: str, second: str) -> int:
         for column, other in enumerate(second, 1):
             previous, row[column] = row[column], min(row[column] + 1, row[column - 1] + 1, previous + (letter != other))
     return row[-1]
-
-
-def skeleton(name: str) -> str:
-    """Return a form that is equal for names which a reader may take for each other."""
-    if name.isascii():
-        return name.lower().translate(_TO_LATIN)
-    from unicodedata import normalize
-
-    return normalize("NFKC", normalize("NFKC", name).translate(_TO_LATIN).casefold()).translate(_TO_LATIN)

@@ -45,7 +45,7 @@ def refuse_lookalike(tx: Transaction, field: str, name: str) -> None:
     people = tx.fetch_all(tx.sql.people_names_unless_known, name=name)
     if not people:
         return
-    from postroom.core.similar_names import skeleton
+    from postroom.core.lookalike_names import skeleton
 
     shape = skeleton(name)
     for person in people:
