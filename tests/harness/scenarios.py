@@ -22,7 +22,7 @@ Json = dict[str, Any]
 Seen = list[tuple[str, bool, str]]
 RING = "new in your Postroom inbox"
 WAKES = 5
-HANG_SECONDS = 300  # a bound on what hangs: opencode takes over a minute to start on a busy machine
+HANG_SECONDS = 90
 
 
 # ---- The tools --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What is handed to an agent and not confirmed yet. Apart from handovers.py, because hooks read it and import little."""
+"""Items that were handed to an agent and are not confirmed yet. Not in handovers.py, because a hook imports this module alone."""
 
 from __future__ import annotations
 

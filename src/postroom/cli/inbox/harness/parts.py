@@ -36,7 +36,7 @@ class JsonEntry:
 
     @property
     def entry(self) -> list[Any]:
-        """What is recorded, so that the entry is found in a file that its program has written anew."""
+        """The recorded form of the entry, by which it is found after its program has written the file anew."""
         return [list(self._path), self._value, self._append]
 
     def is_in(self, text: str) -> bool:
