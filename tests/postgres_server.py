@@ -19,8 +19,14 @@ from uuid import uuid4
 import psycopg
 
 from postroom.store import init_store
+from postroom.store.postgres.connection_url import parse_url
 from tests.schemas import OURS, Connection, Others, Schema, others
 
+WAITERS = """
+    WITH RECURSIVE waiting (pid) AS (
+      SELECT pid FROM pg_stat_activity WHERE %(holder)s = ANY(pg_blocking_pids(pid)) UNION
+      SELECT activity.pid FROM pg_stat_activity AS activity JOIN waiting ON waiting.pid = ANY(pg_blocking_pids(activity.pid)))
+    SELECT count(*) FROM waiting"""
 FETCHED = Path(sys.executable).parent.parent / "postgres"  # by `make test-postgres`, a folder for each version
 
 
@@ -160,3 +166,10 @@ def _own_runtime_folder() -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     (folder / "python_PostgresServer").mkdir(exist_ok=True)
     os.environ["XDG_RUNTIME_DIR"] = str(folder)
+
+
+def count_waiters(place: str, holder: int) -> int:
+    """Return how many processes of the server wait for a lock of the one with this process id, or for one that waits for it."""
+    with psycopg.connect(parse_url(place).url) as connection:
+        row = connection.execute(WAITERS, {"holder": holder}).fetchone()
+    return row[0] if row else 0

@@ -6,23 +6,15 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-import psycopg
-
 from postroom import work
 from postroom.server.runtime.store_access import SERVER_WRITE_THREADS
 from postroom.store.interface import Store, Transaction
-from postroom.store.postgres.connection_url import parse_url
 from postroom.store.postgres.engine import PostgresStore, PostgresTransaction
 from tests.cli.process import LIMIT, eventually
+from tests.postgres_server import count_waiters
 from tests.server.mailbox_data import opened
 from tests.server.running_server import RunningServer
 from tests.server.verb_calls import say
-
-WAITERS = """
-    WITH RECURSIVE waiting (pid) AS (
-      SELECT pid FROM pg_stat_activity WHERE %(holder)s = ANY(pg_blocking_pids(pid)) UNION
-      SELECT activity.pid FROM pg_stat_activity AS activity JOIN waiting ON waiting.pid = ANY(pg_blocking_pids(activity.pid)))
-    SELECT count(*) FROM waiting"""
 
 
 @contextmanager
@@ -66,12 +58,6 @@ def _busy_write_threads(server: RunningServer, store: Store) -> Iterator[Transac
             writes = []
             for thread in threads:  # one by one: together they would share a batch, and leave a thread idle
                 writes.append(crowd.submit(say, person, "work.send", sender="user", thread_id=thread, summary="Waits"))
-                eventually(lambda: _count_waiters(server.place, tx._connection.info.backend_pid) >= len(writes))
+                eventually(lambda: count_waiters(server.place, tx._connection.info.backend_pid) >= len(writes))
             yield tx
         assert [write.result(LIMIT).status_code for write in writes] == [200] * len(writes)
-
-
-def _count_waiters(place: str, holder: int) -> int:
-    with psycopg.connect(parse_url(place).url) as connection:
-        row = connection.execute(WAITERS, {"holder": holder}).fetchone()
-    return row[0] if row else 0

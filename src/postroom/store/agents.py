@@ -8,6 +8,7 @@ from postroom.core.text import short_repr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from postroom.core.records.passes import Pass
     from postroom.store.interface import Transaction
 
 
@@ -18,6 +19,12 @@ def is_person(tx: Transaction, name: str) -> bool:
     """Return whether a name is that of a person. False if the store does not know the name."""
     agent = tx.fetch_one(tx.sql.agent_find, name=name)
     return agent is not None and agent.is_person
+
+
+def delete_pass(tx: Transaction, known: Pass) -> None:
+    """Delete a pass. The caller may delete its own, by which it has proven itself."""
+    tx.execute(tx.sql.pass_delete, token_hash=known.token_hash, kind=known.kind)
+    tx.waive_requirement(tx.sql.pass_find, token_hash=known.token_hash)
 
 
 def note_seen(tx: Transaction, field: str, name: str) -> None:

@@ -9,6 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Self, TypeVar, overload
 
+    from postroom.core.errors import Refusal
+
     T = TypeVar("T")
 
 
@@ -41,6 +43,12 @@ class BaseTransaction:
     def was_just_seen(self, agent: str) -> bool:
         """Return whether the store knows already that an agent acts now."""
         return False
+
+    def require_until_commit(self, otherwise: Refusal, query: str, **binds: object) -> None:
+        """Do nothing: in a read, or where nobody else writes, the row stays."""
+
+    def waive_requirement(self, query: str, **binds: object) -> None:
+        """Do nothing: there are no requirements."""
 
     # Each engine implements `_fetch_one` and `_fetch_all`: they run a statement and return the first row or None, or all rows.
     if TYPE_CHECKING:  # the signatures of `interface.Transaction`

@@ -318,7 +318,6 @@ class Catalogue(Protocol):
     pass_expire: str
     pass_use: str
     passes_of: Query[Pass]
-    passes_of_person_delete: str
     passes_page: Query[Pass]
     passes_page_of: Query[Pass]
     cursor_find: Query[int]

@@ -69,6 +69,15 @@ class Transaction(Protocol):
     def execute_exactly_one(self, otherwise: Refusal, statement: str, **binds: object) -> None:
         """Run a write that must change exactly one row. Otherwise the transaction fails with the refusal, at once or later."""
 
+    def require_until_commit(self, otherwise: Refusal, query: str, **binds: object) -> None:
+        """Fail the transaction with the refusal unless the query, which has found a row, still finds one when COMMIT is sent.
+
+        An engine on which nobody else writes during a write transaction does not look again.
+        """
+
+    def waive_requirement(self, query: str, **binds: object) -> None:
+        """Drop a requirement, because this transaction itself deletes the row."""
+
     def insert_event(self, statement: str, topics: Iterable[str], **binds: object) -> int:
         """Insert into the event log and return the id of the event. Waiters that watch one of its topics wake after the COMMIT."""
 

@@ -8,7 +8,7 @@ from postroom.core.records.work import Agent, AgentPage, AgentPresence, Presence
 from postroom.core.states import AGENT_KINDS
 from postroom.core.text import shell_quote
 from postroom.core.verbs import ANY_AGENT, DIRECTORY, LEADERS, OWN_VIEW, PEOPLE, READ, WRITE, verb
-from postroom.store.agents import refuse_lookalike
+from postroom.store.agents import delete_pass, refuse_lookalike
 from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
@@ -33,11 +33,13 @@ def add_agent(store: Store, name: str, *, kind: str = "agent") -> Agent:
         if workspace is not None:
             raise InvalidState(f"{name} is the agent of the workspace {workspace.workspace_id}", hint="Choose another name for the person.")
         tx.execute(tx.sql.agent_put, name=name, kind=kind, now=clock.format_stamp(tx.now()))
-        # Check for tokens after `agent_put`: the write locks the name, so no token can be added in between.
-        if kind == "human" and any(known.kind == "agent" for known in tx.fetch_all(tx.sql.passes_of, person=name)):
+        # Read the passes after `agent_put`: the write locks the name, so none can be added in between.
+        passes = tx.fetch_all(tx.sql.passes_of, person=name)
+        if kind == "human" and any(known.kind == "agent" for known in passes):
             raise InvalidState(f"{name} has an agent's token", hint=f"Void it first: `inbox agent token {shell_quote(name)} --revoke`.")
-        if kind != "human":
-            tx.execute(tx.sql.passes_of_person_delete, person=name)
+        for known in passes:
+            if kind != "human" and known.kind != "agent":
+                delete_pass(tx, known)
         return _get_agent(tx, name)
 
 

@@ -14,7 +14,7 @@ from postroom.core.text import short_repr
 from postroom.core.verbs import PEOPLE, READ, SERVER_MACHINE, WRITE, verb
 from postroom.people import repository
 from postroom.people.access import tokens
-from postroom.store.agents import refuse_lookalike
+from postroom.store.agents import delete_pass, refuse_lookalike
 from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
@@ -100,7 +100,7 @@ def _delete_passes(tx: Transaction, name: str, *kinds: str) -> list[Pass]:
     """Delete the passes of a name that are of one of these kinds, and return them."""
     deleted = [known for known in tx.fetch_all(tx.sql.passes_of, person=name) if known.kind in kinds]
     for known in deleted:
-        tx.execute(tx.sql.pass_delete, token_hash=known.token_hash, kind=known.kind)
+        delete_pass(tx, known)
     return deleted
 
 
@@ -139,7 +139,7 @@ def revoke_passes(store: Store, *, pass_id: str | None = None, person: str | Non
         else:
             chosen = tx.fetch_all(tx.sql.passes_page, after="", until="g", limit=NO_LIMIT)
         for known in chosen:
-            tx.execute(tx.sql.pass_delete, token_hash=known.token_hash, kind=known.kind)
+            delete_pass(tx, known)
     return tuple(known.listed() for known in chosen)
 
 

@@ -87,15 +87,22 @@ def split_session_token(token: str) -> tuple[str, str]:
 
 
 def identify_caller(tx: Transaction, token: str, door: str) -> Caller:
-    """Return the owner of a token. Refuses with `Unauthenticated`. Not cached, so that a revocation has effect at once."""
+    """Return the owner of a token. Refuses with `Unauthenticated`. Not cached, so that a revocation has effect at once.
+
+    A transaction that writes is refused in the end, too, if the token is revoked while it waits for a lock.
+    """
+    invalid = Unauthenticated("this token is not valid", hint="Sign in again, or ask for a new token.")
+    token_hash = tokens.hash_token(token)
     known = passes.find_pass(tx, token)
-    if known is not None and known.kind in passes.PERSON_KINDS:
-        return Caller(known.person, door, token=token, used_pass=known)
-    if known is not None and known.kind == passes.AGENT and door != "web":
-        return Caller(known.person, door, agent=True, is_leader=known.scope == passes.ALL_SCOPE, token=token, used_pass=known)
-    workspace = None if door == "web" else tx.fetch_one(tx.sql.workspace_of_token, token_hash=tokens.hash_token(token))
+    if known is not None and (known.kind in passes.PERSON_KINDS or (known.kind == passes.AGENT and door != "web")):
+        tx.require_until_commit(invalid, tx.sql.pass_find, token_hash=token_hash)
+        is_agent = known.kind == passes.AGENT
+        is_leader = is_agent and known.scope == passes.ALL_SCOPE
+        return Caller(known.person, door, agent=is_agent, is_leader=is_leader, token=token, used_pass=known)
+    workspace = None if door == "web" else tx.fetch_one(tx.sql.workspace_of_token, token_hash=token_hash)
     if workspace is None:
-        raise Unauthenticated("this token is not valid", hint="Sign in again, or ask for a new token.")
+        raise invalid
+    tx.require_until_commit(invalid, tx.sql.workspace_of_token, token_hash=token_hash)
     return Caller(workspace.agent, door, workspace, token=token)
 
 

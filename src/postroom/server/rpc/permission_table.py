@@ -67,7 +67,8 @@ network (verbs over HTTP, WebSocket and the Unix socket, the other HTTP routes, 
 | anybody else | | nothing | sign in |
 
 - The token and the permission are checked inside the first transaction of a verb and in each that writes. On SQLite, nothing changes between the check and
-  the write. On PostgreSQL, a write whose transaction began before its token was revoked may still be committed. A wait is checked again before each turn.
+  the write. On PostgreSQL, where a write may wait for a lock after its check, the token is looked up again with
+  the COMMIT, so nothing is stored for one that was revoked meanwhile. A wait is checked again before each turn.
 - Something that the caller may not see is refused with 404 `not_found`, in the words for something that does not exist. 403 `forbidden` is for a deed
   that the caller may not do on something that it sees, and for a call in the name of another agent.
 - Lists contain what the caller sees. `work.list_threads` shows the threads in which an agent takes part; `work.fetch` shows the lapsed ones.

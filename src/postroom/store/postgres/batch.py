@@ -115,6 +115,7 @@ class NestedPostgresTransaction(PostgresTransaction):
             self._outer._seen_agents.update(self._seen_agents)
             self._outer._event_ids.extend(self._event_ids)
             self._outer._sent_events.extend(self._sent_events)
+            self._outer._requirements.update(self._requirements)
         elif self._has_written:
             self._failures.append(True)
 

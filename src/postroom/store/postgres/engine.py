@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from postroom.store.postgres.connections.pipelined_connection import PipelinedConnection, Reply
     from postroom.store.postgres.listener import PostgresWatch
 
+Requirement = tuple[str, tuple[tuple[str, object], ...]]  # a query, and the names and values of its binds
 CHANNEL_COUNT = 1009
 NOW = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
 # Also, until when some process listens. NOTIFY locks the whole database for a moment, so it is left out if nobody does.
@@ -52,6 +53,12 @@ def guard_row_count(statement: str) -> str:
     So the server itself refuses the COMMIT that was sent behind it, and nobody waits for the number of rows before sending it.
     """
     return f"WITH changed AS ({statement} RETURNING 1) SELECT 1 / (CASE count(*) WHEN 1 THEN 1 ELSE 0 END) FROM changed"  # noqa: S608
+
+
+@cache
+def guard_row_exists(query: str) -> str:
+    """Return a query that fails by a division by zero if the given one finds no row, as `guard_row_count` does for a write."""
+    return f"SELECT 1 / count(*) FROM ({query}) AS found"  # noqa: S608
 
 
 def channel_number(topic: str) -> int:
@@ -176,6 +183,7 @@ class PostgresTransaction(BaseTransaction):
         self._has_filled_block = False
         self._prefetched: dict[tuple[str, tuple[object, ...]], Reply] = {}
         self._guards: list[tuple[Reply, Refusal]] = []
+        self._requirements: dict[Requirement, Refusal] = {}
         self.failed_guard: Refusal | None = None
 
     def __enter__(self) -> Self:
@@ -255,6 +263,12 @@ class PostgresTransaction(BaseTransaction):
 
     def execute_exactly_one(self, otherwise: Refusal, statement: str, **binds: object) -> None:
         self._guards.append((self._send_write(guard_row_count(statement), binds), otherwise))
+
+    def require_until_commit(self, otherwise: Refusal, query: str, **binds: object) -> None:
+        self._requirements[query, tuple(binds.items())] = otherwise
+
+    def waive_requirement(self, query: str, **binds: object) -> None:
+        self._requirements.pop((query, tuple(binds.items())), None)
 
     def insert_event(self, statement: str, topics: Iterable[str], **binds: object) -> int:
         self._topics.update(topics)
@@ -369,6 +383,8 @@ class PostgresWriteTransaction(PostgresTransaction):
         is_announced = bool(self._topics) and self._has_listeners()
         if is_announced:
             self._receive_event_ids()  # the notification names them
+        for (query, binds), otherwise in self._requirements.items():
+            self._guards.append((self._send_statement(guard_row_exists(query), dict(binds)), otherwise))
         commit = self._send_statement("COMMIT", {})  # the server skips it if a statement before it fails
         if is_announced:
             self._send_notifications()

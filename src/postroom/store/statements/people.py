@@ -241,7 +241,6 @@ pass_use = """
     UPDATE passes SET last_used_at = :now, expires_at = CASE WHEN kind = 'bearer' THEN :bearer_expires_at ELSE expires_at END
     WHERE token_hash = :token_hash AND (last_used_at IS NULL OR last_used_at <= :before)"""
 passes_of = Query(f"SELECT {PASSES.column_list} FROM passes WHERE person = :person ORDER BY token_hash", Pass)
-passes_of_person_delete = "DELETE FROM passes WHERE person = :person AND kind <> 'agent'"
 passes_page = Query(
     f"SELECT {PASSES.column_list} FROM passes WHERE token_hash > :after AND token_hash < :until ORDER BY token_hash LIMIT :limit", Pass
 )
