@@ -189,7 +189,7 @@ def _waking(report: Report, url: str) -> None:
 def _group_commit(report: Report, url: str) -> None:
     """The server's durable POSTs over 32 lines, as `bench.server` measures them on SQLite."""
     with TemporaryDirectory() as folder:
-        report_group_commit(report, folder, {name: _at(url, f"commit_{name}") for name in ("together", "alone")})
+        report_group_commit(report, folder, {name: _at(url, f"commit_{name}") for name in ("together", "alone", "single")})
 
 
 def _command(report: Report, url: str) -> None:

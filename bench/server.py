@@ -29,6 +29,7 @@ from bench.serving import (
     serve_constant,
     serve_forgetful,
     serve_logged,
+    serve_single,
     serve_unchecked,
     serve_unobserved,
 )
@@ -247,10 +248,14 @@ def _committing(report: Report, folder: str) -> None:
 
 
 def report_group_commit(report: Report, folder: str, places: dict[str, str] | None = None) -> None:
-    """Measure both servers, each with a store of its own: files in a folder, or the places that are given."""
+    """Measure the servers, each with a store of its own: files in a folder, or the places that are given on a database server.
+
+    A file has one writer. On a database server one commit a request is measured with as many connections as group commit has, and with one.
+    """
     asked: dict[str, tuple[Served, bytes]] = {}
+    starts = {"together": serve, "alone": serve_alone} | ({} if places is None else {"single": serve_single})
     with ExitStack() as stack:
-        for name, start in (("together", serve), ("alone", serve_alone)):
+        for name, start in starts.items():
             place, registered = office(folder, name, (places or {}).get(name, ""))
             server = stack.enter_context(start(place))
             asked[name] = server, request("POST", "/api/inbox/push", server.port, registered.token, {"comments": COMMENT})
@@ -261,6 +266,8 @@ def report_group_commit(report: Report, folder: str, places: dict[str, str] | No
     report.row("pushes a second: together / one commit a request", f"{found['together'].rate:.0f} / {found['alone'].rate:.0f}")
     report.row("CPU a push: together / one commit a request", _costs(found["together"], found["alone"]))
     report.row("together / one commit a request", times(ratio), "at least 3", met=ratio >= 3)
+    if "single" in found:
+        report.row("together / one commit a request, on one connection", times(found["together"].rate / found["single"].rate))
 
 
 # Cost of logs and metrics

@@ -92,6 +92,11 @@ def serve_alone(place: str) -> Served:
     return Served(sys.executable, "-m", "bench.serving", "alone", *_settings(place))
 
 
+def serve_single(place: str) -> Served:
+    """The same program, one commit a request, on one connection to a database server."""
+    return Served(sys.executable, "-m", "bench.serving", "single", *_settings(place))
+
+
 def serve_forgetful(place: str) -> Served:
     """The same program, which makes every page anew, as it must after each commit."""
     return Served(sys.executable, "-m", "bench.serving", "forgetful", *_settings(place))
@@ -202,6 +207,13 @@ def _alone(argv: list[str]) -> int:
     return entry.run(argv)
 
 
+def _single(argv: list[str]) -> int:
+    from postroom.server.runtime import store_access
+
+    store_access.SERVER_WRITE_THREADS = 1
+    return _alone(argv)
+
+
 def _forgetful(argv: list[str]) -> int:
     from postroom.cli import inbox as entry
     from postroom.server.runtime import store_access
@@ -253,5 +265,5 @@ def _unchecked(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    programs = {"alone": _alone, "forgetful": _forgetful, "unchecked": _unchecked, "unobserved": _unobserved}
+    programs = {"alone": _alone, "single": _single, "forgetful": _forgetful, "unchecked": _unchecked, "unobserved": _unobserved}
     sys.exit(programs[sys.argv[1]](sys.argv[2:]) if sys.argv[1] in programs else _constant(Path(sys.argv[2]).read_bytes()))

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import pytest
 
-from postroom import mail, work
+from postroom import mail, people, work
 from postroom.core.errors import Contended, NotFound, StoreBusy
 from postroom.core.records.mail import Delivery, EnqueueAck
 from postroom.core.records.work import Claim
+from postroom.people import entries
+from postroom.people.documents import Described
+from postroom.server.http.auth import identify_caller
+from postroom.server.rpc.calls import verify_in_write
 from postroom.store.postgres import engine
 from postroom.store.postgres.connections.pipelined_connection import PipelinedConnection
 from postroom.store.postgres.engine import PostgresStore
@@ -28,7 +34,8 @@ def place(postgres_place: str) -> str:
 
 @pytest.fixture
 def store(place: str, monkeypatch: pytest.MonkeyPatch) -> PostgresStore:
-    """A store whose connections are never asked whether they still work, however slow the machine is."""
+    """A store whose connections are never asked whether they still work, and that notes an agent once, however slow the machine is."""
+    monkeypatch.setattr(engine, "SEEN_INTERVAL_MICROSECONDS", 3_600_000_000)
     monkeypatch.setattr(engine, "TRUSTED_IDLE_SECONDS", 3600.0)
     return PostgresStore(place)
 
@@ -85,6 +92,20 @@ def test_a_verb_of_tasks_waits_for_few_answers(store: PostgresStore, count_waits
     assert count_waits(lambda: tasks.append(task_data.asked(conductor))) == 6
     assert count_waits(lambda: conductor.accept(tasks[0].task_id, agent=task_data.BOB)) == 4
     assert count_waits(lambda: conductor.complete(tasks[0].task_id, agent=task_data.BOB)) == 5
+
+
+def test_a_push_in_a_batch_of_the_server_waits_for_few_answers(
+    store: PostgresStore, tmp_path: Path, count_waits: Callable[[Callable[[], object]], int]
+) -> None:
+    token = people.add_workspace(store, str(tmp_path), label="Atlas", agent="atlas").token
+    with store.read() as tx:
+        caller = identify_caller(tx, token, "http")
+    assert caller.workspace is not None
+    push = partial(entries.store_entry, workspace=caller.workspace, described=Described(), comments="Look")
+    write = verify_in_write(caller, push, partial(entries.prefetch_for_entry, workspace=caller.workspace))
+    write(store)  # it notes that the agent was seen
+    with store.batch() as batch:
+        assert count_waits(lambda: write(batch)) == 2
 
 
 def test_a_write_that_changed_no_row_stops_the_commit_sent_behind_it(store: PostgresStore) -> None:

@@ -72,6 +72,12 @@ def push(
     return entry
 
 
+def prefetch_for_entry(tx: Transaction, workspace: Workspace) -> None:
+    """Announce what `store_entry` reads first."""
+    tx.prefetch(tx.sql.workspace_find, workspace_id=workspace.workspace_id)
+    tx.prefetch(tx.sql.channels_of_everything)
+
+
 @retry_on_contention
 def store_entry(
     store: Store, workspace: Workspace, described: Described, comments: str, *, title: str | None = None, entry_id: str | None = None

@@ -49,8 +49,9 @@ def insert_entry(
     entry_id, kept_texts = entry_id or ids.new_uuid4(), list(texts)
     root = {name: more[name] for name in ("root_id",) if more.get(name) is not None}
     place = {"workspace_id": workspace_id, "kind": kind, "section": section, "label": label}
-    seq = append_entry_event(tx, "created", entry_id, source=agent, agent=agent, **place, **root)
     now = to_milliseconds(tx.now()) if ts is None else ts
+    channels = [] if ask is not None else planning.find_channels_of_news(tx, section, more.get("triage", INBOX), now)
+    seq = append_entry_event(tx, "created", entry_id, source=agent, agent=agent, **place, **root)
     fields: dict[str, Any] = {"seq": seq, "id": entry_id, "section": section, "kind": kind, "ts": now, "active_ts": now}
     fields |= {"workspace_id": workspace_id, "workspace_label": label, "agent": agent, "comments": comments}
     fields |= {"docs_json": jsontext.dumps(list(docs)), "door": door or tx.door, "stored_at": clock.format_stamp(tx.now())}
@@ -58,9 +59,8 @@ def insert_entry(
     words = "" if root else _search_words(more.get("title", ""), label, agent, comments, docs, ask, kept_texts)
     entry = Entry(**{**_UNTOUCHED, **fields, "is_open": int(ask is not None), "words": words, **more})
     _insert_rows(tx, entry, kept_texts)
-    stored = entry if ask is None else _insert_question(tx, entry, ask)
-    planning.plan_alerts(tx, stored)
-    return stored
+    planning.plan_news(tx, channels, entry_id)
+    return entry if ask is None else _insert_question(tx, entry, ask)
 
 
 def _search_words(
@@ -89,11 +89,13 @@ def _insert_rows(tx: Transaction, entry: Entry, texts: Iterable[tuple[str, str]]
 
 
 def _insert_question(tx: Transaction, entry: Entry, ask: Mapping[str, Any]) -> Entry:
-    """Write the question of an entry, and return the entry with it."""
+    """Write the question of an entry and its alerts, and return the entry with it."""
     own = {"entry_id": entry.id, "matter_id": entry.matter_id, "agent": entry.agent, "asked_event": entry.seq}
     question = Ask(**{**_UNANSWERED, **own, **ask})
     tx.execute(tx.sql.ask_insert, **dict(question.items()))
-    return entry.replace(ask=question)
+    asked = entry.replace(ask=question)
+    planning.plan_question(tx, asked)
+    return asked
 
 
 _UNTOUCHED: dict[str, Any] = {

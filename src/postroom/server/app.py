@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
@@ -90,6 +90,8 @@ SHARED_ROUTES: tuple[tuple[str, str, Handler], ...] = (  # for people and agents
 )
 
 
+VERIFYING_HANDLERS = (inbox.list_entries, inbox.push_documents)  # in the transaction of their answer
+
 MAILBOX_SOCKET_PATH, VERB_SOCKET_PATH = "/api/mailbox/{session}/socket", "/api/verbs"
 
 
@@ -133,11 +135,8 @@ def make_routes() -> list[BaseRoute]:
     return [
         # First, because they are compared one after another and most requests are verbs.
         Route("/api/verbs/{verb}", Endpoint(dispatch.handle_request, agents=True, verifies=True), methods=["POST"]),
-        *(Route(path, Endpoint(handler, agents=True), methods=[method]) for method, path, handler in SHARED_ROUTES),
-        *(
-            Route(path, Endpoint(handler, verifies=handler is inbox.list_entries), methods=[method])
-            for method, path, handler in PERSON_ROUTES
-        ),
+        *_make_endpoints(SHARED_ROUTES, agents=True),
+        *_make_endpoints(PERSON_ROUTES, agents=False),
         Route("/mcp/{workspace_id}", _Mcp(), methods=["POST"]),
         Route(MAILBOX_SOCKET_PATH, socket_endpoint.refuse_without_upgrade, methods=["GET"]),
         WebSocketRoute(MAILBOX_SOCKET_PATH, socket_endpoint.SocketEndpoint(frames.PROTOCOL, mailbox.check_caller, mailbox.serve_socket)),
@@ -155,6 +154,11 @@ def make_routes() -> list[BaseRoute]:
         Route("/web/{version}/{name:path}", static.serve_file, methods=["GET"]),
         *(Route(path, static.serve_page, methods=["GET"]) for path in static.PAGE_PATHS),
     ]
+
+
+def _make_endpoints(routes: Iterable[tuple[str, str, Handler]], *, agents: bool) -> Iterator[Route]:
+    for method, path, handler in routes:
+        yield Route(path, Endpoint(handler, agents=agents, verifies=handler in VERIFYING_HANDLERS), methods=[method])
 
 
 class _Mcp:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from os import urandom
 
+WORKSPACE_PREFIX = "prw"  # of a workspace's token. Passes have other prefixes
+
 
 def new_token(prefix: str) -> str:
     """Return a token of 256 random bits that is safe in a URL and in a header."""

@@ -33,7 +33,7 @@ def add_workspace(store: Store, path: str, *, label: str, agent: str | None = No
     if not os.path.isdir(folder):
         raise InvalidInput(f"{path} is not a folder", field="path", hint="Name the folder that the agent works in.")
     name = checks.name("agent", folder_name(folder) if agent is None else agent, hint="Name its agent with --agent.")
-    token = tokens.new_token("prw")
+    token = tokens.new_token(tokens.WORKSPACE_PREFIX)
     with store.write() as tx:
         _refuse_taken(tx, folder, name)
         if tx.fetch_one(tx.sql.workspace_at, number=MAX_WORKSPACES - 1) is not None:
@@ -151,7 +151,7 @@ def remove_workspace(store: Store, workspace_id: str) -> Workspace:
 @retry_on_contention
 def rotate_token(store: Store, workspace_id: str) -> WorkspaceRegistration:
     """Give a workspace a new token and return it. The old token is void at once."""
-    token = tokens.new_token("prw")
+    token = tokens.new_token(tokens.WORKSPACE_PREFIX)
     with store.write() as tx:
         workspace = get_workspace(tx, workspace_id)
         tx.execute(tx.sql.workspace_retoken, workspace_id=workspace_id, token_hash=tokens.hash_token(token))

@@ -13,6 +13,8 @@ from postroom.store.event_log import append_event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from postroom.core.records.channels import Channel
     from postroom.core.records.people import Entry
     from postroom.store.interface import Transaction
@@ -21,18 +23,27 @@ ALERTS_TOPIC = "alerts"  # of the events that wake a sender
 NEWS_SECONDS = 3600  # an entry that is older was imported, and is no news
 
 
-def plan_alerts(tx: Transaction, entry: Entry) -> None:
-    """Store the alerts of a new entry or of an escalated question, one for each channel of the people that it concerns."""
-    if entry.ask is not None:
-        for channel in tx.fetch_all(tx.sql.channels_of, person=entry.ask.addressee):
-            if channel.sends in (QUESTIONS, EVERYTHING) and entry.ask.state == OPEN:
-                _plan_question(tx, channel, entry)
-    elif entry.section != PART and entry.triage == INBOX and to_milliseconds(tx.now()) - entry.ts < NEWS_SECONDS * 1000:
-        for channel in tx.fetch_all(tx.sql.channels_of_everything):
-            insert_alert(tx, channel, entry.id, PUSHED, tx.now() + _microseconds(channel.delay_seconds))
+def find_channels_of_news(tx: Transaction, section: str, triage: str, ts: int) -> list[Channel]:
+    """Return the channels to which a new entry without a question is sent."""
+    is_news = section != PART and triage == INBOX and to_milliseconds(tx.now()) - ts < NEWS_SECONDS * 1000
+    return tx.fetch_all(tx.sql.channels_of_everything) if is_news else []
 
 
-def _plan_question(tx: Transaction, channel: Channel, entry: Entry) -> None:
+def plan_news(tx: Transaction, channels: Iterable[Channel], entry_id: str) -> None:
+    """Store the alerts of a new entry without a question."""
+    for channel in channels:
+        insert_alert(tx, channel, entry_id, PUSHED, tx.now() + _microseconds(channel.delay_seconds))
+
+
+def plan_question(tx: Transaction, entry: Entry) -> None:
+    """Store the alerts of a new or escalated question, one for each channel of the person to whom it is put."""
+    assert entry.ask is not None
+    for channel in tx.fetch_all(tx.sql.channels_of, person=entry.ask.addressee):
+        if channel.sends in (QUESTIONS, EVERYTHING) and entry.ask.state == OPEN:
+            _plan_on_channel(tx, channel, entry)
+
+
+def _plan_on_channel(tx: Transaction, channel: Channel, entry: Entry) -> None:
     """Store the alert of a question, and its reminder: `remind_seconds` before the deadline, at most halfway to it."""
     assert entry.ask is not None
     due_at = tx.now() + _microseconds(channel.delay_seconds)

@@ -176,7 +176,7 @@ def _apply_silence(tx: Transaction, seen: Entry) -> None:
         )
         repository.append_entry_event(tx, "escalated", entry.id, source="", to=ask.escalate_to, at=at, **repository.event_facts(entry))
         repository.write_read_state(tx, repository.lock_matter(tx, entry.id), None, None, None)
-        planning.plan_alerts(tx, repository.get_entry(tx, entry.id))
+        planning.plan_question(tx, repository.get_entry(tx, entry.id))
     elif ask.on_silence == DEFAULT:
         asking.close_question(tx, entry, DEFAULT, answer=ask.default_answer, by=None, door=None, at=at)
     else:

@@ -33,7 +33,8 @@ async def push_entry(
     described = await _describe_documents(store_access, workspace, paths)
     content: dict[str, Any] = {"described": described, "comments": text, "title": title, "entry_id": entryId}
     write = partial(entries.store_entry, workspace=workspace, **content)
-    return await store_access.write(verify_in_write(caller, write), caller.door)
+    prefetch = partial(entries.prefetch_for_entry, workspace=workspace)
+    return await store_access.write(verify_in_write(caller, write, prefetch), caller.door)
 
 
 async def ask_person(store_access: StoreAccess, caller: Caller, *, docs: Iterable[Any] = (), **question: Any) -> Entry:

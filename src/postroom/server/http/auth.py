@@ -93,7 +93,7 @@ def identify_caller(tx: Transaction, token: str, door: str) -> Caller:
     """
     invalid = Unauthenticated("this token is not valid", hint="Sign in again, or ask for a new token.")
     token_hash = tokens.hash_token(token)
-    known = passes.find_pass(tx, token)
+    known = None if token.startswith(f"{tokens.WORKSPACE_PREFIX}_") else passes.find_pass(tx, token)
     if known is not None and (known.kind in passes.PERSON_KINDS or (known.kind == passes.AGENT and door != "web")):
         tx.require_until_commit(invalid, tx.sql.pass_find, token_hash=token_hash)
         is_agent = known.kind == passes.AGENT

@@ -107,9 +107,20 @@ def make_task_call(caller: Caller, name: str, **arguments: Any) -> VerbCall:
     return VerbCall(caller, VERBS[f"tasks.{name}"], arguments)
 
 
-def verify_in_write(caller: Caller, write: Callable[[Store], T]) -> Callable[[Store], T]:
-    """Return a write that verifies the caller's token in its own transactions, for handlers that call no verb."""
-    return lambda store: write(cast(Store, GuardedStore(store, partial(verify_token, caller=caller))))
+def verify_in_write(
+    caller: Caller, write: Callable[[Store], T], prefetch: Callable[[Transaction], None] | None = None
+) -> Callable[[Store], T]:
+    """Return a write that verifies the caller's token in its own transactions, for handlers that call no verb.
+
+    `prefetch` announces what the write reads first, so that it comes with the answer about the token.
+    """
+
+    def check(tx: Transaction) -> None:
+        if prefetch is not None:
+            prefetch(tx)
+        verify_token(tx, caller)
+
+    return lambda store: write(cast(Store, GuardedStore(store, check)))
 
 
 class GuardedStore:

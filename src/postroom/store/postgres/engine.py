@@ -259,7 +259,8 @@ class PostgresTransaction(BaseTransaction):
         self._prefetched[statement, tuple(binds.values())] = self._send_statement(statement, binds)
 
     def execute(self, statement: str, **binds: object) -> None:
-        self._send_write(statement, binds)
+        if statement:  # otherwise SQLite needs one, and this engine none
+            self._send_write(statement, binds)
 
     def execute_exactly_one(self, otherwise: Refusal, statement: str, **binds: object) -> None:
         self._guards.append((self._send_write(guard_row_count(statement), binds), otherwise))

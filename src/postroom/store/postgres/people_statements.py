@@ -18,11 +18,11 @@ from postroom.store.tables import Query, single_value
 # Differs from SQLite: the cursor is locked until COMMIT, so that one transaction at a time syncs questions.
 cursor_lock = Query(f"{cursor_find} FOR UPDATE", single_value)
 
-# Differs from SQLite: the word index is an ordinary index, which the server maintains.
-words_insert = "SELECT CAST(:seq AS bigint), CAST(:words AS text)"
+# Differs from SQLite: the word index is an ordinary index, which the server maintains. So there is nothing to run.
+words_insert = ""
 
 # Differs from SQLite: as above.
-words_delete = "SELECT CAST(:seq AS bigint), CAST(:words AS text)"
+words_delete = ""
 
 # Differs from SQLite: as above.
 words_settle = "SELECT 1"
