@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from hashlib import sha256
 from time import monotonic
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 from postroom.core import clock
 from postroom.core.errors import ClientLeft, Interrupted
 from postroom.store.interface import Store
+from postroom.store.retries import retry_on_contention
 
 KEEP_SECONDS = 120.0
 KEEP_STORED_MICROSECONDS = 600 * clock.MICROSECONDS_PER_SECOND  # in the store, for clients that come back after a restart
@@ -140,9 +142,11 @@ class _CallerResults:
 def run_stored(key: Key, check_allowed: Callable[[Store], None], execute: Callable[[Store], bytes], store: Store) -> bytes:
     """Run a write and keep its result in the store, or return the result that is kept there if the caller may still have it.
 
-    Inside a batch both are one transaction. If another server runs the same call at the same time, one of the two transactions fails on
-    the key, runs again, and finds the result of the other.
+    Both are one transaction: that of the batch, or a batch for this write. If another server runs the same call at the same time, one of
+    the two transactions fails on the key, runs again, and finds the result of the other.
     """
+    if not store.is_one_transaction:
+        return _run_in_batch(store, partial(run_stored, key, check_allowed, execute))
     key_hash = sha256(b"\0".join((*(part.encode() for part in key[:3]), key[3]))).hexdigest()
     with store.write() as tx:
         kept = tx.fetch_one(tx.sql.idempotency_find, key_hash=key_hash, after=tx.now() - KEEP_STORED_MICROSECONDS)
@@ -153,6 +157,12 @@ def run_stored(key: Key, check_allowed: Callable[[Store], None], execute: Callab
     with store.write() as tx:
         tx.execute(tx.sql.idempotency_keep, key_hash=key_hash, result=result.decode(), now=tx.now())
     return result
+
+
+@retry_on_contention
+def _run_in_batch(store: Store, write: Callable[[Store], bytes]) -> bytes:
+    with store.batch() as batch:
+        return write(batch)
 
 
 def drop_old_results(store: Store) -> None:

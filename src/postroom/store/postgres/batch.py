@@ -24,6 +24,10 @@ WRITES = ("INSERT", "UPDATE", "DELETE", guard_row_count("").split()[0])
 LOCK_WAIT = "500ms"  # a deadlock of two batches would last until the server looks for it, by default after a second
 
 
+class _BatchFailed(InvalidState):
+    """A verb began a transaction in a batch that is to be rolled back."""
+
+
 class BatchTransaction(PostgresWriteTransaction):
     """The transaction that the verbs of a batch share."""
 
@@ -39,9 +43,13 @@ class PostgresBatch:
     data_folder = None  # the files beside the store mirror committed rows, and a batch has none yet
 
     def __init__(self, store: PostgresStore, *, committed_topics: set[str] | None) -> None:
-        store = store.with_door(store.door)
-        store.committed_topics = committed_topics
-        self._outer = BatchTransaction(store)
+        self._is_of_one_verb = store.isolates_verbs
+        if self._is_of_one_verb:
+            self._outer: PostgresWriteTransaction = PostgresWriteTransaction(store)
+        else:
+            store = store.with_door(store.door)
+            store.committed_topics = committed_topics
+            self._outer = BatchTransaction(store)
         self._failures: list[bool] = []
         self.location = store.location
         self.door = store.door
@@ -72,7 +80,7 @@ class PostgresBatch:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if exc[0] is None and self._failures:
+        if self._failures and (exc[0] is None or isinstance(exc[1], _BatchFailed)):
             failed = Contended(
                 "a verb of the batch failed after it had written", hint="Run the batch again, each verb in a transaction of its own."
             )
@@ -81,16 +89,16 @@ class PostgresBatch:
         try:
             self._outer.__exit__(*exc)
         except Refusal as error:
-            if not isinstance(error, Contended | StoreBusy) and error is not self._outer.failed_guard:
+            if self._is_of_one_verb or (not isinstance(error, Contended | StoreBusy) and error is not self._outer.failed_guard):
                 raise
-            # A statement that was still on its way failed.
+            # A statement that was still on its way failed, and nobody knows of which verb.
             raise Contended(str(error), hint=error.hint) from None
 
 
 class NestedPostgresTransaction(PostgresTransaction):
     """The part of a batch that belongs to one verb. If it fails after a write, or by an error of the server, so does the batch."""
 
-    def __init__(self, outer: BatchTransaction, door: str, failures: list[bool], began: float) -> None:
+    def __init__(self, outer: PostgresWriteTransaction, door: str, failures: list[bool], began: float) -> None:
         super().__init__(outer.store)
         self.door = door
         self._outer = outer
@@ -103,7 +111,7 @@ class NestedPostgresTransaction(PostgresTransaction):
 
     def __enter__(self) -> Self:
         if self._failures:  # not `Contended`: the verb must not try again in a transaction that is rolled back anyway
-            raise InvalidState("the batch of this verb has failed", hint="The batch runs again.")
+            raise _BatchFailed("the batch of this verb has failed", hint="The batch runs again.")
         self._process = self._outer._process
         self._connection = self._outer._connection
         return self

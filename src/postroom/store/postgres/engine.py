@@ -71,6 +71,7 @@ class PostgresStore:
 
     is_remote = False
     is_one_transaction = False
+    isolates_verbs = False  # for verbs of a batch that runs again, each by itself
     replacements = 0
     committed_topics: set[str] | None = None  # in a batch: receives the topics of committed events
 
@@ -104,10 +105,14 @@ class PostgresStore:
         return other
 
     def batch(self, *, isolate_verbs: bool = False, committed_topics: set[str] | None = None) -> AbstractContextManager[Any]:
-        """Differs from SQLite: with `isolate_verbs`, each verb has a transaction of its own, because locks of others may be in the way."""
+        """Differs from SQLite: with `isolate_verbs`, each verb has a transaction of its own, because locks of others may be in the way.
+
+        A batch of that store is for what one verb writes in several transactions. It waits for locks as long as they do.
+        """
         if isolate_verbs:
             singly = self.with_door(self.door)
             singly.committed_topics = committed_topics
+            singly.isolates_verbs = True
             return nullcontext(singly)
         from postroom.store.postgres.batch import PostgresBatch
 
