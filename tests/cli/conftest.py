@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.mailbox_process import Mailbox
 from tests.cli.process import Inbox
 from tests.cli.remote import served
 
@@ -65,3 +66,12 @@ def inbox(bare: Inbox) -> Inbox:
     """The command, in a folder with a fresh store."""
     bare.found()
     return bare
+
+
+@pytest.fixture
+def mailbox(tmp_path: Path, settled: Callable[[Inbox], None]) -> Iterator[Mailbox]:
+    """The command `mailbox`, in a folder with a fresh store."""
+    with Mailbox(tmp_path) as made:
+        made.found()
+        settled(made)
+        yield made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,14 @@ LINE = shlex.join(COMMAND)  # the same, for a shell
 SESSION = "analyst"
 SENDER = "orchestrator"
 PAYLOAD = "analyze the auth module"
+STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+ENQUEUE = ("enqueue", "--from", SENDER, "--to", SESSION)
 LONG = "3600"  # no test takes this long: with it, time moves nothing by itself
+
+
+def flagged(*identity: str, session: str = SESSION) -> tuple[str, ...]:
+    """Flags that name a session and messages in it."""
+    return ("--session", session, *(word for one in identity for word in ("--msg-id", one)))
 
 
 class Mailbox(Inbox):

@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.mailbox_process import LINE, LONG, PAYLOAD, SENDER, SESSION, Gate, Mailbox, unwrap, written
-from tests.cli.process import Inbox, Waiter, eventually, is_alive
+from tests.cli.process import Waiter, eventually, is_alive
 
 BOX = ("--session", SESSION)
 NOTHING = {"acked": 0, "nacked": 0, "lost": 0}
 STAY = "echo $$ > pid; exec sleep 60"  # a command that ends only when it is ended
 STAY_AS_CHILD = f"sh -c '{STAY}'; true"
 OURS = '--session "$MAILBOX_SESSION" --msg-id "$MAILBOX_MSG_ID" --delivery-token "$MAILBOX_DELIVERY_TOKEN"'
-
-
-@pytest.fixture
-def mailbox(tmp_path: Path, settled: Callable[[Inbox], None]) -> Iterator[Mailbox]:
-    with Mailbox(tmp_path) as made:
-        made.found()
-        settled(made)
-        yield made
 
 
 def deliver(mailbox: Mailbox, command: str, *flags: str) -> dict[str, Any]:

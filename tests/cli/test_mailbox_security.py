@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -22,13 +20,6 @@ SEPARATORS = f"one\u2028{FORGED}\u2029{FORGED}\x85{FORGED}\x0c{FORGED}"
 HARMFUL = {*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), *"\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029"}
 HARMFUL.discard("\n")
 BOX = ("--session", SESSION)
-
-
-@pytest.fixture
-def mailbox(tmp_path: Path) -> Iterator[Mailbox]:
-    with Mailbox(tmp_path) as made:
-        made.found()
-        yield made
 
 
 def _harmless(text: str) -> bool:

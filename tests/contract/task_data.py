@@ -13,6 +13,7 @@ from tests.conftest import Clock
 from tests.contract import thread_data
 
 ANN, BOB, CID = "ann", "bob", "cid"  # who asks, who is asked, and somebody else
+JOB = "j1"
 OPEN = ("pending", "accepted", "returned")
 ENDED = ("completed", "failed", "cancelled", "overdue", "exhausted")  # each another way to one of the two last states
 STATES = (*OPEN, *ENDED)
@@ -31,6 +32,13 @@ def conductor_with_agents(store: Store, *names: str) -> Conductor:
     conductor = Conductor(store)
     for name in names or (ANN, BOB, CID):
         conductor.register(name)
+    return conductor
+
+
+def at_work(store: Store, agent: str = BOB, state: dict[str, Any] | None = None) -> Conductor:
+    """A conductor, with one job that runs."""
+    conductor = conductor_with_agents(store)
+    conductor.start_job(agent, job_id=JOB, state=state)
     return conductor
 
 
