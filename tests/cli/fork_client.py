@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
-from tests.cli import forkserver
+from tests.cli import fork_server
 
 START = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}  # what the interpreter itself is started with
 READ_AT_IMPORT = "INBOX_LIMITS"  # by a module that a forked command has imported already
@@ -29,7 +29,7 @@ OURS = ("INBOX_", "MAILBOX_", "THREAD_", "NOTIFIER_", "POSTROOM_")
 READ_LATE = {"PATH", "HOME", "TERM", "COLUMNS", "NO_COLOR"}  # by our own code, each time that they are needed
 SERVER = "postroom.server"  # and all that it is built on: only the commands that serve load it
 HEAVY = (SERVER, "pydantic", "psycopg", "asyncio")  # most commands do without: to carry these along doubles what a fork costs
-LARGEST = forkserver.LARGEST - 4096  # what is larger than that is for the system to judge
+LARGEST = fork_server.LARGEST - 4096  # what is larger than that is for the system to judge
 
 
 def suits(argv: Sequence[str | bytes], environment: Mapping[str, str]) -> bool:
@@ -46,7 +46,7 @@ class ForkServer:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, forkserver.__file__, str(theirs.fileno()), *without],
+                [sys.executable, fork_server.__file__, str(theirs.fileno()), *without],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli import fork_client, forkserver
+from tests.cli import fork_client, fork_server
 from tests.cli.fork_client import wait_until_readable
 from tests.cli.process import LIMIT, Finished, Inbox, eventually, installed, module
 from tests.cli.transcript import PROGRAMS
@@ -29,14 +29,14 @@ for file in /proc/$PPID/fd/*; do readlink "$file"; done | sed -E 's/[0-9]+|[(]de
 SILENT = """
 import os, signal, sys, threading
 sys.path.insert(0, sys.argv[1])
-from tests.cli import forkserver
+from tests.cli import fork_server
 def state():
     handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
     masked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     files = {file: os.readlink(f"/proc/self/fd/{file}") for file in (0, 1, 2)}, len(os.listdir("/proc/self/fd"))
     return dict(os.environ), os.getcwd(), handlers, masked, files, threading.enumerate(), sys.flags, sys.path[:], os.listdir()
 before = state()
-forkserver.import_all(*sys.argv[2:])
+fork_server.import_all(*sys.argv[2:])
 assert state() == before, (before, state())
 assert len([name for name in sys.modules if name.startswith("postroom.")]) > 80
 assert not {*sys.modules} & {*sys.argv[2:]}
@@ -162,7 +162,7 @@ def _folders() -> set[str]:
 
 @pytest.mark.parametrize("without", [(), (fork_client.SERVER,), fork_client.HEAVY])
 def test_what_it_is_forked_from_has_only_imported(tmp_path: Path, without: tuple[str, ...]) -> None:
-    root = str(Path(forkserver.__file__).parents[2])
+    root = str(Path(fork_server.__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-c", SILENT, root, *without], cwd=tmp_path, env=fork_client.START, capture_output=True, text=True, check=False
     )

@@ -425,7 +425,7 @@ def _plant_package(folder: Path) -> Path:
 
 
 def _end_ringers(inbox: Inbox) -> list[dict[str, Any]]:
-    """End the ringers of the agent. Returns the ways that they had registered."""
+    """End the ringers of the agent. Returns the routes that they had registered."""
     routes: list[dict[str, Any]] = inbox.ok("agent", "show", AGENT)["routes"]
     for route in routes:
         if is_alive(route["pid"]):

@@ -1,6 +1,6 @@
-"""The ways to wake an agent: a budget per hour, backoff after failures, switched off after several, ready again when registered.
+"""The routes of an agent: a budget per hour, backoff after failures, switched off after several, ready again when registered.
 
-A message goes from one way to the next until the agent has it.
+A message goes from one route to the next until the agent has it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from postroom import mail, people
 from postroom.core.errors import InvalidInput
 from postroom.core.records.agent_sessions import RingPermit
 from postroom.mail.drafts import PROTOCOL_VERSION
-from postroom.people.agents.wake_ladder import HEAD_START_SECONDS, UNHEARD_SECONDS, UNREAD_SECONDS
+from postroom.people.agents.route_order import HEAD_START_SECONDS, UNHEARD_SECONDS, UNREAD_SECONDS
 from postroom.people.agents.wake_routes import MAX_FAILURES, MAX_RINGS_PER_HOUR
 from postroom.store.interface import Store
 from tests.conftest import Clock

@@ -100,7 +100,10 @@ with store.write() as tx:
     if not (pid := os.fork()):
         try:
             assert refused(lambda: tx.fetch_one(tx.sql.event_latest))
+            assert refused(lambda: tx.fetch_all("SELECT * FROM deliveries"))
             assert refused(lambda: tx.execute("DELETE FROM deliveries"))
+            assert refused(lambda: tx.execute_exactly_one(AssertionError("ran"), "DELETE FROM deliveries"))
+            assert refused(lambda: tx.insert_event("DELETE FROM deliveries", ()))
             assert refused(lambda: tx.__exit__(None, None, None))
         except BaseException as error:
             print(repr(error), file=sys.stderr)

@@ -6,12 +6,11 @@ import ast
 from collections import Counter
 from pathlib import Path
 
-from tests.house.tree import ROOT, SOURCES, nodes
+from tests.house.tree import ROOT, SOURCES, TESTS, nodes
 
 # Each program has a table of commands, handlers, views, a start and a way to print; each engine has the same parts.
 SAME_PART = {"__init__", "__main__", "spec", "commands", "views", "output", "engine", "errors", "health", "schema", "batch"}
 SAME_PART |= {"statements", "work_statements", "mail_statements", "people_statements"}
-TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 
 def test_no_two_classes_have_the_same_name() -> None:

@@ -36,6 +36,7 @@ MAX_COMMENT_BYTES = 256 * KIB  # comments and replies of entries
 MAX_DESCRIPTION_CHARS = 100_000  # of a task
 MAX_MAIL_PAYLOAD_BYTES = 10 * MIB
 MAX_EVENT_BYTES = 64 * MIB  # the content of an event in a queue
+MAX_HOOK_EVENT_BYTES = 64 * MIB  # an event that a program of agents writes to its hook
 MAX_BATCH_FILE_BYTES = 256 * MIB  # a file or standard input with many events, which a command reads
 
 # JSON

@@ -104,7 +104,7 @@ def _reply_steps(tx: Transaction, entry: Entry, reply: PersonReply) -> Iterator[
 
 
 def _wake_steps(tx: Transaction, message_id: str, agent: str) -> Iterator[EntryReceiptStep]:
-    """Yield the announcements of a message to its agent: offered by which way, and put into the agent's context. The door is the way.
+    """Yield the announcements of a message to its agent: offered by which route, and put into the agent's context. The door is the route.
 
     Another agent may have named this message too: what it wrote is not shown.
     """

@@ -1,4 +1,4 @@
-"""The records of an agent's sessions in other programs: the conversations of a resident agent, and the ways to wake an agent."""
+"""The records of an agent's sessions in other programs: the conversations of a resident agent, and the routes of an agent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ConversationPage(Record):
 
 
 class WakeRoute(Record):
-    """A way to wake an agent in a session of a program: `hook`, `queue`, `input` or `resident`.
+    """A route by which an agent is woken in a session of a program: `hook`, `queue`, `input` or `resident`.
 
     `host` and `pid` are the process that rings or is rung. `state` is `ready` or `off`, with the `reason` of the last failure. `retry_at`
     is in microseconds. `rings` is how often it was rung in the hour `hour`.
@@ -51,7 +51,7 @@ class WakeRoute(Record):
 
 
 class WakeRoutePage(Record):
-    """One page of ways to wake an agent. If there are `more`, pass `after` to get the next page."""
+    """One page of the routes of an agent. If there are `more`, pass `after` to get the next page."""
 
     routes: tuple[WakeRoute, ...]
     more: bool = False

@@ -1,9 +1,9 @@
-"""The ways to wake an agent: which there are, how often each was used, and what was announced by which.
+"""The routes by which an agent is woken: which there are, how often each was used, and what was announced by which.
 
-A program registers a way for its session. A ringer calls `begin_ring` first, so that one budget and one backoff hold for all. What is
-announced is written to the event log of each message: `wake.offered` when a way was rung, `wake.injected` when the words are in the
-agent's context. A way that fails several times in a row is switched off, with the reason, until its session registers it again.
-Which session is rung for a message, and when the next one is: wake_ladder.py.
+A program registers a route for its session. A ringer calls `begin_ring` first, so that one budget and one backoff hold for all. What is
+announced is written to the event log of each message: `wake.offered` when a route was rung, `wake.injected` when the words are in the
+agent's context. A route that fails several times in a row is switched off, with the reason, until its session registers it again.
+Which session is rung for a message, and when the next one is: route_order.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from postroom.core import checks, clock, limits
 from postroom.core.errors import InvalidInput
 from postroom.core.records.agent_sessions import RingPermit, WakeRoute, WakeRoutePage
 from postroom.core.verbs import OWN_NAME, OWN_VIEW, READ, WRITE, verb
-from postroom.people.agents.wake_ladder import INJECTED, MAX_ITEMS, OFF, OFFERED, READY, ROUTES, Ladder
+from postroom.people.agents.route_order import INJECTED, MAX_ITEMS, OFF, OFFERED, READY, ROUTES, RouteOrder
 from postroom.store.event_log import append_event
 from postroom.store.retries import retry_on_contention
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 MAX_RINGS_PER_HOUR = 60
 MAX_FAILURES = 3
 BACKOFF_SECONDS = 5.0
-_CURSOR_SEPARATOR = " "  # in no kind of way
+_CURSOR_SEPARATOR = " "  # in no kind of route
 _KEPT_MICROSECONDS = 7 * 86_400 * clock.MICROSECONDS_PER_SECOND  # of sessions that were killed
 _HOUR_MICROSECONDS = 3600 * clock.MICROSECONDS_PER_SECOND
 
 
 @verb(caller="agent", access=OWN_VIEW, mode=READ)
 def list_routes(store: Store, *, agent: str, limit: int = 100, after: str | None = None) -> WakeRoutePage:
-    """List the ways that were registered for an agent, by kind and session. Whether one still works is for its machine to probe.
+    """List the routes that were registered for an agent, by kind and session. Whether one still works is for its machine to probe.
 
-    `after` is the cursor of a page: the kind and the session of its last way.
+    `after` is the cursor of a page: the kind and the session of its last route.
     """
     checks.name("agent", agent)
     checks.limit("limit", limit)
@@ -48,7 +48,7 @@ def list_routes(store: Store, *, agent: str, limit: int = 100, after: str | None
 @verb(caller="agent", access=OWN_NAME, mode=WRITE)
 @retry_on_contention
 def register_route(store: Store, *, agent: str, route: str, session: str, program: str, host: str = "", pid: int = 0) -> WakeRoute:
-    """Record that an agent can be woken in a session. A way that was switched off is ready again."""
+    """Record that an agent can be woken in a session. A route that was switched off is ready again."""
     _check_route(agent, route, session)
     checks.line("program", program)
     checks.line("host", host)
@@ -65,7 +65,7 @@ def register_route(store: Store, *, agent: str, route: str, session: str, progra
 @verb(caller="agent", access=OWN_NAME, mode=WRITE)
 @retry_on_contention
 def remove_route(store: Store, *, agent: str, route: str, session: str) -> None:
-    """Forget a way to wake an agent: its session has ended."""
+    """Forget a route of an agent: its session has ended."""
     _check_route(agent, route, session)
     with store.write() as tx:
         tx.execute(tx.sql.route_delete, agent=agent, route=route, session=session)
@@ -76,7 +76,7 @@ def remove_route(store: Store, *, agent: str, route: str, session: str) -> None:
 def begin_ring(store: Store, items: tuple[str, ...], *, agent: str, route: str, session: str) -> RingPermit:
     """Ask to ring a session for some messages. Those of the permit may be rung for now: they are counted, and written down as offered.
 
-    The others have to wait: the way is switched off, has just failed, or was rung `MAX_RINGS_PER_HOUR` times, or another session is the
+    The others have to wait: the route is switched off, has just failed, or was rung `MAX_RINGS_PER_HOUR` times, or another session is the
     one to ring for them. What does not wait for the agent any more is left out.
     """
     _check_route(agent, route, session)
@@ -92,7 +92,7 @@ def begin_ring(store: Store, items: tuple[str, ...], *, agent: str, route: str, 
         until = (hour + 1) * _HOUR_MICROSECONDS if rings >= MAX_RINGS_PER_HOUR else known.retry_at
         if until > now:
             return RingPermit((), _seconds_until(until, now))
-        free_from = Ladder(tx, known).find_free_from(items)
+        free_from = RouteOrder(tx, known).find_free_from(items)
         free = tuple(item for item in items if free_from.get(item, now + 1) <= now)
         if free:
             tx.execute(tx.sql.route_put, **dict(known.replace(hour=hour, rings=rings + 1).items()))
@@ -108,7 +108,7 @@ def _seconds_until(until: int, now: int) -> float:
 @verb(caller="agent", access=OWN_NAME, mode=WRITE)
 @retry_on_contention
 def end_ring(store: Store, *, agent: str, route: str, session: str, failure: str = "") -> WakeRoute | None:
-    """Record how a ring ended. Failures back off, and switch the way off after `MAX_FAILURES` in a row. Returns the way."""
+    """Record how a ring ended. Failures back off, and switch the route off after `MAX_FAILURES` in a row. Returns the route."""
     _check_route(agent, route, session)
     checks.line("failure", failure)
     with store.write() as tx:

@@ -256,23 +256,12 @@ class SqliteTransaction(BaseTransaction):
         return last - len(rows) + 1
 
     def execute_exactly_one(self, otherwise: Refusal, statement: str, **binds: object) -> None:
-        if self._mutex is not self._file.mutex:
-            raise forked_inside_transaction()
-        try:
-            changed = self._connection.execute(statement, binds).rowcount
-        except Error as error:
-            raise map_error(error, self.store.location) from error
-        if changed != 1:
+        if self._run_statement(statement, binds).rowcount != 1:
             raise otherwise
 
     def insert_event(self, statement: str, topics: Iterable[str], **binds: object) -> int:
         self._topics.update(topics)
-        if self._mutex is not self._file.mutex:
-            raise forked_inside_transaction()
-        try:
-            event_id = self._connection.execute(statement, binds).lastrowid
-        except Error as error:
-            raise map_error(error, self.store.location) from error
+        event_id = self._run_statement(statement, binds).lastrowid
         assert event_id is not None
         return event_id
 

@@ -15,6 +15,7 @@ from postroom.cli import HOOK_MODULES
 from postroom.cli.framework.output import OK, Outcome, write_all
 from postroom.cli.inbox import inputs
 from postroom.cli.inbox.harness.sessions import HookSession
+from postroom.core import limits
 from postroom.core.errors import InvalidInput, Missing, Refusal
 from postroom.store import is_path
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 DEFAULT_WAKE_STATUS = 2  # with which a background hook wakes an agent at rest in Claude Code
 HARNESSES = ("claude", "codex", "gemini", "qwen", "opencode")
 EVENTS = ("start", "prompt", "tool", "stop", "wait", "ring", "end")
-MAX_EVENT_BYTES = 64 * 1024 * 1024
+_READ_BYTES = 64 * limits.KIB
 _EVENT_NAMES = {  # as each program names the event, if its own event does not say
     "start": "SessionStart",
     "prompt": "UserPromptSubmit",
@@ -133,7 +134,7 @@ class Hook:
 
     @property
     def route(self) -> dict[str, str]:
-        """The way by which this session is woken, as the verbs of wake routes take it."""
+        """The route by which this session is woken, as the verbs of wake routes take it."""
         kind = {"codex": "queue", "qwen": "input"}.get(self.harness, "hook")
         return {"agent": self.agent, "route": kind, "session": self.session_id}
 
@@ -316,7 +317,7 @@ def _read_event() -> Event:
     if os.isatty(0):
         return {}
     data = bytearray()
-    while len(data) < MAX_EVENT_BYTES and (part := os.read(0, 65536)):
+    while len(data) < limits.MAX_HOOK_EVENT_BYTES and (part := os.read(0, _READ_BYTES)):
         data += part
     try:
         event = jsontext.loads(data.decode(errors="replace"))

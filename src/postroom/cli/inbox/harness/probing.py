@@ -1,10 +1,10 @@
-"""Probe the ways by which an agent can be woken: a recorded way counts only if its process lives."""
+"""Probe the routes by which an agent can be woken: a recorded route counts only if its process lives."""
 
 from __future__ import annotations
 
 import os
 
-from postroom.people.agents.wake_ladder import OFF, ROUTES, is_present
+from postroom.people.agents.route_order import OFF, ROUTES, is_present
 from postroom.people.agents.wake_routes import list_routes
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ WAITING, GONE, ELSEWHERE = "waiting now", "gone", "on another machine"
 
 
 def probe_routes(store: Store, agent: str) -> list[dict[str, Any]]:
-    """Return the ways to wake an agent, from the lowest rung of the ladder, each with what a probe of it showed."""
+    """Return the routes of an agent, in the order in which they are tried, each with what a probe of it showed."""
     found = sorted(list_routes(store, agent=agent).routes, key=lambda route: (ROUTES.index(route.route), route.session))
     return [{**route.to_json(), "probe": _probe(route)} for route in found]
 

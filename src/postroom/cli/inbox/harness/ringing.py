@@ -53,9 +53,9 @@ def wait_for_new(hook: Hook, owner: int, *, at_rest: bool) -> list[WaitingItem]:
 def ring_until_end(hook: Hook, owner: int) -> int:
     """Ring the session for each new message until its program ends, or until ringing has failed several times in a row.
 
-    A way that was switched off stays recorded, with the reason.
+    A route that was switched off stays recorded, with the reason.
     """
-    from postroom.people.agents.wake_ladder import OFF
+    from postroom.people.agents.route_order import OFF
     from postroom.people.agents.wake_routes import end_ring, remove_route
 
     if not hook.session.become_waiter():

@@ -1,4 +1,4 @@
-"""Handler of `harness check`: prove the connections of this folder, and send a message through every way that wakes its agent."""
+"""Handler of `harness check`: prove the connections of this folder, and send a message by every route of its agent."""
 
 from __future__ import annotations
 
@@ -85,5 +85,5 @@ def _describe(event: Event, began: int) -> Data:
     facts = jsontext.loads(event.payload_json)
     step = _STEPS.get(event.event_type, event.event_type.partition(".")[2])
     is_wake = event.event_type.startswith("wake.")
-    way = {name: facts[name] if is_wake else "" for name in ("program", "route", "session")}
-    return {"step": step, "milliseconds": (clock.parse_stamp(event.created_at) - began) // 1000, **way}
+    route = {name: facts[name] if is_wake else "" for name in ("program", "route", "session")}
+    return {"step": step, "milliseconds": (clock.parse_stamp(event.created_at) - began) // 1000, **route}

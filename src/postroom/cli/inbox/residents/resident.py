@@ -17,7 +17,7 @@ from postroom.cli.inbox.residents.prompts import continue_thread, introduce_thre
 from postroom.cli.inbox.residents.session_plan import SessionPlan
 from postroom.cli.inbox.residents.turns import Turn, TurnFailed
 from postroom.core.states import TERMINAL_STATUSES
-from postroom.people.agents import conversations, handed_items, handovers, wake_ladder, wake_routes
+from postroom.people.agents import conversations, handed_items, handovers, route_order, wake_routes
 from postroom.people.agents.clients import is_client_of
 from postroom.people.agents.waiting import list_all_waiting
 from postroom.processes.child_process import GRACE_SECONDS
@@ -70,7 +70,7 @@ class ResidentWorker(AdoptingWorker):
         self._open_store = open_store
         self._report_mail = report_mail or (lambda step, text: None)
         self._mail = _MailState()
-        self._route = {"agent": agent, "route": wake_ladder.RESIDENT, "session": "resident"}
+        self._route = {"agent": agent, "route": route_order.RESIDENT, "session": "resident"}
         self._is_registered = False
 
     @property

@@ -1,8 +1,8 @@
-"""The wake ladder: which session of an agent is rung for a message, and when the next one is.
+"""The order of an agent's routes: which session is rung for a message, and when the next one is.
 
-The ways of an agent are its rungs, in the order of `ROUTES`. A message goes up by itself until the agent has it: the process that waits
-beside each session asks again when `seconds` have passed. A way that was tried holds the message for a bounded time. It holds nothing if it
-was removed, if its last ring failed, or if its process is gone.
+The routes are tried in the order of `ROUTES`, until the agent has the message: the process that waits beside each session asks again when
+`seconds` have passed. A route that was tried holds the message for a bounded time. It holds nothing if it was removed, if its last ring
+failed, or if its process is gone.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from postroom.core.records.handovers import WaitingItem
     from postroom.store.interface import Transaction
 
-    Rung = tuple[str, str]  # the kind of a way, and its session
+    RouteKey = tuple[str, str]  # the kind of a route, and its session
 
 HOOK, QUEUE, INPUT, RESIDENT = "hook", "queue", "input", "resident"
-ROUTES = (HOOK, QUEUE, INPUT, RESIDENT)  # from the lowest rung
+ROUTES = (HOOK, QUEUE, INPUT, RESIDENT)  # in the order in which they are tried
 READY, OFF = "ready", "off"
 OFFERED, INJECTED = "offered", "injected"
-HEAD_START_SECONDS = 1.0  # for each lower rung that was not tried: its session may be at work
+HEAD_START_SECONDS = 1.0  # for each earlier route that was not tried: its session may be at work
 UNHEARD_SECONDS = 10.0  # from a ring until the next session is rung, if the words did not reach the first one
 UNREAD_SECONDS = 60.0  # from the words in the context of a session until the next session is rung, if the message was not read
 MAX_ITEMS = 10_000
@@ -36,8 +36,8 @@ MAX_ROUTES = 1000
 _HOLD_SECONDS = {f"wake.{OFFERED}": UNHEARD_SECONDS, f"wake.{INJECTED}": UNREAD_SECONDS}
 
 
-class Ladder:
-    """The ways to wake an agent, as a transaction reads them. `own` is the way that asks."""
+class RouteOrder:
+    """The routes of an agent, as a transaction reads them. `own` is the route that asks."""
 
     def __init__(self, tx: Transaction, own: WakeRoute) -> None:
         self._tx = tx
@@ -46,9 +46,9 @@ class Ladder:
         known = tx.fetch_all(tx.sql.routes_of, agent=own.agent, after_route="", after_session="", limit=MAX_ROUTES)
         others = [route for route in known if (route.route, route.session) != self._own and route.state == READY and not route.failures]
         self._holding = {(route.route, route.session) for route in others if route.route == HOOK or is_present(route)}
-        self._lower = {(route.route, route.session) for route in others if self._is_lower(route) and is_present(route)}
+        self._earlier = {(route.route, route.session) for route in others if self._is_earlier(route) and is_present(route)}
 
-    def _is_lower(self, route: WakeRoute) -> bool:
+    def _is_earlier(self, route: WakeRoute) -> bool:
         return (ROUTES.index(route.route), route.session) < (ROUTES.index(self._own[0]), self._own[1])
 
     def find_free_from(self, item_ids: Iterable[str]) -> dict[str, int]:
@@ -58,23 +58,23 @@ class Ladder:
         return {item.id: self._find_free(item) for item in waiting if item.id in wanted}
 
     def _find_free(self, item: WaitingItem) -> int:
-        tried: set[Rung] = set()
+        tried: set[RouteKey] = set()
         free = 0
         for event in self._tx.fetch_all(self._tx.sql.events_of_subject, message_id=item.id, types="wake.%"):
             if event.event_type not in _HOLD_SECONDS or event.source != self._agent:
                 continue
             facts = jsontext.loads(event.payload_json)
-            rung = (facts["route"], facts["session"])
-            tried.add(rung)
-            if rung in self._holding:
+            route = (facts["route"], facts["session"])
+            tried.add(route)
+            if route in self._holding:
                 free = max(free, clock.parse_stamp(event.created_at) + _microseconds(_HOLD_SECONDS[event.event_type]))
         if self._own in tried:
             return free
-        return max(free, clock.parse_stamp(item.at) + _microseconds(HEAD_START_SECONDS * len(self._lower - tried)))
+        return max(free, clock.parse_stamp(item.at) + _microseconds(HEAD_START_SECONDS * len(self._earlier - tried)))
 
 
 def is_present(route: WakeRoute) -> bool:
-    """Return whether the process of a way lives. A process on another machine cannot be probed: its record counts.
+    """Return whether the process of a route lives. A process on another machine cannot be probed: its record counts.
 
     The process of a hook ends when it rings: its session goes on.
     """

@@ -1,6 +1,6 @@
 """The process that our commands are forked from: an interpreter that has imported them once, and has done nothing else.
 
-`fork_client.py` runs it as `python forkserver.py SOCKET WITHOUT…`. Each message on the socket is one command line. The answers are its
+`fork_client.py` runs it as `python fork_server.py SOCKET WITHOUT…`. Each message on the socket is one command line. The answers are its
 process id and its exit code. A program that is called `-c` is the text of one, as it is for Python itself. The forked process is like a
 command that was just started: a process of its own with the folder, environment, arguments, standard streams and umask that it was given,
 with no other file open, no signal handled, and no store ever opened before the fork.
