@@ -133,9 +133,19 @@ def processes_with(variable: str) -> list[int]:
 def is_alive(pid: int) -> bool:
     """Return whether a process exists and has not exited. It may go between the open and the read of its status."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        return _state_of(pid) != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def suspend(pid: int) -> None:
+    """Stop a process, and return once it has stopped: until then it may still handle a signal that is sent after SIGSTOP."""
+    os.kill(pid, signal.SIGSTOP)
+    eventually(lambda: _state_of(pid) == "T")
+
+
+def _state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
 
 
 def obey_permissions() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.process import LIMIT, SCRIPT, Finished, Inbox, eventually, is_alive
+from tests.cli.process import LIMIT, SCRIPT, Finished, Inbox, eventually, is_alive, suspend
 
 AGENT = "ada"
 EVENTS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "harness_events.json").read_text())
@@ -303,16 +303,19 @@ def _codex_ringer(inbox: Inbox, folder: Path, session: str) -> Iterator[Path]:
             ringer.terminate()
 
 
-@pytest.mark.parametrize("fault", [signal.SIGSTOP, signal.SIGKILL])
-def test_a_message_goes_to_the_next_session_by_itself(inbox: Inbox, tmp_path: Path, fault: signal.Signals) -> None:
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_message_goes_to_the_next_session_by_itself(inbox: Inbox, tmp_path: Path, is_killed: bool) -> None:
     waiter = _waiter(inbox, session_id="s-1")
     with _codex_ringer(inbox, tmp_path, "s-2") as rung:
         eventually(lambda: [route["probe"] for route in inbox.ok("agent", "show", AGENT)["routes"]] == ["waiting now"] * 2)
         pid = next(route["pid"] for route in inbox.ok("agent", "show", AGENT)["routes"] if route["route"] == "hook")
-        os.kill(pid, fault)
+        if is_killed:
+            os.kill(pid, signal.SIGKILL)
+        else:
+            suspend(pid)
         _mail(inbox)
         eventually(lambda: rung.exists() and "--thread s-2" in rung.read_text())
-    if fault != signal.SIGKILL:
+    if not is_killed:
         os.kill(pid, signal.SIGKILL)
     waiter.wait(LIMIT)
     (message,) = inbox.run("read", "--agent", AGENT, "--json").json["waiting"]

@@ -13,7 +13,7 @@ import pytest
 from postroom.queues.running.running_command import MAX_STORED_OUTPUT_BYTES
 from tests.cli.mailbox_process import Gate, written
 from tests.cli.notifier_process import add, adding, ended, runs, tasks
-from tests.cli.process import eventually, is_alive
+from tests.cli.process import eventually, is_alive, suspend
 from tests.cli.queue_process import BusyQueueCommands, end
 
 SOURCE = "external:telegram:tg-main:group:grp-123/topic-456:alice"  # the document's own example
@@ -276,7 +276,7 @@ def test_a_runner_that_is_told_to_stop_finishes_what_runs(commands: BusyQueueCom
     add(commands, waiting(commands))
     begun(commands)
     pid = commands.runner()
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     stopping = commands.start("notifier", "stop")
     eventually(lambda: _pending(pid, signal.SIGTERM))
     os.kill(pid, signal.SIGCONT)

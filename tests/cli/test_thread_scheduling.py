@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import Finished, eventually
+from tests.cli.process import Finished, eventually, suspend
 from tests.cli.queue_process import UNSCHEDULED, BusyQueueCommands, acking, lines, reader
 
 SOURCE = "external:telegram:tg-main:group:grp-123/topic-456:alice"
@@ -234,7 +234,7 @@ def asleep(commands: BusyQueueCommands) -> Iterator[None]:
     commands.start("notifier", "start")
     eventually(lambda: commands.told("notifier", "status")["resident"] is True)
     pid = commands.runner()
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     yield
     os.kill(pid, signal.SIGCONT)
 

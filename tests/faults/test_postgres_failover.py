@@ -15,6 +15,7 @@ from postroom import work
 from postroom.core.errors import StoreTrouble
 from postroom.store import init_store
 from postroom.store.postgres.engine import PostgresStore
+from tests.cli.process import suspend
 from tests.contract.blocking_store import eventually
 from tests.postgres_server import Postgres
 
@@ -47,7 +48,7 @@ class Standby:
         """Suspend the process that receives what the primary writes."""
         with psycopg.connect(self.url) as connection:
             [self._receiver] = connection.execute("SELECT pid FROM pg_stat_wal_receiver").fetchone() or ()
-        os.kill(self._receiver, signal.SIGSTOP)
+        suspend(self._receiver)
 
     def promote(self) -> None:
         os.kill(self._receiver, signal.SIGCONT)

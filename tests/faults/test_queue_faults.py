@@ -14,7 +14,7 @@ import pytest
 from postroom.queues import notifier
 from postroom.queues.handler_process import KEPT_OUTPUT_BYTES, MAX_OUTPUT_BYTES
 from tests.cli.notifier_process import add, adding, ended, runs, tasks
-from tests.cli.process import eventually
+from tests.cli.process import eventually, suspend
 from tests.cli.queue_process import UNSCHEDULED, BusyQueueCommands, acking, end, lines, reader
 from tests.faults.children import BarrierProcess
 
@@ -82,7 +82,7 @@ def test_twenty_four_sources_queue_one_dispatch(commands: BusyQueueCommands) -> 
     commands.start("notifier", "start")
     eventually(lambda: commands.told("notifier", "status")["resident"] is True)
     pid = commands.runner()
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     for number in range(24):
         commands.push(source=f"internal:dm:default:agent-{number}")
     assert len(tasks(commands)) == 1

@@ -13,6 +13,7 @@ from postroom import work
 from postroom.core.errors import StoreBusy
 from postroom.store.sqlite import writer_queue
 from postroom.store.sqlite.engine import SqliteStore
+from tests.cli.process import suspend
 from tests.contract.blocking_store import eventually
 from tests.contract.thread_data import sent
 from tests.faults.children import BarrierProcess
@@ -63,8 +64,7 @@ say("COMMITTED")
 
 
 def stop(child: BarrierProcess) -> None:
-    child.process.send_signal(signal.SIGSTOP)
-    assert eventually(lambda: Path(f"/proc/{child.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T")
+    suspend(child.process.pid)
 
 
 def no_lock(place: str) -> bool:
