@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import shutil
+import signal
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -60,6 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
     settings.load_profile("postroom")
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # by `nohup`: processes under test would inherit that, as they do no handler
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 def pytest_sessionstart() -> None:
