@@ -10,6 +10,7 @@ import pytest
 
 from postroom import mail, people, work
 from postroom.core.errors import CursorExpired, InvalidState, NotFound
+from postroom.core.records import Event
 from postroom.core.records.retention import PruneResult
 from postroom.maintenance import paced_batches
 from postroom.maintenance.paced_batches import PacedBatches
@@ -17,7 +18,7 @@ from postroom.maintenance.pruning import prune
 from postroom.store.event_log import BLOCK_EVENTS
 from postroom.store.interface import Store, Transaction
 from postroom.store.maintenance.space import SharedFile
-from postroom.store.sqlite.engine import SqliteStore
+from postroom.store.sqlite.engine import MAX_WAL_BYTES, SqliteStore
 from postroom.store.sqlite.open_database import MAX_IDLE_WAL_BYTES, WalFile
 from postroom.tasks import A2ATaskStatus, Conductor
 from tests.conftest import Clock
@@ -271,6 +272,55 @@ def test_the_batches_of_pruning_leave_the_sync_to_its_end(sqlite_place: str, mon
         assert synced == [None, None]  # what somebody is told is on the disk
 
 
+def test_the_batches_of_a_command_leave_a_long_log_alone(sqlite_place: str) -> None:
+    log = Path(sqlite_place + "-wal")
+    with SqliteStore(sqlite_place) as store:
+        work.send(store, sender="leader", to="builder", subject="Build", body="text " * 200_000)
+        before = log.stat().st_size
+        assert before > MAX_WAL_BYTES  # which a command truncates, and others would wait
+        PacedBatches(store.with_door("cli")).run_once(lambda tx: _put_settings(tx, ["a"]))
+        assert log.stat().st_size >= before
+
+
+def test_a_batch_neither_syncs_in_its_turn_nor_overwrites_what_it_frees(sqlite_place: str) -> None:
+    with SqliteStore(sqlite_place) as store:
+        with store.read() as tx:
+            tx.fetch_one(tx.sql.event_latest)  # makes the log
+        modes: list[tuple[int, int]] = []
+
+        def read_modes(tx: Transaction) -> None:
+            modes.append((tx.fetch_one("PRAGMA synchronous")[0], tx.fetch_one("PRAGMA secure_delete")[0]))
+
+        PacedBatches(store).run_once(read_modes)
+    normal, fast = 1, 2
+    assert modes == [(normal, fast)]
+
+
+def test_a_batch_ends_when_its_items_take_longer_than_those_before(sqlite_place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[int] = []
+    transactions: list[int] = []
+    with SqliteStore(sqlite_place) as store:
+        batches = PacedBatches(store, is_stopping=lambda: bool(transactions.append(len(done))))  # type: ignore[func-returns-value]
+        batches.run_all(range(100), lambda _, item: done.append(item) or 0)  # type: ignore[func-returns-value]
+        assert len(transactions) < 100
+        transactions.clear()
+        monkeypatch.setattr(paced_batches, "WORK_SHARE", 0)  # as if the first item had taken the whole time
+        batches.run_all(range(5), lambda _, item: done.append(item) or 0)  # type: ignore[func-returns-value]
+    assert transactions == [100, 101, 102, 103, 104]
+    assert done == [*range(100), *range(5)]
+
+
+def test_large_items_have_batches_of_their_own(sqlite_place: str) -> None:
+    parts: list[list[int]] = []
+    with SqliteStore(sqlite_place) as store:
+        PacedBatches(store).run_parts(
+            [1, 1, 1000, 1000, 1],
+            lambda _, part: parts.append(list(part)) or 0,  # type: ignore[func-returns-value]
+            size_of=lambda size: size,
+        )
+    assert parts == [[1, 1], [1000], [1000], [1]]
+
+
 def test_a_page_begins_with_what_the_pages_before_took(sqlite_place: str) -> None:
     parts: list[int] = []
 
@@ -298,6 +348,114 @@ def test_a_long_thread_goes_in_several_transactions(store: Store, clock: Clock) 
     assert pruned(store, is_stopping=lambda: bool(left.add(count(store, "messages")))).threads == 1  # type: ignore[func-returns-value]
     assert len(left & set(range(1, 150))) >= 2
     assert (count(store, "threads"), count(store, "messages"), count(store, "removed_ids")) == (0, 0, 151)
+
+
+def counted(store: Store, table: str) -> set[int]:
+    """The numbers of rows of a table before each transaction of pruning."""
+    seen: set[int] = set()
+    pruned(store, is_stopping=lambda: bool(seen.add(count(store, table))))  # type: ignore[func-returns-value]
+    return seen
+
+
+def test_a_thread_of_long_messages_goes_in_several_transactions(store: Store, clock: Clock) -> None:
+    thread = sent(store)
+    for _ in range(10):
+        work.send(store, sender="leader", thread_id=thread, summary="More", body="x" * 1_000_000)
+    work.cancel(store, thread, agent="leader", reason="Not wanted")
+    clock.advance(91 * DAY_SECONDS)
+    assert len(counted(store, "messages") & set(range(1, 12))) >= 2
+    assert (count(store, "threads"), count(store, "messages")) == (0, 0)
+
+
+def test_an_entry_goes_after_its_parts_and_counts_once(store: Store, clock: Clock, tmp_path: Path) -> None:
+    workspace = people_data.new_workspace(store, tmp_path)
+    entry = people_data.pushed(store, workspace)
+    for number in range(8):
+        people.push(store, workspace, comments=f"Part {number}", entry_id=entry)
+    clock.advance(91 * DAY_SECONDS)
+    assert pruned(store).entries == 0  # nobody has read it. Later runs do not look at its events again
+    people.mark_read(store, entry, person="user")
+    clock.advance(91 * DAY_SECONDS)
+    assert pruned(store, dry_run=True).entries == 1
+    assert pruned(store).entries == 1
+    assert count(store, "entries") == 0
+    clock.advance(91 * DAY_SECONDS)
+    sent(store)
+    pruned(store)
+    with store.read() as tx:
+        assert tx.fetch_all("SELECT event_type FROM events WHERE thread_id = ''") == []
+
+
+def test_the_parts_of_an_entry_go_in_several_transactions(
+    store: Store, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paced_batches, "WORK_SHARE", 0)
+    workspace = people_data.new_workspace(store, tmp_path)
+    entry = people_data.pushed(store, workspace)
+    for number in range(4):
+        people.push(store, workspace, comments=f"Part {number}", entry_id=entry)
+    people.mark_read(store, entry, person="user")
+    clock.advance(91 * DAY_SECONDS)
+    assert counted(store, "entries") >= {1, 2, 3, 4, 5}
+    assert count(store, "entries") == 0
+
+
+def test_an_entry_that_is_pinned_after_it_was_found_stays(store: Store, clock: Clock, tmp_path: Path) -> None:
+    workspace = people_data.new_workspace(store, tmp_path)
+    entry, other = read_entry(store, workspace), read_entry(store, workspace)
+    clock.advance(91 * DAY_SECONDS)
+    moments: list[None] = []
+
+    def pin_it() -> bool:
+        moments.append(None)
+        if len(moments) == 3:  # after the mark and the pages of the index, before the entries that were found
+            people.pin_entry(store, entry, person="user")
+        return False
+
+    assert pruned(store, is_stopping=pin_it).entries == 1
+    assert people.find_entry(store, entry).pinned_at
+    with pytest.raises(NotFound):
+        people.find_entry(store, other)
+
+
+@pytest.mark.parametrize("kind", ["mail", "entry"])
+def test_a_long_history_goes_in_several_transactions(
+    store: Store, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(paced_batches, "MAX_BATCH_ROWS", 20)
+    if kind == "mail":
+        mail.enqueue(store, {"msg_id": "m1", "from": "lead", "to": "box", "payload": "analyze"})
+        delivery = mail.dequeue(store, "box")
+        assert delivery is not None
+        with store.batch() as batch:
+            for _ in range(150):
+                mail.extend(batch, "box", "m1", delivery_token=delivery.delivery_token)
+        mail.ack(store, "box", "m1", delivery_token=delivery.delivery_token)
+    else:
+        entry = read_entry(store, people_data.new_workspace(store, tmp_path))
+        with store.batch() as batch:
+            for _ in range(75):
+                people.mark_unread(batch, entry, person="user")
+                people.mark_read(batch, entry, person="user")
+    clock.advance(91 * DAY_SECONDS)
+    sent(store)
+    assert len(counted(store, "events")) > 150 / 20
+    assert (count(store, "deliveries"), count(store, "entries")) == (0, 0)
+    with store.read() as tx:
+        assert tx.fetch_all("SELECT event_type FROM events WHERE thread_id = '' AND event_type <> 'entry.deleted'") == []
+
+
+def test_the_history_of_an_id_that_another_sender_uses_stays(store: Store, clock: Clock) -> None:
+    acked(store, "m1")
+    clock.advance(91 * DAY_SECONDS)
+    mail.enqueue(store, {"msg_id": "m1", "from": "other", "to": "box", "payload": "analyze"})
+    assert pruned(store).mail == 1
+    assert "mail.acked" in [event.event_type for event in mail_events(store, "m1")]
+
+
+def mail_events(store: Store, msg_id: str) -> list[Event]:
+    with store.read() as tx:
+        return tx.fetch_all(tx.sql.mail_steps, msg_id=msg_id, after=0, limit=100)
 
 
 def test_a_thread_that_changes_after_it_was_found_stays(store: Store, clock: Clock) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ import postroom
 from postroom import queues
 from postroom.core import clock as time
 from postroom.core.errors import CursorExpired
+from postroom.core.records.queues import EventLength
 from postroom.maintenance.pruning import prune
 from postroom.queues import Queue
-from postroom.queues.pruning import find_removable
+from postroom.queues.pruning import find_removable, remove_events
 from postroom.store.sqlite.engine import SqliteStore
 from tests.conftest import Clock
 from tests.queues.conftest import SELF, assert_both_tracks_agree, fill, ids, rows
@@ -71,6 +73,20 @@ def test_a_clock_that_jumped_removes_no_event_too_early(queue: Queue, clock: Clo
     clock.instant = now
     assert pruned(store_with(tmp_path, queue)) == 1
     assert [row[0] for row in rows(queue.path)] == [2, 3, 4, 5, 6]
+
+
+def test_long_events_go_in_several_transactions(queue: Queue, clock: Clock) -> None:
+    for content in ("x" * 30_000_000, "y" * 30_000_000, "z", "z", "newest"):
+        queues.push(queue, source=SELF, type="message", content=content)
+    clock.advance(1)
+    parts: list[list[int]] = []
+    oldest, upto = find_removable(queue, clock.instant)
+
+    def run_parts(items: list[EventLength], change: object, *, size_of: Callable[[EventLength], int]) -> None:
+        parts.append([size_of(item) for item in items])
+
+    remove_events(queue, oldest, upto, run_parts)  # type: ignore[arg-type]
+    assert parts == [[458, 458, 1, 1]]
 
 
 def test_the_newest_event_stays(queue: Queue, clock: Clock, tmp_path: Path) -> None:

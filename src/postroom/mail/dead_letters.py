@@ -90,7 +90,7 @@ def retry_dead_letter(store: Store, session: str, *, msg_id: str | Sequence[str]
 
 
 def _purge_letter(tx: Transaction, locked: LockedMailbox, row: DeliveryRow, contents: DeliveryContents) -> None:
-    sweeping.delete_message(tx, locked, row, PURGED)
+    sweeping.delete_message(tx, locked, row, PURGED, sweeping.read_digest(tx, row))
     transitions.append_step_event(tx, row.replace(state=PURGED), "purged")
 
 

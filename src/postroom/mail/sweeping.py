@@ -102,17 +102,21 @@ def _purge_batch(store: Store, session: str, upto: int) -> int:
         transitions.apply_overdue_moves(tx, locked)
         rows = tx.fetch_all(tx.sql.deliveries_purgeable, session=session, upto=upto, limit=transitions.MAX_MOVES_PER_BATCH)
         for row in rows:
-            delete_message(tx, locked, row, PURGED)
+            delete_message(tx, locked, row, PURGED, read_digest(tx, row))
         locked.write_back()
         for row in rows:
             transitions.append_step_event(tx, row.replace(state=PURGED), "purged")
     return len(rows)
 
 
-def delete_message(tx: Transaction, locked: LockedMailbox, row: DeliveryRow, state: str) -> None:
-    """Delete a message and keep its id with `state` and a digest of its payload. The next message of its sender becomes the head."""
+def read_digest(tx: Transaction, row: DeliveryRow) -> str | None:
+    """Return the digest of a message's payload, or None if the message is gone."""
     contents = tx.fetch_one(tx.sql.delivery_contents, delivery_id=row.delivery_id)
-    digest = None if contents is None else sha1_hex(contents.payload)
+    return None if contents is None else sha1_hex(contents.payload)
+
+
+def delete_message(tx: Transaction, locked: LockedMailbox, row: DeliveryRow, state: str, digest: str | None) -> None:
+    """Delete a message and keep its id with `state` and the digest of its payload. The next message of its sender becomes the head."""
     tx.execute(tx.sql.delivery_delete, delivery_id=row.delivery_id)
     kept = {"msg_id": row.msg_id, "sender": row.sender, "session": row.session, "state": state}
     tx.execute(tx.sql.mail_id_keep, ended_at=tx.now(), payload_digest=digest, **kept)
@@ -121,14 +125,18 @@ def delete_message(tx: Transaction, locked: LockedMailbox, row: DeliveryRow, sta
         tx.execute(tx.sql.pair_advance, session=row.session, sender=row.sender)
 
 
-def remove_message(tx: Transaction, row: DeliveryRow, *, upto: int) -> int:
-    """Delete a message that was acked or expired, and its events up to `upto`. Its id is kept. Returns 0 if it was deleted before."""
+def remove_message(tx: Transaction, row: DeliveryRow, digest: str | None, *, upto: int) -> int:
+    """Delete a message that was acked or expired, and its events up to `upto`. Its id is kept. Returns 0 if it was deleted before.
+
+    The caller has read the digest: that takes long if the payload is, and other writers would wait.
+    """
     locked = transitions.open_mailbox(tx, row.session)
-    if tx.fetch_one(tx.sql.delivery_contents, delivery_id=row.delivery_id) is None:
+    found = tx.fetch_one(tx.sql.delivery_of_sender, msg_id=row.msg_id, sender=row.sender)
+    if found is None or found.delivery_id != row.delivery_id:
         return 0
-    delete_message(tx, locked, row, row.state)
+    delete_message(tx, locked, row, row.state, digest)
     locked.write_back()
-    tx.execute(tx.sql.prune_subject_events, subject=row.msg_id, upto=upto)
+    tx.execute(tx.sql.prune_subject_events, subject=row.msg_id, delivery_id=row.delivery_id, upto=upto)
     return 1
 
 
@@ -167,8 +175,9 @@ def _forget_batch(store: Store, before: int, after: int) -> tuple[int, int, int]
         opened = {session: transitions.open_mailbox(tx, session) for session in sorted({row.session for row in rows})}
         removed = 0
         for row in rows:
-            if tx.fetch_one(tx.sql.delivery_contents, delivery_id=row.delivery_id) is not None:  # a concurrent sweep may have deleted it
-                delete_message(tx, opened[row.session], row, row.state)
+            digest = read_digest(tx, row)
+            if digest is not None:  # a concurrent sweep may have deleted it
+                delete_message(tx, opened[row.session], row, row.state, digest)
                 _forget_history(tx, row)
                 removed += 1
         for locked in opened.values():

@@ -117,7 +117,7 @@ def _erase_mail(tx: Transaction, msg_id: str) -> int:
     found = tx.fetch_all(tx.sql.deliveries_of_id, msg_id=msg_id, limit=MAX_SENDERS)
     for row in sorted(found, key=lambda row: row.session):
         locked = transitions.open_mailbox(tx, row.session)
-        sweeping.delete_message(tx, locked, row, PURGED)
+        sweeping.delete_message(tx, locked, row, PURGED, sweeping.read_digest(tx, row))
         locked.write_back()
     rows.forget_mail(tx, msg_id)
     return len(found)

@@ -27,6 +27,7 @@ MAX_REST_SECONDS = 0.05
 FIRST_ROW_SECONDS = 0.0005  # that one item of an unknown kind is expected to take
 MEDIAN_OF = 7  # transactions. One that waited for a core does not make the next ones small
 MAX_BATCH_ROWS = 400
+WORK_SHARE = 0.6  # of the time that a transaction may take: the rest is for its COMMIT
 BATCHES_PER_COPY = 2  # between two copies of the log
 
 
@@ -44,33 +45,46 @@ class PacedBatches:
 
     def run_all(self, items: Sequence[T], change: Callable[[Transaction, T], int]) -> int:
         """Call `change` for each item, as many in one transaction as fit, and return the sum of the results."""
-        return self._run_parts(items, lambda tx, part: sum([change(tx, item) for item in part]), change.__qualname__)
 
-    def run_parts(self, items: Sequence[T], change: Callable[[Transaction, Sequence[T]], int]) -> int:
-        """Do as `run_all`, with a `change` that takes all items of one transaction at once."""
-        return self._run_parts(items, change, change.__qualname__)
+        def change_until_late(tx: Transaction, part: Sequence[T]) -> tuple[int, int]:
+            late, total, count = monotonic() + self._aim_seconds * WORK_SHARE, 0, 0
+            while count < len(part) and (not count or monotonic() < late):  # these may take longer than the ones before
+                total += change(tx, part[count])
+                count += 1
+            return total, count
 
-    def _run_parts(self, items: Sequence[T], change: Callable[[Transaction, Sequence[T]], int], kind: str) -> int:
-        total, start = 0, 0
+        return self._run_parts(items, change_until_late, change.__qualname__, size_of=lambda _: 1)
+
+    def run_parts(
+        self, items: Sequence[T], change: Callable[[Transaction, Sequence[T]], int], *, size_of: Callable[[T], int] = lambda _: 1
+    ) -> int:
+        """Do as `run_all`, with a `change` that takes all items of one transaction at once. `size_of` returns the rows of an item."""
+        return self._run_parts(items, lambda tx, part: (change(tx, part), len(part)), change.__qualname__, size_of)
+
+    def _run_parts(
+        self, items: Sequence[T], change: Callable[[Transaction, Sequence[T]], tuple[int, int]], kind: str, size_of: Callable[[T], int]
+    ) -> int:
+        """Change as many items at once as took the time that a transaction may take. `change` returns a result and how many it changed."""
+        total, start, sizes = 0, 0, [size_of(item) for item in items]
         measured = self._row_seconds.setdefault(kind, deque(maxlen=MEDIAN_OF))
         while start < len(items):
             row_seconds = median(measured) if measured else FIRST_ROW_SECONDS
-            part = items[start : start + min(max(int(self._aim_seconds / row_seconds), 1), MAX_BATCH_ROWS)]
-            start += len(part)
-            result, held_seconds = self._run(lambda tx, part=part: change(tx, part))  # type: ignore[misc]
-            measured.append(held_seconds / len(part))
+            end = _find_end(sizes, start, min(self._aim_seconds / row_seconds, MAX_BATCH_ROWS))
+            (result, count), held_seconds = self._run(lambda tx, part=items[start:end]: change(tx, part))  # type: ignore[misc]
+            measured.append(held_seconds / sum(sizes[start : start + count]))
+            start += count
             total += result
         return total
 
-    def run_once(self, change: Callable[[Transaction], int]) -> int:
-        """Call `change` in one transaction, and return its result. Raises `Interrupted` if the caller is stopping."""
-        return self._run(change)[0]
+    def run_once(self, change: Callable[[Transaction], object]) -> None:
+        """Call `change` in one transaction. Raises `Interrupted` if the caller is stopping."""
+        self._run(change)
 
     def sync(self) -> None:
         """Wait until all transactions are on the disk. A power cut before may undo the last ones."""
         self._shared.sync()
 
-    def _run(self, change: Callable[[Transaction], int]) -> tuple[int, float]:
+    def _run(self, change: Callable[[Transaction], T]) -> tuple[T, float]:
         """Run one transaction, and leave room for others. Return its result, and for how many seconds it held the store."""
         if self._is_stopping():
             raise Interrupted("pruning was stopped", hint="What was removed stays removed. The next run goes on.")
@@ -94,12 +108,21 @@ class PacedBatches:
             sleep(max(left_at + rest_seconds - monotonic(), 0))
 
 
+def _find_end(sizes: Sequence[int], start: int, most: float) -> int:
+    """Return the end of the items from `start` on that have `most` rows together: one item at least."""
+    end, size = start + 1, sizes[start]
+    while end < len(sizes) and size + sizes[end] <= most:
+        size += sizes[end]
+        end += 1
+    return end
+
+
 @retry_on_contention
-def _run_and_measure(store: Store, change: Callable[[Transaction], int], shared: SharedFile) -> tuple[int, float, float]:
+def _run_and_measure(store: Store, change: Callable[[Transaction], T], shared: SharedFile) -> tuple[T, float, float]:
     """Run one transaction. Return its result, and for how many seconds it waited for the store and held it, its COMMIT included."""
     asked = monotonic()
     with store.write() as tx:
         began = monotonic()
-        shared.defer_sync(tx)
+        shared.hasten(tx)
         result = change(tx)
     return result, began - asked, shared.left_at() - began

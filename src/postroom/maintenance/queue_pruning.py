@@ -34,7 +34,7 @@ def _prune_queue(path: str, before: int, *, dry_run: bool) -> int:
         if dry_run:
             return max(upto - oldest + 1, 0)
         batches = PacedBatches(queue.file)
-        removed = pruning.remove_events(queue, oldest, upto, batches.run_all)
+        removed = pruning.remove_events(queue, oldest, upto, batches.run_parts)
         batches.sync()
         space.return_free_pages(queue.file, batches.run_all)
         return removed

@@ -11,23 +11,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from postroom.core.records.people import Entry
     from postroom.store.interface import Transaction
 
 
 def remove_threads(tx: Transaction, thread_ids: Sequence[str]) -> None:
     """Delete threads with their messages, artifacts, leases and read marks, and keep the ids that may not be used again."""
     sql, listed = tx.sql, jsontext.dumps(list(thread_ids))
-    tx.execute(sql.prune_thread_ids, thread_ids=listed, now=tx.now())
+    tx.execute(sql.prune_thread_ids, ids=listed, now=tx.now())
     for thread_id in thread_ids:
         tx.execute(sql.prune_thread_reads, thread_id=thread_id)
     remove_messages(tx, thread_ids, until=checks.AFTER_ALL_IDS)
     for statement in (sql.prune_thread_leases, sql.prune_thread_rows):
-        tx.execute(statement, thread_ids=listed)
+        tx.execute(statement, ids=listed)
 
 
 def remove_messages(tx: Transaction, thread_ids: Sequence[str], *, until: int) -> None:
     """Delete the messages of threads up to an event, with their artifacts, and keep the ids that a repeat may use again."""
-    sql, place = tx.sql, {"thread_ids": jsontext.dumps(list(thread_ids)), "until": until}
+    sql, place = tx.sql, {"ids": jsontext.dumps(list(thread_ids)), "until": until}
     tx.execute(sql.prune_thread_keys, now=tx.now(), **place)
     tx.execute(sql.prune_thread_artifacts, **place)
     tx.execute(sql.prune_thread_messages, **place)
@@ -46,6 +47,11 @@ def remove_entry(tx: Transaction, entry_id: str, *, source: str) -> int:
         return 0
     matter = (entry, *repository.list_parts(tx, entry))
     for part in reversed(matter):
-        entries.delete_entry_row(tx, part, source)
-        tx.execute(tx.sql.prune_replies, entry_id=part.id)
+        remove_entry_row(tx, part, source=source)
     return len(matter)
+
+
+def remove_entry_row(tx: Transaction, entry: Entry, *, source: str) -> None:
+    """Delete the row of a locked entry, or of one of its parts, with the replies to it."""
+    entries.delete_entry_row(tx, entry, source)
+    tx.execute(tx.sql.prune_replies, entry_id=entry.id)

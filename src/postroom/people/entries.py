@@ -327,8 +327,10 @@ def delete_entry_row(tx: Transaction, entry: Entry, person: str) -> None:
     """Delete the row of one entry, with its question and texts, in this transaction. Its id is kept."""
     seq = repository.append_entry_event(tx, "deleted", entry.id, source=person, **repository.event_facts(entry))
     tx.execute(tx.sql.words_delete, seq=entry.seq, words=entry.words)
-    for statement in (tx.sql.replies_forget, tx.sql.ask_delete, tx.sql.texts_delete, tx.sql.texts_seen_delete, tx.sql.alerts_delete_entry):
+    for statement in (tx.sql.ask_delete, tx.sql.texts_delete, tx.sql.texts_seen_delete, tx.sql.alerts_delete_entry):
         tx.execute(statement, entry_id=entry.id)
+    if tx.fetch_one(tx.sql.reply_of_entry, entry_id=entry.id):  # an UPDATE writes a piece of the search index for each entry of a batch
+        tx.execute(tx.sql.replies_forget, entry_id=entry.id)
     tx.execute(tx.sql.entry_delete, id=entry.id)
     tx.execute(tx.sql.gone_insert, id=entry.id, seq=seq, ts=entry.active_ts, entry_seq=entry.seq)
 

@@ -6,15 +6,17 @@ from postroom.core import clock
 from postroom.core.errors import StorageFailure
 from postroom.queues.subscriptions import DEAD
 from postroom.store.sqlite.queues import queue_statements as sql
+from postroom.store.statements.retention import CHARS_PER_ROW
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
+    from postroom.core.records.queues import EventLength
     from postroom.queues.queue import Queue
     from postroom.store.sqlite.engine import SqliteTransaction
 
-EVENTS_PER_STEP = 50
+PAGE_ROWS = 200
 
 
 def find_removable(queue: Queue, before: int) -> tuple[int, int]:
@@ -33,7 +35,7 @@ def find_removable(queue: Queue, before: int) -> tuple[int, int]:
         return oldest, high if young is None else young - 1
 
 
-def remove_events(queue: Queue, oldest: int, upto: int, run_batches: Callable[..., int]) -> int:
+def remove_events(queue: Queue, oldest: int, upto: int, run_parts: Callable[..., int]) -> int:
     """Remove the events from `oldest` up to `upto`, first their lines and then their rows, and return how many there were."""
     if upto < oldest:
         return 0
@@ -41,9 +43,22 @@ def remove_events(queue: Queue, oldest: int, upto: int, run_batches: Callable[..
     if problem:
         raise StorageFailure(f"events.jsonl of {queue.path} cannot be rewritten: {problem}", hint="Check the disk and the permissions.")
 
-    def remove(tx: SqliteTransaction, first: int) -> int:
-        tx.execute(sql.EVENTS_DELETE, upto=min(first + EVENTS_PER_STEP - 1, upto))
+    def remove(tx: SqliteTransaction, part: Sequence[EventLength]) -> int:
+        tx.execute(sql.EVENTS_DELETE, upto=part[-1].id)
         return 0
 
-    run_batches(range(oldest, upto + 1, EVENTS_PER_STEP), remove)
+    for page in _pages_of_lengths(queue, upto):
+        run_parts(page, remove, size_of=lambda event: 1 + event.chars // CHARS_PER_ROW)
     return upto - oldest + 1
+
+
+def _pages_of_lengths(queue: Queue, upto: int) -> Iterator[list[EventLength]]:
+    """Yield the ids of the events up to this one, each with its length."""
+    after = 0
+    while True:
+        with queue.file.read() as tx:
+            page = tx.fetch_all(sql.EVENT_LENGTHS, after=after, upto=upto, limit=PAGE_ROWS)
+        if not page:
+            return
+        yield page
+        after = page[-1].id

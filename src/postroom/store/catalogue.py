@@ -21,7 +21,7 @@ from postroom.core.records.mail import (
 )
 from postroom.core.records.passes import Pass
 from postroom.core.records.people import Ask, ChangedEntry, DeletedEntry, DocumentReading, Entry, EntryPlace, PersonReply, Workspace
-from postroom.core.records.retention import AgedEvent, AgedRow, EndedThread, ReadKey, TopicBlock
+from postroom.core.records.retention import AgedEvent, AgedRow, EndedThread, EventSize, PartKey, ReadKey, ThreadSize, TopicBlock
 from postroom.core.records.room_search import FoundMail, FoundMessage
 from postroom.core.records.tasks import JobRow, TaskRow
 from postroom.core.records.watched_queues import WatchedQueue
@@ -281,6 +281,7 @@ class Catalogue(Protocol):
     gone_after: Query[DeletedEntry]
     words_insert: str
     words_delete: str
+    words_small_pages: str
     words_settle: str
     ask_find: Query[Ask]
     ask_of_matter: Query[Ask]
@@ -311,6 +312,7 @@ class Catalogue(Protocol):
     reply_find: Query[PersonReply]
     replies_of_entry: Query[PersonReply]
     replies_of_agent: Query[PersonReply]
+    reply_of_entry: Query[int]
     replies_forget: str
     pass_insert: str
     pass_find: Query[Pass]
@@ -339,12 +341,14 @@ class Catalogue(Protocol):
     prune_events_settle: str
     prune_events: str
     prune_subject_events: str
-    prune_topic_next: Query[TopicBlock]
+    prune_subjects_long: Query[str]
+    prune_subject_event_ids: Query[int]
+    prune_topics_after: Query[TopicBlock]
     prune_topic: str
     prune_threads: Query[EndedThread]
     prune_threads_held: Query[str]
-    prune_threads_long: Query[str]
-    prune_event_ids: Query[int]
+    prune_thread_sizes: Query[ThreadSize]
+    prune_event_sizes: Query[EventSize]
     prune_thread_ids: str
     prune_thread_keys: str
     prune_thread_artifacts: str
@@ -360,6 +364,7 @@ class Catalogue(Protocol):
     prune_jobs: Query[AgedRow]
     prune_job: str
     prune_entries: Query[AgedRow]
+    prune_entry_parts: Query[PartKey]
     prune_replies: str
 
     # queues that the page shows

@@ -28,6 +28,13 @@ class QueueEvent(Record):
     content: str
 
 
+class EventLength(Record):
+    """The id of an event, and the characters of its content."""
+
+    id: int
+    chars: int
+
+
 class EventTime(Record):
     """The time at which an event was stored."""
 

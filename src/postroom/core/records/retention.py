@@ -27,6 +27,28 @@ class EndedThread(Record):
     updated_at: str
 
 
+class ThreadSize(Record):
+    """How much there is to remove of a thread, in rows: its events, messages and artifacts. Long texts count as further rows."""
+
+    thread_id: str
+    size: int
+
+
+class EventSize(Record):
+    """An event of a thread, and how much there is to remove of it and its message, in rows."""
+
+    event_id: int
+    size: int
+
+
+class PartKey(Record):
+    """A part of an entry, and its place in the order of events."""
+
+    id: str
+    root_id: str
+    position: int
+
+
 class TopicBlock(Record):
     """A summary in the event log: a block of events that has one of this topic."""
 

@@ -27,6 +27,8 @@ class SharedFile:
     def __init__(self, store: Store) -> None:
         self._store = store if isinstance(store, SqliteStore) else None
         self._version: object = None
+        if self._store is not None:
+            self._store.file.has_committed = True  # the first of many: not even that one is synced inside of its turn
 
     def have_others_written(self) -> bool:
         """Return whether another connection has committed since the last call."""
@@ -39,10 +41,14 @@ class SharedFile:
         """Return when the last transaction let other writers go on, in monotonic seconds: on SQLite, before it waits for the disk."""
         return monotonic() if self._store is None else self._store.file.writer_queue.left_at
 
-    def defer_sync(self, tx: Transaction) -> None:
-        """Let a transaction end without its own sync of the disk, which would hold up those of other writers. `sync` makes up for it."""
+    def hasten(self, tx: Transaction) -> None:
+        """Let a transaction end without its own sync of the disk, which would hold up those of other writers. `sync` makes up for it.
+
+        Pages that it frees are not overwritten with zeros, as some builds of SQLite do: 10 MiB of text would take 12 ms instead of 0.2.
+        """
         if isinstance(tx, SqliteWriteTransaction):
             tx.defers_sync = True
+            tx.fetch_one("PRAGMA secure_delete=FAST")
 
     def sync(self) -> None:
         """Wait until all commits so far are on the disk."""

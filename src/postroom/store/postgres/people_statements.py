@@ -25,6 +25,9 @@ words_insert = ""
 words_delete = ""
 
 # Differs from SQLite: as above.
+words_small_pages = "SELECT 1"
+
+# Differs from SQLite: as above.
 words_settle = "SELECT 1"
 
 # Differs from SQLite: it has another query language, into which ours ("one"* "two"*) is translated.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postroom.core.records.retention import PartKey, ThreadSize
 from postroom.store.postgres.work_statements import SETTLED_EVENT
 from postroom.store.statements import retention as shared
 from postroom.store.statements.retention import *  # noqa: F403
@@ -16,13 +17,17 @@ prune_events_settle = f"UPDATE meta SET settled_event_id = {SETTLED_EVENT} WHERE
 
 def _with_list(statement: str) -> str:
     """Return a shared statement as PostgreSQL reads lists of ids: json_array_elements_text for json_each."""
-    return statement.replace(shared.THREAD_IDS, "SELECT json_array_elements_text(CAST(:thread_ids AS json)) AS value")
+    return statement.replace(shared.IDS, "SELECT json_array_elements_text(CAST(:ids AS json)) AS value")
 
 
 # Differs from SQLite: a thread that another transaction has locked is left for the next run.
 prune_threads_held = Query(f"{_with_list(shared.prune_threads_held).replace('+status', 'status')} FOR UPDATE SKIP LOCKED", single_value)
 # Differs from SQLite: the list.
-prune_threads_long = Query(_with_list(shared.prune_threads_long), single_value)
+prune_thread_sizes = Query(_with_list(shared.prune_thread_sizes), ThreadSize)
+# Differs from SQLite: the list.
+prune_subjects_long = Query(_with_list(shared.prune_subjects_long), single_value)
+# Differs from SQLite: the list.
+prune_entry_parts = Query(_with_list(shared.prune_entry_parts), PartKey)
 # Differs from SQLite: the list.
 prune_thread_ids = _with_list(shared.prune_thread_ids)
 # Differs from SQLite: the list.

@@ -366,7 +366,7 @@ class SqliteWriteTransaction(SqliteTransaction):
         # After the COMMIT, never before: a waiter that wakes too early finds nothing.
         if self._topics:
             self.store.notify(self._topics)
-        if self.store.door == "cli":
+        if self.store.door == "cli" and not self.defers_sync:
             self.store.truncate_wal()
 
 

@@ -225,6 +225,7 @@ replies_of_agent = Query(
     PersonReply,
 )
 # The row outlives its text: it proves that a message which is still on its way is a person's reply.
+reply_of_entry = Query("SELECT 1 FROM replies WHERE entry_id = :entry_id LIMIT 1", single_value)
 replies_forget = "UPDATE replies SET body = '' WHERE entry_id = :entry_id"
 
 pass_insert = PASSES.insert_statement()

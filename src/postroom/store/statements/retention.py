@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from postroom.core.records.retention import AgedEvent, AgedRow, EndedThread, ReadKey, TopicBlock
+from postroom.core.checks import AFTER_ALL_IDS
+from postroom.core.records.retention import AgedEvent, AgedRow, EndedThread, EventSize, PartKey, ReadKey, ThreadSize, TopicBlock
 from postroom.core.states import TERMINAL_STATUSES
 from postroom.store.tables import Query, Table, single_value
 
@@ -10,7 +11,9 @@ REMOVED_IDS = Table("removed_ids", ("kind", "id", "removed_at"), key_columns=2)
 SETTINGS = Table("settings", ("name", "value"))
 PLACE_SETTING = "place"  # where the file of the store belongs: its path, as `init` found it
 
-THREAD_IDS = "SELECT value FROM json_each(:thread_ids)"  # a list of ids in one bind
+IDS = "SELECT value FROM json_each(:ids)"  # a list of ids in one bind
+CHARS_PER_ROW = 65_536  # of a text: to free its pages takes about as long as to delete another row
+MOST_COUNTED_EVENTS = 100  # of a thread: of these, the messages are read. One with more goes in steps anyway
 KEY_MESSAGE_ID_LENGTH = 36  # of the id of a message that was posted with a key: `work.threads` derives it
 
 # ids that outlive their rows, and settings
@@ -37,11 +40,27 @@ prune_events = """
       AND (SELECT 1 FROM deliveries d WHERE d.msg_id = events.message_id LIMIT 1) IS NULL
       AND (SELECT 1 FROM tasks k WHERE k.task_id = events.message_id LIMIT 1) IS NULL
       AND (SELECT 1 FROM entries n WHERE n.id = events.message_id LIMIT 1) IS NULL"""
-# Two senders may have used one id of mail. The history stays until the last of these messages is gone.
+# Two senders may have used one id of mail. The history stays until the last of these messages goes, which is `delivery_id`.
 prune_subject_events = """
     DELETE FROM events WHERE thread_id = '' AND message_id = :subject AND event_id <= :upto
-      AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.msg_id = :subject)"""
-prune_topic_next = Query("SELECT topic, block FROM event_topics WHERE topic > :topic ORDER BY topic, block LIMIT 1", TopicBlock)
+      AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.msg_id = :subject AND d.delivery_id <> :delivery_id)"""
+# Those with too many events for one transaction.
+prune_subjects_long = Query(
+    f"""
+    SELECT message_id FROM events WHERE thread_id = '' AND message_id IN ({IDS})
+    GROUP BY message_id HAVING count(*) > :most ORDER BY message_id""",
+    single_value,
+)
+prune_subject_event_ids = Query(
+    """
+    SELECT event_id FROM events WHERE thread_id = '' AND message_id = :subject AND event_id > :after AND event_id <= :upto
+    ORDER BY event_id LIMIT :limit""",
+    single_value,
+)
+# The first block of each topic.
+prune_topics_after = Query(
+    "SELECT topic, min(block) AS block FROM event_topics WHERE topic > :topic GROUP BY topic ORDER BY topic LIMIT :limit", TopicBlock
+)
 prune_topic = "DELETE FROM event_topics WHERE topic = :topic AND block < :until"
 
 # threads
@@ -58,39 +77,56 @@ prune_threads = Query(
 # The threads that may still be removed. `+` keeps SQLite from reading all ended threads.
 prune_threads_held = Query(
     f"""
-    SELECT thread_id FROM threads WHERE thread_id IN ({THREAD_IDS})
+    SELECT thread_id FROM threads WHERE thread_id IN ({IDS})
       AND +status IN ({", ".join(f"'{status}'" for status in sorted(TERMINAL_STATUSES))}) AND updated_at < :before""",
     single_value,
 )
-# Those with too many events for one transaction. Each message has one.
-prune_threads_long = Query(
+# What belongs to a message: its row and its artifacts, with their texts as further rows.
+_MESSAGE_SIZE = f"""
+    1 + (length(m.body) + length(m.payload_json)) / {CHARS_PER_ROW} + (
+      SELECT count(*) + coalesce(sum(length(a.metadata_json)), 0) / {CHARS_PER_ROW} FROM artifacts a WHERE a.message_id = m.message_id)"""
+prune_thread_sizes = Query(
     f"""
-    SELECT thread_id FROM events WHERE thread_id IN ({THREAD_IDS}) AND thread_id <> ''
-    GROUP BY thread_id HAVING count(*) > :most ORDER BY thread_id""",
-    single_value,
+    SELECT t.thread_id, CAST(
+      (SELECT count(*) FROM events e WHERE e.thread_id = t.thread_id AND e.thread_id <> '')
+      + coalesce((
+        SELECT sum({_MESSAGE_SIZE}) FROM messages m WHERE m.thread_id = t.thread_id AND m.event_id <= coalesce((
+          SELECT n.event_id FROM events n WHERE n.thread_id = t.thread_id AND n.thread_id <> ''
+          ORDER BY n.event_id LIMIT 1 OFFSET {MOST_COUNTED_EVENTS}), {AFTER_ALL_IDS})), 0) AS bigint) AS size
+    FROM threads t WHERE t.thread_id IN ({IDS})""",
+    ThreadSize,
 )
-prune_event_ids = Query("SELECT event_id FROM events WHERE thread_id = :thread_id AND thread_id <> '' ORDER BY event_id", single_value)
+# All events of a thread but the newest, each with the size of its message.
+prune_event_sizes = Query(
+    f"""
+    SELECT e.event_id, CAST(1 + coalesce((
+      SELECT {_MESSAGE_SIZE} FROM messages m WHERE m.thread_id = :thread_id AND m.event_id = e.event_id LIMIT 1), 0) AS bigint) AS size
+    FROM events e WHERE e.thread_id = :thread_id AND e.thread_id <> '' AND e.event_id > :after
+      AND e.event_id < (SELECT max(n.event_id) FROM events n WHERE n.thread_id = :thread_id AND n.thread_id <> '')
+    ORDER BY e.event_id LIMIT :limit""",
+    EventSize,
+)
 prune_thread_ids = f"""
     INSERT INTO removed_ids (kind, id, removed_at)
-    SELECT 'thread', value, CAST(:now AS bigint) FROM ({THREAD_IDS}) ids WHERE true ON CONFLICT (kind, id) DO NOTHING"""
+    SELECT 'thread', value, CAST(:now AS bigint) FROM ({IDS}) ids WHERE true ON CONFLICT (kind, id) DO NOTHING"""
 prune_thread_keys = f"""
     INSERT INTO removed_ids (kind, id, removed_at)
     SELECT 'message', message_id, CAST(:now AS bigint) FROM messages
-    WHERE thread_id IN ({THREAD_IDS}) AND event_id <= :until AND length(message_id) = {KEY_MESSAGE_ID_LENGTH}
+    WHERE thread_id IN ({IDS}) AND event_id <= :until AND length(message_id) = {KEY_MESSAGE_ID_LENGTH}
     ON CONFLICT (kind, id) DO NOTHING"""
 prune_thread_artifacts = f"""
     DELETE FROM artifacts
-    WHERE message_id IN (SELECT message_id FROM messages WHERE thread_id IN ({THREAD_IDS}) AND event_id <= :until)"""
+    WHERE message_id IN (SELECT message_id FROM messages WHERE thread_id IN ({IDS}) AND event_id <= :until)"""
 # The marks of all that take part. `prune_reads_after` finds those of others, which no list shows.
 prune_thread_reads = """
     DELETE FROM reads WHERE thread_id = :thread_id AND agent_id IN (
       SELECT from_agent FROM messages WHERE thread_id = :thread_id UNION SELECT to_agent FROM messages WHERE thread_id = :thread_id
       UNION SELECT created_by FROM threads WHERE thread_id = :thread_id
       UNION SELECT assigned_to FROM threads WHERE thread_id = :thread_id)"""
-prune_thread_messages = f"DELETE FROM messages WHERE thread_id IN ({THREAD_IDS}) AND event_id <= :until"
-prune_thread_leases = f"DELETE FROM leases WHERE thread_id IN ({THREAD_IDS})"
-prune_thread_events = f"DELETE FROM events WHERE thread_id IN ({THREAD_IDS}) AND thread_id <> '' AND event_id <= :upto"
-prune_thread_rows = f"DELETE FROM threads WHERE thread_id IN ({THREAD_IDS})"
+prune_thread_messages = f"DELETE FROM messages WHERE thread_id IN ({IDS}) AND event_id <= :until"
+prune_thread_leases = f"DELETE FROM leases WHERE thread_id IN ({IDS})"
+prune_thread_events = f"DELETE FROM events WHERE thread_id IN ({IDS}) AND thread_id <> '' AND event_id <= :upto"
+prune_thread_rows = f"DELETE FROM threads WHERE thread_id IN ({IDS})"
 prune_reads_after = Query(
     """
     SELECT r.agent_id, r.thread_id,
@@ -138,6 +174,7 @@ prune_entries = Query(
     ORDER BY e.seq LIMIT :limit""",
     AgedRow,
 )
+prune_entry_parts = Query(f"SELECT id, root_id, seq AS position FROM entries WHERE root_id IN ({IDS}) ORDER BY root_id, seq DESC", PartKey)
 prune_replies = """
     DELETE FROM replies WHERE entry_id = :entry_id
       AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.msg_id = replies.message_id AND d.ended_at IS NULL)"""

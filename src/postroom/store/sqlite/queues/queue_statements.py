@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.core.records.queues import ConsumerProgress, DeadEvent, EventTime, HandlerLimits, QueueEvent, Subscription
+from postroom.core.records.queues import ConsumerProgress, DeadEvent, EventLength, EventTime, HandlerLimits, QueueEvent, Subscription
 from postroom.store.tables import Query, Table, single_value
 
 EVENTS = Table("events", QueueEvent.__fields__)
@@ -24,6 +24,9 @@ EVENT_FROM = Query("SELECT id, created_at FROM events WHERE id >= :id ORDER BY i
 EVENT_HEAD = Query("SELECT coalesce(max(id), 0) FROM events", single_value)
 EVENT_OLDEST = Query("SELECT coalesce(min(id), 1) FROM events", single_value)
 EVENT_YOUNG = Query("SELECT id FROM events WHERE id <= :upto AND created_at >= :before ORDER BY id LIMIT 1", single_value)
+EVENT_LENGTHS = Query(
+    "SELECT id, length(content) AS chars FROM events WHERE id > :after AND id <= :upto ORDER BY id LIMIT :limit", EventLength
+)
 EVENTS_DELETE = "DELETE FROM events WHERE id <= :upto"
 EVENT_COUNT = Query("SELECT count(*) FROM events", single_value)
 
