@@ -251,7 +251,7 @@ def _unobserved(argv: list[str]) -> int:
     from postroom.server.observability import metrics
 
     app.RequestObserver = lambda application, log: application  # type: ignore[assignment, attr-defined, return-value]
-    metrics.count_verb = lambda verb, door, result, seconds: None
+    metrics.note_verb = lambda outcome: None
     metrics.COMMIT_VERBS.observe = lambda amount, exemplar=None: None  # type: ignore[method-assign]
     return entry.run(argv)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 import postroom
 from postroom import mail, work
@@ -26,6 +29,18 @@ from postroom.tasks import Conductor
 from tests.server.test_verbs import minimal
 
 NUMBERS = count(1)
+
+
+def _counted_verbs() -> Counter[tuple[str, str]]:
+    """How often each verb was counted with each result since the process began."""
+    samples = [sample for family in REGISTRY.collect() for sample in family.samples if sample.name == "postroom_verbs_total"]
+    return Counter({(sample.labels["verb"], sample.labels["result"]): int(sample.value) for sample in samples})
+
+
+def _timed_verbs() -> int:
+    return sum(
+        int(sample.value) for family in REGISTRY.collect() for sample in family.samples if sample.name == "postroom_verb_seconds_count"
+    )
 
 
 def _call(verb: str, **named: Any) -> dispatch.ClientCall:
@@ -133,12 +148,25 @@ def test_a_verb_that_refuses_after_it_has_written_is_undone_alone(either_place: 
         _call("work.add_agent", name="nobody"),
         _call("mail.enqueue", message={"from": "leader", "to": "box", "payload": "Last"}),
     ]
+    counted, timed = _counted_verbs(), _timed_verbs()
     found, batches = _together(either_place, calls)
     assert [isinstance(one, bytes) for one in found] == [True, False, True], found
     assert batches == 1
+    assert _counted_verbs() - counted == {("mail.enqueue", "ok"): 2, ("work.add_agent", "invalid_input"): 1}  # once, though they ran twice
+    assert _timed_verbs() - timed == 3
     with postroom.open(either_place) as store:
         assert mail.peek(store, "box").total == 2
         assert "nobody" not in {agent.name for agent in work.list_agents(store)}
+
+
+def test_verbs_of_a_commit_that_failed_are_counted_as_failed(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    verb = dispatch.routing_table()["work.add_agent"]
+    monkeypatch.setattr(verb, "function", lambda store, name, kind="agent": os.rename(place, place + ".away"))
+    calls = [_call("mail.enqueue", message={"from": "leader", "to": "box", "payload": "First"}), _call("work.add_agent", name="nobody")]
+    counted = _counted_verbs()
+    found, _ = _together(place, calls)
+    assert [one.code for one in found] == ["store_away"] * 2, found
+    assert _counted_verbs() - counted == {("mail.enqueue", "store_away"): 1, ("work.add_agent", "store_away"): 1}
 
 
 def test_a_key_that_comes_twice_into_one_batch_is_done_once(either_place: str) -> None:

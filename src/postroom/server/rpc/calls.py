@@ -63,7 +63,7 @@ class VerbCall:
 
     def __call__(self, store: Store, arguments: dict[str, Any] | None = None) -> Any:
         """Run the verb. `arguments` replace those of the call, for the turns of a wait."""
-        began, outcome = perf_counter(), "error"
+        began, outcome = perf_counter(), metrics.ERROR
         try:
             guarded = GuardedStore(store, self.check)
             result = self._run_traced(guarded, self.arguments if arguments is None else arguments)
@@ -74,7 +74,8 @@ class VerbCall:
             outcome = refusal.code
             raise
         finally:
-            metrics.count_verb(self.verb.name, self.door, outcome, None if self.verb.mode == WAIT else perf_counter() - began)
+            seconds = None if self.verb.mode == WAIT else perf_counter() - began
+            metrics.note_verb(metrics.VerbOutcome(self.verb.name, self.door, outcome, seconds))
         return permissions.restrict_result(self.caller, result)
 
     def _run_traced(self, store: GuardedStore, arguments: dict[str, Any]) -> Any:

@@ -84,13 +84,19 @@ class GroupCommitWriter:
             self._loop.call_soon_threadsafe(_set_results, [write.future for write in writes[: len(results)]], results)
 
     def _commit_batch(self, writes: list[_QueuedWrite], topics: set[str]) -> list[Any]:
-        try:
+        with metrics.collect_verbs() as outcomes:
             try:
-                return self._run_batch(writes, topics)
-            except Contended:  # a verb refused after it had written: run all again, each isolated from the others
-                return self._run_batch(writes, topics, isolate_verbs=True)
-        except Exception as error:  # every write of the batch must be answered
-            return [error] * len(writes)
+                try:
+                    results = self._run_batch(writes, topics)
+                except Contended:  # a verb refused after it had written: run all again, each isolated from the others
+                    outcomes.clear()
+                    results = self._run_batch(writes, topics, isolate_verbs=True)
+            except Exception as error:  # every write of the batch must be answered
+                results = [error] * len(writes)
+                outcomes[:] = [outcome._replace(result=getattr(error, "code", metrics.ERROR)) for outcome in outcomes]
+        for outcome in outcomes:
+            metrics.count_verb(outcome)
+        return results
 
     def _run_batch(self, writes: list[_QueuedWrite], topics: set[str], *, isolate_verbs: bool = False) -> list[Any]:
         """Run writes in one batch, and return their results. After `MAX_BATCH_SECONDS` the rest is left for the next one."""
