@@ -156,6 +156,19 @@ def test_the_agent_gets_what_was_decided_as_data(store: Store, desk: str, decisi
     assert (old.decision, old.body) == (got.decision, got.answer)
 
 
+@pytest.mark.parametrize(
+    "decision",
+    [{"type": "approve"}, {"type": "edit", "proposal": {**PROPOSAL, "args": {"amount": 7}}}, {"type": "reject", "reason": "Too much"}],
+)
+def test_a_decision_that_is_sent_again_with_its_key_is_stored_once(store: Store, desk: str, decision: Any) -> None:
+    entry = people.ask(store, workspace_id=desk, question="Pay?", proposal=PROPOSAL)
+    first = people.reply(store, entry.id, person=USER, decision=decision, key="once")
+    again = people.reply(store, entry.id, person=USER, decision=decision, key="once")
+    assert (again.reply, again.entry.replies) == (first.reply, 1)
+    with pytest.raises(InvalidState, match="another reply"):
+        people.reply(store, entry.id, person=USER, decision={"type": "reject", "reason": "On second thoughts"}, key="once")
+
+
 WRONG = [
     {"type": "perhaps"},
     {"type": "approve", "proposal": PROPOSAL},

@@ -84,12 +84,13 @@ def write_reply(
     root = repository.lock_matter(tx, entry_id)
     entry = _find_replied(tx, root, entry_id)
     repository.require_person(tx, "person", person)
-    decided = None if decision is None else decisions.check_decision(entry, decision)
-    body = body if decided is None or body.strip() else decisions.describe(decided)
+    checked = None if decision is None else decisions.check_decision(decision)
+    body = body if checked is None or body.strip() else decisions.describe(checked)
     reply_id = tx.new_id("rep") if key is None else _keyed_reply_id(entry_id, person, key)
     existing = None if key is None else tx.fetch_one(tx.sql.reply_find, reply_id=reply_id)
     if existing is not None:
         return _return_existing_reply(entry, existing, body)
+    decided = None if checked is None else decisions.decide(entry, checked)
     if decided is None and not comment:
         _require_choice(entry, body)
     entry, via, message_id = _send_reply(tx, entry, reply_id, person, body, decided)

@@ -48,28 +48,27 @@ def check_proposal(proposal: object) -> dict[str, Any]:
     return dict(proposal)
 
 
-def check_decision(entry: Entry, decision: object) -> dict[str, Any]:
-    """Return a decision with the proposal that holds now. Refuses one about an entry without an open question that has a proposal."""
+def check_decision(decision: object) -> dict[str, Any]:
+    """Return a decision as it was given, whatever the state of its question is. An edit has its changed proposal."""
     if not isinstance(decision, dict) or not set(decision) <= {"type", "proposal", "reason"}:
         raise InvalidInput("a decision has a type, a proposal and a reason", field="decision", hint='Write {"type": "approve"}.')
     kind = checks.choice("decision", decision.get("type", ""), DECISIONS)
+    if ("proposal" in decision) != (kind == EDIT):
+        raise InvalidInput("only an edit has a proposal, and it needs one", field="decision", hint="Leave it out, or choose edit.")
+    edited = check_proposal(decision["proposal"]) if kind == EDIT else None
+    reason = checks.text("reason", decision.get("reason", ""), max_bytes=limits.MAX_QUESTION_BYTES)
+    return {"type": kind, "proposal": edited, "reason": reason}
+
+
+def decide(entry: Entry, decision: dict[str, Any]) -> dict[str, Any]:
+    """Return a checked decision with the proposal that holds now. Refuses one about an entry without an open question with a proposal."""
     proposal = entry.ask.terms.get("proposal") if entry.ask is not None else None
     if proposal is None or entry.ask is None or entry.ask.state != OPEN:
         raise InvalidState("there is no open question with a proposal here", hint="Reply with a text.")
-    if ("proposal" in decision) != (kind == EDIT):
-        raise InvalidInput("only an edit has a proposal, and it needs one", field="decision", hint="Leave it out, or choose edit.")
-    if kind == EDIT:
-        proposal = _check_edited(proposal, decision["proposal"])
-    reason = checks.text("reason", decision.get("reason", ""), max_bytes=limits.MAX_QUESTION_BYTES)
-    return {"type": kind, "proposal": None if kind == REJECT else proposal, "reason": reason}
-
-
-def _check_edited(before: dict[str, Any], edited: object) -> dict[str, Any]:
-    """Return an edited proposal. It stays what it was: a text, or the same action."""
-    checked = check_proposal(edited)
-    if set(checked) != set(before) or checked.get("action") != before.get("action"):
+    edited = decision["proposal"]
+    if edited is not None and (set(edited) != set(proposal) or edited.get("action") != proposal.get("action")):
         raise InvalidInput("an edit keeps the kind and the action of the proposal", field="decision", hint="Change its text or its args.")
-    return checked
+    return {**decision, "proposal": None if decision["type"] == REJECT else edited or proposal}
 
 
 def describe(decision: dict[str, Any]) -> str:
