@@ -67,7 +67,7 @@ def test_an_edited_proposal_is_kept_until_it_is_sent(server: RunningServer, work
     identity = server.ask(workspace.agent, "May I send it?", "--propose", "Dear Globex, no.")
     reader = visit(server, f"/questions/{identity}")
     expect(reader.row(identity)).to_contain_text("Proposal")
-    field, approve = reader.page.get_by_role("textbox", name="Proposal"), reader.page.get_by_role("button", name="Approve")
+    field, approve = reader.page.get_by_role("textbox", name="Proposal"), reader.detail.get_by_role("button", name="Approve")
     field.fill("Dear Globex, yes.")
     reader.page.get_by_role("textbox", name="Reason").fill("Too short")
     approve.click()

@@ -27,8 +27,8 @@ const newVisit = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (b
 
 export class Detail {
   /** `act` has what the buttons of the head do: {close, remove, unread, done, snooze, pin}. */
-  constructor(id, { act, known, workspaces, loaded, readPerson }) {
-    Object.assign(this, { id, toDo: act, known, workspaces, loaded, readPerson });
+  constructor(id, { act, known, workspaces, loaded, edited, readPerson }) {
+    Object.assign(this, { id, toDo: act, known, workspaces, loaded, edited, readPerson });
     this.parts = new Map(); // name → [what it was made of, element]
     this.documents = [];
     this.detail = null;
@@ -105,6 +105,21 @@ export class Detail {
     this.part("receipts", receipts, () => receiptsOf(receipts));
     this.numbered.see(this.id, this.asking()[0]?.id);
     this.jump.watch();
+    this.findProposal();
+  }
+
+  /** Put the focus into a proposal, once it is shown. */
+  edit(entryId) {
+    this.toEdit = entryId;
+    if (this.drawn) this.findProposal();
+  }
+
+  findProposal() {
+    const field = [...this.body.querySelectorAll(".proposal")].find((each) => each.dataset.of === this.toEdit);
+    if (!field) return;
+    this.toEdit = null;
+    field.scrollIntoView({ block: "center" });
+    field.focus({ preventScroll: true });
   }
 
   /** What can be shown without an answer of the server: the words that the list has. */
@@ -221,7 +236,11 @@ export class Detail {
   }
 
   question(entry) {
-    const act = { answer: (choice) => this.answer(entry, choice), decide: (decision) => this.decide(entry, decision) };
+    const act = {
+      answer: (choice) => this.answer(entry, choice),
+      decide: (decision) => this.decide(entry, decision),
+      edited: this.edited,
+    };
     return questionOf(entry, act, { person: this.person, pending: isPending(`reply ${entry.id}`) && pendingOf(`reply ${entry.id}`)[0] });
   }
 

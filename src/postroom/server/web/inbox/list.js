@@ -8,18 +8,13 @@ import { asksInRow, patchRow, row, rowHeight } from "./row.js";
 
 const HEAD = 34;
 const TICK = 20_000; // milliseconds between updates of relative times
-const DOUBLE_CLICK = 400; // milliseconds: the row below slides under the pointer when one is removed
+const DOUBLE_CLICK = 400; // milliseconds
+const SAME_PLACE = 8; // pixels
 
 export class List {
   constructor({ room, act, nearEnd }) {
     this.room = room;
-    let last = -Infinity; // the first click counts, however early after the page was opened
-    const once = (done) => (id) => {
-      if (performance.now() - last < DOUBLE_CLICK) return;
-      last = performance.now();
-      done(id);
-    };
-    this.act = { ...act, remove: once(act.remove), done: once(act.done) };
+    this.act = act;
     this.selected = new Set();
     this.query = "";
     this.hit = null; // a pattern of the words that are marked
@@ -30,6 +25,7 @@ export class List {
     this.news = h("button.news", { type: "button", hidden: true, onclick: () => this.top() });
     this.view = h("div", { id: "entries", tabindex: "-1" }, this.list);
     this.view.addEventListener("scroll", () => this.scrolled(), { passive: true });
+    this.view.addEventListener("click", dropSlidClicks(), { capture: true });
     this.sticky = h("div.group.sticky", { "aria-hidden": "true", hidden: true }, h("h3")); // the name of the group at the top
     this.element = h("div.list", {}, this.news, this.view, this.sticky);
     this.scroll = new Scroll(this.view, this.list, {
@@ -143,6 +139,21 @@ export class List {
     const element = this.scroll.reveal(id);
     if (focus) element?.querySelector("a")?.focus({ preventScroll: true });
   }
+}
+
+/** A listener that drops the second click of a double click if the first removed its row, and the row below slid under the pointer. */
+function dropSlidClicks() {
+  let before = { time: -Infinity };
+  return (event) => {
+    const { clientX: x, clientY: y, target } = event;
+    const now = { x, y, id: target.closest(".row")?.dataset.id, time: performance.now() };
+    const isNear = Math.hypot(x - before.x, y - before.y) < SAME_PLACE;
+    if (isNear && now.id !== before.id && now.time - before.time < DOUBLE_CLICK) {
+      event.stopPropagation();
+      event.preventDefault();
+    }
+    before = now;
+  };
 }
 
 /** The group of an entry: a deadline, the pinned ones, a workspace, or a day. */

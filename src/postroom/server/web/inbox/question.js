@@ -18,7 +18,7 @@ export const mayChoose = (question, choice) =>
   !question.dangerous?.includes(choice) ||
   confirm("Are you sure?", `The agent marked “${choice}” as dangerous.`, choice, { no: "Cancel", safe: true });
 
-/** `act`: {answer(choice), decide(decision)}. `pending` is the answer that can still be taken back. */
+/** `act`: {answer(choice), decide(decision), edited()}. `pending` is the answer that can still be taken back. */
 export function questionOf({ question }, act, { person, pending }) {
   if (question.state !== "open")
     return h("section.question", { "data-state": question.state, "aria-label": "Question" }, h("p", {}, ended(question)));
@@ -52,38 +52,76 @@ function choiceButton(question, choice, at, act) {
 }
 
 const draftOf = (entryId) => `proposal:${entryId}`;
+const written = (entryId) => JSON.parse(draft(draftOf(entryId)).text || "{}");
+const NOTHING_WRITTEN = { text: null, reason: "" };
+
+/** Keep what a person wrote about a proposal: its `text` (null if it is unchanged), or the `reason` to reject it. */
+function keepWritten(entryId, changes) {
+  const { text, reason } = { ...NOTHING_WRITTEN, ...written(entryId), ...changes };
+  keepDraft(draftOf(entryId), { text: text !== null || reason ? JSON.stringify({ text, reason }) : "" });
+}
+
+/** Whether a person changed a proposal and has not sent that. */
+const isEdited = ({ entryId }) => (written(entryId).text ?? null) !== null;
+
+/** The decision to approve a proposal as it is, or as the person changed it. Throws a SyntaxError if changed arguments are not JSON. */
+export function approvalOf(question) {
+  if (!isEdited(question)) return { type: "approve" };
+  const { proposal, entryId } = question;
+  const { text } = written(entryId);
+  return { type: "edit", proposal: "text" in proposal ? { text } : { action: proposal.action, args: JSON.parse(text) } };
+}
+
+/** Ask for the reason of a rejection, which is kept until it was sent. Return the decision, or null. */
+export async function askToReject({ proposal, entryId }) {
+  const reason = reasonField(entryId, { autofocus: true });
+  const answer = await confirm("Reject this proposal?", short(proposed(proposal)), "Reject", { reason, no: "Cancel" });
+  return answer && { type: "reject", reason: answer.reason };
+}
+
+/** A proposal on one line: its text, or the action with its arguments. */
+export const proposed = ({ text, action, args }) => text ?? `${action} ${JSON.stringify(args)}`;
+
+function reasonField(entryId, attributes = {}) {
+  const field = h("input", { type: "text", "aria-label": "Reason", placeholder: "Reason to reject (optional)", ...attributes });
+  field.value = written(entryId).reason ?? "";
+  field.addEventListener("input", () => keepWritten(entryId, { reason: field.value }));
+  return field;
+}
 
 /** Forget what a person wrote into a proposal: the server has it. */
 export const forgetProposal = (entryId) => dropDraft(draftOf(entryId));
 
+/** What the button to approve a proposal says. */
+export const approveName = (question) => (isEdited(question) ? NAMES.edit : NAMES.approve);
+
 /** A text or the arguments of an action, which can be edited in place. What is written is kept until it was sent. */
-function proposalOf({ proposal, entryId }, act) {
+function proposalOf(question, act) {
+  const { proposal, entryId } = question;
   const text = proposal.text ?? JSON.stringify(proposal.args, null, 2);
-  const kept = JSON.parse(draft(draftOf(entryId)).text || "{}");
-  const field = h("textarea.proposal", { "aria-label": "Proposal", rows: String(Math.min(16, text.split("\n").length + 1)), dir: "auto" });
-  field.value = kept.text ?? text;
+  const rows = String(Math.min(16, text.split("\n").length + 1));
+  const field = h("textarea.proposal", { "aria-label": "Proposal", "data-of": entryId, rows, dir: "auto" });
+  field.value = written(entryId).text ?? text;
   const wrong = h("p.wrong-text", { role: "alert", hidden: true });
   const approve = h("button.primary", { type: "button", "data-number": "1", onclick: () => send() });
-  const name = () => (approve.textContent = field.value === text ? "Approve" : "Approve with changes");
-  const reason = h("input", { type: "text", "aria-label": "Reason", placeholder: "Reason to reject (optional)" });
-  reason.value = kept.reason ?? "";
-  name();
-  const keep = () => {
-    name();
-    const written = field.value !== text || reason.value ? JSON.stringify({ text: field.value, reason: reason.value }) : "";
-    keepDraft(draftOf(entryId), { text: written });
-  };
-  for (const each of [field, reason]) each.addEventListener("input", keep);
-  const send = () => {
-    if (field.value === text) return act.decide({ type: "approve" });
+  approve.textContent = approveName(question);
+  const reason = reasonField(entryId);
+  field.addEventListener("input", () => {
+    keepWritten(entryId, { text: field.value === text ? null : field.value });
+    if (approve.textContent === approveName(question)) return;
+    approve.textContent = approveName(question);
+    act.edited();
+  });
+  const send = (decide = act.decide) => {
     try {
-      const edited = "text" in proposal ? { text: field.value } : { action: proposal.action, args: JSON.parse(field.value) };
-      act.decide({ type: "edit", proposal: edited });
+      decide(approvalOf(question));
+      wrong.hidden = true;
     } catch (error) {
       wrong.hidden = false;
       wrong.textContent = `The arguments are not JSON: ${error.message}`;
     }
   };
+  send(() => {}); // say what is wrong with arguments that were written before
   const reject = () => act.decide({ type: "reject", reason: reason.value.trim() });
   return h(
     "div.deciding",

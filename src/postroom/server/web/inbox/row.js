@@ -5,7 +5,7 @@ import { address } from "../lib/router.js";
 import { draft, keptReplyTo, settings } from "../lib/settings.js";
 import { full, left, short, when } from "../lib/time.js";
 import { icon } from "../parts/icons.js";
-import { keptNote } from "./question.js";
+import { approveName, keptNote, proposed } from "./question.js";
 
 const [TWO_LINES, ONE_LINE, CHOICES, CHOICES_FOR_FINGERS] = [58, 36, 36, 52]; // pixels, as inbox.css and phone.css have them
 const WIDE = matchMedia("(min-width: 721px)"); // on a phone a row is large enough for a finger
@@ -32,9 +32,14 @@ function withoutTitle({ comments = "", title }) {
   return plain(first) === title ? others.join("\n") : comments;
 }
 
-/** What waits or was added last; else the first words of an entry after its title, or the names of its documents. */
+/** What waits or was added last, and what is proposed; else the first words of an entry after its title, or the names of its documents. */
 export function preview(entry) {
-  const words = plain(entry.latest ?? withoutTitle(entry));
+  const { state, proposal } = entry.question ?? {};
+  const said = [entry.latest ?? withoutTitle(entry), state === "open" && proposal && proposed(proposal)];
+  const words = said
+    .map((text) => text && plain(text))
+    .filter(Boolean)
+    .join(" · ");
   return words || (entry.docs ?? []).map((doc) => doc.path.split("/").at(-1)).join(", ");
 }
 
@@ -75,8 +80,9 @@ function extras(entry) {
   ];
 }
 
-/** Whether the choices of an open question are shown in its row. */
-export const asksInRow = (entry, room) => room === "questions" && entry.question?.state === "open" && entry.question.choices.length > 0;
+/** Whether the choices of an open question, or those about its proposal, are shown in its row. */
+export const asksInRow = ({ question }, room) =>
+  room === "questions" && question?.state === "open" && Boolean(question.choices.length || question.proposal);
 
 /** The height of a row in pixels: of two lines or one, and of the choices below it. */
 export function rowHeight(asks = false) {
@@ -84,7 +90,7 @@ export function rowHeight(asks = false) {
   return (settings().rows === "one" && WIDE.matches ? ONE_LINE : TWO_LINES) + (asks ? choices : 0);
 }
 
-/** `act`: {remove(id), done(id), answer(entry, choice), select(id, event)}. `query` is kept in the address. */
+/** `act`: {remove(id), done(id), answer(entry, choice), decide(entry, type)}. `query` is kept in the address. */
 export function row({ entry, cursor, open, room, selected, query, hit }, act) {
   const link = h(
     "a",
@@ -118,14 +124,12 @@ export function row({ entry, cursor, open, room, selected, query, hit }, act) {
 function choices(entry, act) {
   const kept = keptReplyTo(entry.question.entryId);
   if (kept) return h("span.row-choices.soft", {}, keptNote(kept.body));
-  const { dangerous } = entry.question;
-  const button = (choice) =>
-    h(
-      dangerous.includes(choice) ? "button.danger" : "button",
-      { type: "button", tabindex: "-1", onclick: () => act.answer(entry, choice) },
-      choice,
-    );
-  return h("span.row-choices", { role: "group", "aria-label": "Choices" }, entry.question.choices.slice(0, 4).map(button));
+  const { choices, dangerous, proposal } = entry.question;
+  const button = (name, done, tag = "button") => h(tag, { type: "button", tabindex: "-1", onclick: done }, name);
+  const choose = (choice) => button(choice, () => act.answer(entry, choice), dangerous.includes(choice) ? "button.danger" : "button");
+  const decide = (name, type) => button(name, () => act.decide(entry, type));
+  const about = () => [decide(approveName(entry.question), "approve"), decide("Edit", "edit"), decide("Reject…", "reject")];
+  return h("span.row-choices", { role: "group", "aria-label": "Choices" }, proposal ? about() : choices.slice(0, 4).map(choose));
 }
 
 function buttons(entry, act) {

@@ -14,7 +14,7 @@ import { Detail } from "./detail.js";
 import { Elsewhere } from "./elsewhere.js";
 import { List } from "./list.js";
 import { NumberedQuestion } from "./numbered.js";
-import { mayChoose } from "./question.js";
+import { approvalOf, askToReject, forgetProposal, mayChoose, NAMES } from "./question.js";
 import { sendLater } from "./reply.js";
 import { hitPattern } from "./row.js";
 import { askWhen } from "./snooze.js";
@@ -24,6 +24,7 @@ import { filterOf, Tools } from "./tools.js";
 const FINGERS = matchMedia("(hover: none)");
 const byHand = (key, swipe) => (FINGERS.matches ? swipe : key);
 const OPERATORS = "from:name, is:unread, in:done and before:2026-11-30 narrow a search.";
+const DECISIONS = ["approve", "reject"]; // of a proposal, by their number keys
 const places = new Map(); // room → where the list was when it was left
 
 class Inbox {
@@ -35,6 +36,7 @@ class Inbox {
       remove: (id) => this.remove(id),
       done: (id) => this.done(id),
       answer: (entry, choice) => this.answer(entry, choice),
+      decide: (entry, type) => this.decide(entry, type),
     };
     this.list = new List({ room, act, nearEnd: () => this.entries.loadMore() });
     this.numbered = new NumberedQuestion();
@@ -150,6 +152,7 @@ class Inbox {
       known: () => this.entries.find(id),
       workspaces: () => this.workspaces,
       loaded: (shown) => this.loaded(shown),
+      edited: () => (this.entries.replace(id, {}), this.draw()), // its row says what it would approve
       readPerson: () => this.summaryRead.then(() => this.summary().person),
     };
     this.detail = id === null ? null : new Detail(id, detail);
@@ -314,20 +317,40 @@ class Inbox {
 
   /** Answer from the list, without opening the entry. */
   async answer(entry, choice) {
-    if (!(await mayChoose(entry.question, choice))) return;
-    const id = entry.question.entryId;
-    const done = () => this.entries.heard([]);
+    if (await mayChoose(entry.question, choice)) this.sendAnswer(entry.question, { body: choice }, choice);
+  }
+
+  /** Decide about a proposal from the list: "approve", "reject", or "edit", which opens it. */
+  async decide(entry, type) {
+    let decision = null;
+    try {
+      if (type !== "edit") decision = type === "approve" ? approvalOf(entry.question) : await askToReject(entry.question);
+    } catch {
+      type = "edit"; // what was written into it is not JSON, which is said there
+    }
+    if (type === "edit") {
+      this.go(entry.id);
+      this.detail.edit(entry.question.entryId);
+    } else if (decision) this.sendAnswer(entry.question, { decision }, NAMES[decision.type]);
+  }
+
+  sendAnswer({ entryId: id }, body, words) {
+    const done = (answer) => {
+      if (answer && body.decision) forgetProposal(id);
+      this.entries.heard([]);
+    };
     this.numbered.forget();
-    sendLater(id, { body: choice }, { words: choice, of: `choice:${id}`, done, back: () => this.draw() });
+    sendLater(id, body, { words, of: `choice:${id}`, done, back: () => this.draw() });
     this.draw();
   }
 
   chooseNumber(number) {
     if (this.detail) return this.detail.choose(number);
     const entry = this.entries.find(this.cursor);
-    const choice = entry?.question?.state === "open" && entry.question.choices[number - 1];
-    if (!choice) return false;
-    if (this.numbered.mayAnswer(entry.question.entryId)) this.answer(entry, choice);
+    const { state, choices = [], proposal, entryId } = entry?.question ?? {};
+    const choice = (proposal ? DECISIONS : choices)[number - 1];
+    if (state !== "open" || !choice) return false;
+    if (this.numbered.mayAnswer(entryId)) proposal ? this.decide(entry, choice) : this.answer(entry, choice);
     return true;
   }
 

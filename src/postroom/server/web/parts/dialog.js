@@ -15,19 +15,15 @@ export function dialog(name, ...children) {
 }
 
 /**
- * Ask for confirmation of an act that cannot be undone. Return whether it was confirmed; with `reason`, the text of the reason field. With
- * `safe`, the focus is not on the act: a key that is pressed once too often does nothing.
+ * Ask for confirmation of an act that cannot be undone. Return whether it was confirmed; with `reason` (true, or a field for it), the text
+ * of the reason field. With `safe`, the focus is not on the act: a key that is pressed once too often does nothing.
  */
 export function confirm(name, text, yes, { reason = false, no = "Keep", safe = false } = {}) {
   return new Promise((answer) => {
-    const why = reason && h("input", { type: "text", "aria-label": "Reason", placeholder: "Reason (optional)" });
-    const form = h(
-      "form",
-      { method: "dialog" },
-      h("p", {}, text),
-      why,
-      h("div.actions", {}, h("button", { value: "no", autofocus: safe }, no), h("button.danger", { value: "yes", autofocus: !safe }, yes)),
-    );
+    const why = reason === true ? h("input", { type: "text", "aria-label": "Reason", placeholder: "Reason (optional)" }) : reason;
+    const stay = h("button", { type: "button", autofocus: safe, onclick: () => element.close() }, no); // Enter in the field confirms
+    const act = h("button.danger", { value: "yes", autofocus: !safe && !why }, yes);
+    const form = h("form", { method: "dialog" }, h("p", {}, text), why, h("div.actions", {}, stay, act));
     const element = dialog(name, form);
     element.addEventListener("close", () => answer(element.returnValue === "yes" && (reason ? { reason: why.value.trim() } : true)));
   });
