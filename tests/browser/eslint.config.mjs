@@ -5,7 +5,7 @@ import js from "@eslint/js";
 const browser = `
   AbortController Blob BroadcastChannel CustomEvent DOMException Element HTMLElement IntersectionObserver Intl Node Notification ResizeObserver SVGElement TextDecoderStream
   URLSearchParams cancelAnimationFrame clearInterval clearTimeout console crypto document fetch getComputedStyle getSelection history innerHeight innerWidth localStorage location
-  matchMedia navigator performance reportError requestAnimationFrame setInterval setTimeout window
+  matchMedia navigator performance reportError requestAnimationFrame sessionStorage setInterval setTimeout window
 `;
 const globals = Object.fromEntries(browser.trim().split(/\s+/).map((name) => [name, "readonly"]));
 

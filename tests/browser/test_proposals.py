@@ -123,3 +123,18 @@ def test_a_double_click_in_a_row_answers_one_question(emptied: RunningServer, vi
     eventually(lambda: [emptied.entry(each)["question"]["state"] for each in asked].count("answered") == 1)
     expect(reader.toasts.get_by_text("Sending:")).to_have_count(0)
     expect(reader.rows).to_have_count(2)
+
+
+def test_short_choices_are_not_cut_and_more_of_them_are_announced(emptied: RunningServer, visit: BrowserTabs) -> None:
+    agent = emptied.add_workspace().agent
+    three, six = ("Publish at noon", "Tomorrow morning", "Not yet"), [f"Option {number}" for number in range(6)]
+    cut = emptied.ask(agent, "Publish?", *(word for choice in three for word in ("--choice", choice)))
+    many = emptied.ask(agent, "Which one?", *(word for choice in six for word in ("--choice", choice)))
+    reader = visit(emptied, "/questions", viewport={"width": 1000, "height": 700})
+    expect(_button(reader, cut, "Publish at noon")).to_have_attribute("title", "Publish at noon")
+    assert _button(reader, cut, "Not yet").evaluate("button => button.scrollWidth <= button.clientWidth")
+    shown = reader.row(many).get_by_role("group", name="Choices").get_by_role("button")
+    expect(shown).to_have_text(["Option 0", "Option 1", "4 more…"])
+    shown.last.click()
+    expect(reader.of(many).get_by_role("group", name="Choices").get_by_role("button")).to_have_text(six)
+    expect(reader.of(many).get_by_role("button", name="Option 0")).to_be_focused()

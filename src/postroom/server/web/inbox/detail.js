@@ -105,21 +105,21 @@ export class Detail {
     this.part("receipts", receipts, () => receiptsOf(receipts));
     this.numbered.see(this.id, this.asking()[0]?.id);
     this.jump.watch();
-    this.findProposal();
+    this.findQuestion();
   }
 
-  /** Put the focus into a proposal, once it is shown. */
-  edit(entryId) {
-    this.toEdit = entryId;
-    if (this.drawn) this.findProposal();
+  /** Put the focus into a question, on its first choice or its proposal, once it is shown. */
+  focusQuestion(entryId) {
+    this.wanted = entryId;
+    if (this.drawn) this.findQuestion();
   }
 
-  findProposal() {
-    const field = [...this.body.querySelectorAll(".proposal")].find((each) => each.dataset.of === this.toEdit);
-    if (!field) return;
-    this.toEdit = null;
-    field.scrollIntoView({ block: "center" });
-    field.focus({ preventScroll: true });
+  findQuestion() {
+    const question = [...this.body.querySelectorAll(".question")].find((each) => each.dataset.of === this.wanted);
+    if (!question) return;
+    this.wanted = null;
+    question.scrollIntoView({ block: "center" });
+    question.querySelector("textarea, button")?.focus({ preventScroll: true });
   }
 
   /** What can be shown without an answer of the server: the words that the list has. */

@@ -2,14 +2,14 @@
 
 import { fill, h } from "../lib/dom.js";
 import { Scroll } from "../lib/scroll.js";
-import { settings } from "../lib/settings.js";
-import { day } from "../lib/time.js";
-import { asksInRow, patchRow, row, rowHeight } from "./row.js";
+import { grouped, head, headWords, patchHead, toggleFold } from "./groups.js";
+import { patchRow, row, rowHeight } from "./row.js";
 
-const HEAD = 34;
 const TICK = 20_000; // milliseconds between updates of relative times
 const DOUBLE_CLICK = 400; // milliseconds
 const SAME_PLACE = 8; // pixels
+const ROW_PARTS = ["entry", "cursor", "open", "selected", "hit", "query", "height", "group", "named", "hidden"];
+const HEAD_PARTS = ["name", "height", "folds", "folded", "count", "unread"];
 
 export class List {
   constructor({ room, act, nearEnd }) {
@@ -19,7 +19,8 @@ export class List {
     this.query = "";
     this.hit = null; // a pattern of the words that are marked
     this.ticking = setInterval(() => this.tick(), TICK);
-    this.items = [];
+    this.items = []; // what is shown
+    this.all = []; // with the rows of folded groups
     this.known = null; // ids that were there before, to tell what is new above
     this.list = h("ul");
     this.news = h("button.news", { type: "button", hidden: true, onclick: () => this.top() });
@@ -27,21 +28,23 @@ export class List {
     this.view.addEventListener("scroll", () => this.scrolled(), { passive: true });
     this.view.addEventListener("click", dropSlidClicks(), { capture: true });
     this.sticky = h("div.group.sticky", { "aria-hidden": "true", hidden: true }, h("h3")); // the name of the group at the top
+    this.sticky.addEventListener("click", () => this.toggle(this.stuck.key));
+    this.sticky.addEventListener("wheel", ({ deltaY }) => this.view.scrollBy(0, deltaY), { passive: true });
     this.element = h("div.list", {}, this.news, this.view, this.sticky);
     this.scroll = new Scroll(this.view, this.list, {
       make: (item) => this.make(item),
       patch: (element, item) => this.patch(element, item),
-      nearEnd,
+      nearEnd: () => this.all.some((item) => item.hidden) || nearEnd(), // else a short list would load every entry
     });
     this.fresh = 0;
   }
 
   make(item) {
-    return item.name ? h("li.group", {}, h("h3", {}, item.name)) : row(item, this.act);
+    return item.name ? head(item, (key) => this.toggle(key)) : row(item, this.act);
   }
 
   patch(element, item) {
-    if (item.name) fill(element, h("h3", {}, item.name));
+    if (item.name) patchHead(element, item, (key) => this.toggle(key));
     else patchRow(element, item, this.act);
   }
 
@@ -62,18 +65,32 @@ export class List {
     const before = new Map(this.items.map((item) => [item.key, item]));
     const same = (item) => {
       const old = before.get(item.key);
-      const same =
-        old && ["entry", "cursor", "open", "name", "selected", "hit", "query", "height"].every((name) => old[name] === item[name]);
+      const same = old && (item.name ? HEAD_PARTS : ROW_PARTS).every((name) => old[name] === item[name]);
       return same ? old : item;
     };
     const { room, query, hit } = this;
-    this.items = grouped(entries, groupOf(room), room).map((item) => {
+    this.all = grouped(entries, { room, searches: this.searches, more: this.more }).map((item) => {
       const states = { room, query, hit, cursor: item.key === cursor, open: item.key === open, selected: this.selected.has(item.key) };
       return same(item.name ? item : { ...item, ...states });
     });
+    this.items = this.all.filter((item) => !item.hidden);
     this.count(entries);
     this.scroll.set(this.items);
     this.stick();
+  }
+
+  /** Fold or unfold a group. What is hidden is no longer chosen. */
+  toggle(key) {
+    toggleFold(key);
+    for (const item of this.all) if (item.group === key) this.selected.delete(item.key);
+    this.act.folded();
+    this.scroll.reveal(key);
+  }
+
+  /** Unfold the group of an entry. */
+  unfold(id) {
+    const item = this.all.find(({ key }) => key === id);
+    if (item?.hidden) this.toggle(item.group);
   }
 
   scrolled() {
@@ -90,9 +107,12 @@ export class List {
     while (at >= 0 && !this.items[at].name) at -= 1;
     this.sticky.hidden = at < 0 || scrollTop <= 0;
     if (this.sticky.hidden) return;
-    const name = this.items[at].name;
-    if (this.sticky.firstElementChild.textContent !== name) this.sticky.firstElementChild.textContent = name;
-    this.sticky.style.transform = `translateY(${next < 0 ? 0 : Math.min(0, tops[next] - scrollTop - HEAD)}px)`;
+    if (this.stuck !== this.items[at]) {
+      this.stuck = this.items[at];
+      this.sticky.toggleAttribute("data-folds", this.stuck.folds);
+      fill(this.sticky.firstElementChild, headWords(this.stuck));
+    }
+    this.sticky.style.transform = `translateY(${next < 0 ? 0 : Math.min(0, tops[next] - scrollTop - this.stuck.height)}px)`;
   }
 
   /** The number of new entries above the visible part. */
@@ -128,11 +148,17 @@ export class List {
     this.seen();
   }
 
-  /** The id of the entry `step` rows from another one. */
+  /** The id of the entry that is shown next to another one, before (-1) or after it (1); at the end, that one itself. */
   beside(id, step) {
-    const rows = this.items.filter((item) => !item.name);
-    const at = rows.findIndex((item) => item.key === id);
-    return (at < 0 ? rows[0] : rows[Math.min(rows.length - 1, Math.max(0, at + step))])?.key ?? null;
+    const rows = this.all.filter((item) => !item.name);
+    const from = rows.findIndex((item) => item.key === id);
+    let at = from < 0 ? 0 : from + step;
+    while (rows[at]?.hidden) at += from < 0 ? 1 : step;
+    return (rows[at] ?? (rows[from]?.hidden ? null : rows[from]))?.key ?? null;
+  }
+
+  isHidden(id) {
+    return this.all.some((item) => item.key === id && item.hidden);
   }
 
   reveal(id, { focus = false } = {}) {
@@ -154,25 +180,4 @@ function dropSlidClicks() {
     }
     before = now;
   };
-}
-
-/** The group of an entry: a deadline, the pinned ones, a workspace, or a day. */
-function groupOf(room) {
-  if (room === "questions") return (entry) => (entry.question?.deadline ? "With a deadline" : "Without a deadline");
-  const name = settings().group === "workspace" ? (entry) => entry.workspaceLabel : (entry) => day(entry.activeTs);
-  return (entry) => (entry.pinned && entry.state === "inbox" && room === "inbox" ? "Pinned" : name(entry));
-}
-
-/** Group the rows. Days are in order. Workspaces are ordered by their newest entry. */
-function grouped(entries, name, room) {
-  const groups = new Map();
-  for (const entry of entries) {
-    const of = name(entry);
-    if (!groups.has(of)) groups.set(of, []);
-    groups.get(of).push(entry);
-  }
-  return [...groups].flatMap(([of, some]) => [
-    { key: `group ${of}`, height: HEAD, name: of },
-    ...some.map((entry) => ({ key: entry.id, height: rowHeight(asksInRow(entry, room)), entry })),
-  ]);
 }

@@ -27,7 +27,7 @@ export function questionOf({ question }, act, { person, pending }) {
   const asked = question.to === person ? "A question for you" : `A question for ${question.to}. You may answer it, too`;
   return h(
     "section.question",
-    { "data-state": "open", "aria-label": "Question" },
+    { "data-state": "open", "data-of": question.entryId, "aria-label": "Question" },
     h("p.asked", {}, asked, question.escalatedAt && ", because nobody else answered"),
     choices.length ? h("div.choices", { role: "group", "aria-label": "Choices" }, choices) : null,
     question.proposal && proposalOf(question, act),
@@ -100,7 +100,7 @@ function proposalOf(question, act) {
   const { proposal, entryId } = question;
   const text = proposal.text ?? JSON.stringify(proposal.args, null, 2);
   const rows = String(Math.min(16, text.split("\n").length + 1));
-  const field = h("textarea.proposal", { "aria-label": "Proposal", "data-of": entryId, rows, dir: "auto" });
+  const field = h("textarea.proposal", { "aria-label": "Proposal", rows, dir: "auto" });
   field.value = written(entryId).text ?? text;
   const wrong = h("p.wrong-text", { role: "alert", hidden: true });
   const approve = h("button.primary", { type: "button", "data-number": "1", onclick: () => send() });

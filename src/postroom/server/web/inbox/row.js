@@ -43,6 +43,8 @@ export function preview(entry) {
   return words || (entry.docs ?? []).map((doc) => doc.path.split("/").at(-1)).join(", ");
 }
 
+const MOST_CHOICES = 4; // in a row
+const SHORT = 10; // characters of a choice that is shown as a whole
 const UNVERIFIED_DOORS = new Set(["cli", "library", "file", "unix"]); // there, anyone can use any name
 
 /** A mark for an entry of which no server knows who wrote it: a word, or in a row a picture. */
@@ -84,14 +86,19 @@ function extras(entry) {
 export const asksInRow = ({ question }, room) =>
   room === "questions" && question?.state === "open" && Boolean(question.choices.length || question.proposal);
 
+export const isWide = () => WIDE.matches;
+
 /** The height of a row in pixels: of two lines or one, and of the choices below it. */
 export function rowHeight(asks = false) {
   const choices = WIDE.matches ? CHOICES : CHOICES_FOR_FINGERS;
   return (settings().rows === "one" && WIDE.matches ? ONE_LINE : TWO_LINES) + (asks ? choices : 0);
 }
 
-/** `act`: {remove(id), done(id), answer(entry, choice), decide(entry, type)}. `query` is kept in the address. */
-export function row({ entry, cursor, open, room, selected, query, hit }, act) {
+/**
+ * `act`: {remove(id), done(id), answer(entry, choice), decide(entry, type), openQuestion(entry)}. `query` is kept in the address. If the head
+ * of its group says who wrote it, the row does not.
+ */
+export function row({ entry, cursor, open, room, selected, query, hit, named }, act) {
   const link = h(
     "a",
     { href: address(room, entry.id) + query, tabindex: cursor ? "0" : "-1", "aria-current": open ? "true" : null },
@@ -105,7 +112,7 @@ export function row({ entry, cursor, open, room, selected, query, hit }, act) {
     h(
       "span.second",
       {},
-      h("span.who", {}, entry.workspaceLabel),
+      !named && h("span.who", {}, entry.workspaceLabel),
       unverified(entry, { small: true }),
       h("span.words", { dir: "auto" }, marked(preview(entry), hit)),
       h("span.extras", {}, extras(entry)),
@@ -125,11 +132,15 @@ function choices(entry, act) {
   const kept = keptReplyTo(entry.question.entryId);
   if (kept) return h("span.row-choices.soft", {}, keptNote(kept.body));
   const { choices, dangerous, proposal } = entry.question;
-  const button = (name, done, tag = "button") => h(tag, { type: "button", tabindex: "-1", onclick: done }, name);
+  const button = (name, done, tag = "button") =>
+    h(tag, { type: "button", tabindex: "-1", title: name, "data-short": name.length <= SHORT, onclick: done }, name);
   const choose = (choice) => button(choice, () => act.answer(entry, choice), dangerous.includes(choice) ? "button.danger" : "button");
   const decide = (name, type) => button(name, () => act.decide(entry, type));
-  const about = () => [decide(approveName(entry.question), "approve"), decide("Edit", "edit"), decide("Reject…", "reject")];
-  return h("span.row-choices", { role: "group", "aria-label": "Choices" }, proposal ? about() : choices.slice(0, 4).map(choose));
+  const open = (name) => button(name, () => act.openQuestion(entry));
+  const about = () => [decide(approveName(entry.question), "approve"), open("Edit"), decide("Reject…", "reject")];
+  const some = () =>
+    choices.length > MOST_CHOICES ? [...choices.slice(0, 2).map(choose), open(`${choices.length - 2} more…`)] : choices.map(choose);
+  return h("span.row-choices", { role: "group", "aria-label": "Choices" }, proposal ? about() : some());
 }
 
 function buttons(entry, act) {

@@ -9,13 +9,11 @@ import { onSwipe } from "../lib/swipe.js";
 import { firstRun } from "../parts/connect.js";
 import { nothing, quietPane, trouble } from "../parts/state.js";
 import { failed, toast } from "../parts/toast.js";
+import { Answers } from "./answers.js";
 import { actionsOf, keysOf } from "./commands.js";
 import { Detail } from "./detail.js";
 import { Elsewhere } from "./elsewhere.js";
 import { List } from "./list.js";
-import { NumberedQuestion } from "./numbered.js";
-import { approvalOf, askToReject, forgetProposal, mayChoose, NAMES } from "./question.js";
-import { sendLater } from "./reply.js";
 import { hitPattern } from "./row.js";
 import { askWhen } from "./snooze.js";
 import { Entries, matterOf, rowOf } from "./state.js";
@@ -24,22 +22,23 @@ import { filterOf, Tools } from "./tools.js";
 const FINGERS = matchMedia("(hover: none)");
 const byHand = (key, swipe) => (FINGERS.matches ? swipe : key);
 const OPERATORS = "from:name, is:unread, in:done and before:2026-11-30 narrow a search.";
-const DECISIONS = ["approve", "reject"]; // of a proposal, by their number keys
 const places = new Map(); // room → where the list was when it was left
 
 class Inbox {
   constructor(main, id, { room, summary, summaryRead, titled }) {
     Object.assign(this, { main, room, summary, summaryRead, titled, cursor: id, detail: null, workspaces: [] });
     this.marked = new Set(); // opened here, and so read; unless they say otherwise
+    this.answers = new Answers(this);
     this.entries = new Entries(room, () => this.draw(), filterOf(query()));
     const act = {
       remove: (id) => this.remove(id),
       done: (id) => this.done(id),
-      answer: (entry, choice) => this.answer(entry, choice),
-      decide: (entry, type) => this.decide(entry, type),
+      answer: (entry, choice) => this.answers.choose(entry, choice),
+      decide: (entry, type) => this.answers.decide(entry, type),
+      openQuestion: (entry) => this.answers.open(entry),
+      folded: () => this.folded(),
     };
     this.list = new List({ room, act, nearEnd: () => this.entries.loadMore() });
-    this.numbered = new NumberedQuestion();
     onSwipe(this.list.view, ".row", {
       right: (element) => this.done(element.dataset.id),
       left: (element) => this.snooze([element.dataset.id]),
@@ -76,6 +75,7 @@ class Inbox {
     if (id !== null) {
       await this.entries.loadUntil(id);
       this.draw();
+      this.list.unfold(id);
       this.list.reveal(id);
     } else if (places.has(this.room)) this.list.view.scrollTop = places.get(this.room);
   }
@@ -105,10 +105,11 @@ class Inbox {
     this.tools.draw(filter, this.list.selected.size);
     this.list.query = location.search;
     this.list.hit = hitPattern(filter.words);
+    Object.assign(this.list, { searches: Boolean(filter.words), more: this.entries.more });
     this.elsewhere.show(this.room === "inbox" ? filter.words.trim() : "");
     const visible = this.room === "questions" ? shown.filter((entry) => !isPending(`reply ${entry.question?.entryId}`)) : shown;
     this.list.show(visible, { cursor: this.cursor, open: this.detail?.id ?? null });
-    this.numbered.see(this.cursor, this.entries.find(this.cursor)?.question?.entryId);
+    this.answers.numbered.see(this.cursor, this.entries.find(this.cursor)?.question?.entryId);
     this.side.ariaBusy = String(!ready);
     this.list.element.hidden = !visible.length;
     if (ready && (visible.length || error || this.summary())) fill(this.below, visible.length ? null : this.emptiness(filter, error));
@@ -216,6 +217,14 @@ class Inbox {
     if (this.detail) this.detail.focus();
   }
 
+  /** A group was folded or unfolded. The cursor leaves entries that are not shown, so that no key acts on them. */
+  folded() {
+    this.draw();
+    if (!this.list.isHidden(this.cursor)) return;
+    this.cursor = this.list.beside(this.cursor, 1) ?? this.list.beside(this.cursor, -1);
+    this.draw();
+  }
+
   enter(event) {
     if (sendNow("reply ")) return true;
     if (event.target.closest?.("button, summary") || (event.target.closest?.("a") && !event.target.closest(".row"))) return false;
@@ -315,43 +324,8 @@ class Inbox {
     if (this.cursor) this.list.reveal(this.cursor, { focus: !this.detail });
   }
 
-  /** Answer from the list, without opening the entry. */
-  async answer(entry, choice) {
-    if (await mayChoose(entry.question, choice)) this.sendAnswer(entry.question, { body: choice }, choice);
-  }
-
-  /** Decide about a proposal from the list: "approve", "reject", or "edit", which opens it. */
-  async decide(entry, type) {
-    let decision = null;
-    try {
-      if (type !== "edit") decision = type === "approve" ? approvalOf(entry.question) : await askToReject(entry.question);
-    } catch {
-      type = "edit"; // what was written into it is not JSON, which is said there
-    }
-    if (type === "edit") {
-      this.go(entry.id);
-      this.detail.edit(entry.question.entryId);
-    } else if (decision) this.sendAnswer(entry.question, { decision }, NAMES[decision.type]);
-  }
-
-  sendAnswer({ entryId: id }, body, words) {
-    const done = (answer) => {
-      if (answer && body.decision) forgetProposal(id);
-      this.entries.heard([]);
-    };
-    this.numbered.forget();
-    sendLater(id, body, { words, of: `choice:${id}`, done, back: () => this.draw() });
-    this.draw();
-  }
-
   chooseNumber(number) {
-    if (this.detail) return this.detail.choose(number);
-    const entry = this.entries.find(this.cursor);
-    const { state, choices = [], proposal, entryId } = entry?.question ?? {};
-    const choice = (proposal ? DECISIONS : choices)[number - 1];
-    if (state !== "open" || !choice) return false;
-    if (this.numbered.mayAnswer(entryId)) proposal ? this.decide(entry, choice) : this.answer(entry, choice);
-    return true;
+    return this.detail ? this.detail.choose(number) : this.answers.chooseNumber(this.entries.find(this.cursor), number);
   }
 
   /** Go to the next open question. */
