@@ -32,12 +32,16 @@ def test_peek_lists_what_is_not_ended_in_the_order_of_delivery(mailbox: Mailbox)
     assert f"there are more of 3: --after {limited['after']}" in mailbox.says("peek", "--session", SESSION, "--limit", "1")
     said = mailbox.says("peek", "--session", SESSION)
     assert all(word in said for word in (taken, waiting, other, "in_flight", "pending", SENDER))
+    mailbox.answers("ack", *flagged(taken))
+    assert mailbox.answers("peek", SESSION, "--acked")["messages"] == [{**found[taken], "state": "acked", "due_at": None}]
+    assert taken in mailbox.says("peek", SESSION, "--acked")
 
 
 def test_a_mailbox_that_nobody_heard_of_is_empty_and_stays_unmade(mailbox: Mailbox) -> None:
     assert mailbox.answers("peek", "--session", "nobody") == {"messages": [], "total": 0, "more": False, "after": None}
     assert mailbox.answers("peek-dead-letter", "--session", "nobody") == {"entries": [], "total": 0, "more": False, "after": None}
-    assert mailbox.says("peek", "--session", "nobody").strip()
+    assert mailbox.says("peek", "--session", "nobody") == "Nothing waits here. `mailbox peek --acked` lists what was acked.\n"
+    assert mailbox.says("peek", "--session", "nobody", "--acked") == "No acked message is kept here.\n"
     assert mailbox.says("peek-dead-letter", "--session", "nobody").strip()
     assert mailbox.says("sessions").strip()
     assert mailbox.answers("sessions")["sessions"] == []

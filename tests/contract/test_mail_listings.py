@@ -12,7 +12,7 @@ from postroom.core.errors import InvalidInput, InvalidState
 from postroom.mail import dead_letters
 from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.mail_data import BOX, brought, dead, held, message, post
+from tests.contract.mail_data import BOX, brought, dead, drained, held, message, post
 
 pytestmark = pytest.mark.travels("http", "unix", "ws")
 
@@ -46,6 +46,18 @@ def test_peek_goes_on_where_it_was_cut(store: Store) -> None:
     pages = _pages(lambda **options: mail.peek(store, BOX, **options), "messages", 2)
     assert [[one.msg_id for one in page] for page in pages] == [[ids[1], ids[4]], [ids[0], ids[2]], [ids[3]]]
     assert mail.peek(store, BOX, limit=2).total == 5
+
+
+def test_acked_messages_can_be_listed_with_the_newest_first(store: Store) -> None:
+    assert mail.peek(store, BOX, acked=True).messages == ()
+    ids = [post(store, payload) for payload in ("1", "2", "3", "4")]
+    assert drained(store) == ["1", "2", "3", "4"]
+    waiting = post(store)
+    pages = _pages(lambda **options: mail.peek(store, BOX, acked=True, **options), "messages", 3)
+    assert [[one.msg_id for one in page] for page in pages] == [ids[:0:-1], ids[:1]]
+    assert {(one.state, one.due_at) for page in pages for one in page} == {("acked", None)}
+    assert mail.peek(store, BOX, acked=True).total == 4
+    assert [one.msg_id for one in mail.peek(store, BOX).messages] == [waiting]
 
 
 def test_dead_letters_that_are_not_shown_are_counted_and_can_be_read(store: Store) -> None:

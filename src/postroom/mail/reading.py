@@ -25,18 +25,26 @@ _ANNOUNCED_STEPS = {"wake.offered": "announced", "wake.injected": "injected"}  #
 
 
 @verb(caller="session", access=OWN_VIEW, mode=STEPS)
-def peek(store: Store, session: str, *, limit: int = 100, after: str | None = None) -> PeekResult:
-    """List the unfinished messages of a mailbox in the order of delivery, without taking any. `after` is the cursor of a page."""
+def peek(store: Store, session: str, *, limit: int = 100, after: str | None = None, acked: bool = False) -> PeekResult:
+    """List the unfinished messages of a mailbox in the order of delivery, without taking any. `after` is the cursor of a page.
+
+    With `acked`, list the acked messages that the store still keeps instead, the newest first.
+    """
     checks.limit("limit", limit)
-    rank, delivery_id = (-1, 0) if after is None else _parse_peek_cursor(after)
+    first = (-1, checks.AFTER_ALL_IDS if acked else 0)
+    rank, delivery_id = first if after is None else _parse_peek_cursor(after)
     session = identity.read_session(store, session)
     sweeping.bring_mailbox_up_to_date(store, session)
     with store.read() as tx:
         mailbox_row = tx.fetch_one(tx.sql.mailbox_find, session=session)
-        found = tx.fetch_all(tx.sql.deliveries_waiting, session=session, rank=rank, after=delivery_id, limit=limit + 1)
+        if acked:
+            found = tx.fetch_all(tx.sql.deliveries_acked_summaries, session=session, before=delivery_id, limit=limit + 1)
+        else:
+            found = tx.fetch_all(tx.sql.deliveries_waiting, session=session, rank=rank, after=delivery_id, limit=limit + 1)
     more = len(found) > limit
     summaries = tuple(waiting.summary for waiting in found[:limit])
-    return PeekResult(summaries, mailbox_row.unfinished_count if mailbox_row else 0, more, found[limit - 1].cursor if more else None)
+    total = 0 if mailbox_row is None else mailbox_row.acked if acked else mailbox_row.unfinished_count
+    return PeekResult(summaries, total, more, found[limit - 1].cursor if more else None)
 
 
 def _parse_peek_cursor(after: str) -> tuple[int, int]:

@@ -176,6 +176,7 @@ class Catalogue(Protocol):
     deliveries_dead: Query[StoredMessage]
     deliveries_dead_sizes: Query[DeadLetterSize]
     deliveries_acked: Query[StoredMessage]
+    deliveries_acked_summaries: Query[WaitingMessage]
     deliveries_forgettable: Query[DeliveryRow]
     deliveries_expire: str
     mail_id_keep: str

@@ -128,7 +128,8 @@ def handle_peek(args: Arguments) -> Outcome:
     from postroom.mail.reading import peek
 
     session = _require_session(args)
-    return Outcome(peek(inputs.open_store_for(args), session, **inputs.given_options(args, "limit", "after")).to_json(), view="waiting")
+    page = peek(inputs.open_store_for(args), session, acked=args.acked, **inputs.given_options(args, "limit", "after"))
+    return Outcome(page.to_json(), view="acked" if args.acked else "waiting")
 
 
 def handle_purge(args: Arguments) -> Outcome:

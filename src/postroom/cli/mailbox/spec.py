@@ -99,7 +99,7 @@ _COMMANDS = (
         "peek",
         "List the waiting messages of a mailbox, without taking one.",
         "mailbox.commands:handle_peek",
-        (_SESSION, _LIMIT, AFTER),
+        (_SESSION, Flag("--acked", "", "list the acked messages that are still kept instead, the newest first"), _LIMIT, AFTER),
         example="mailbox peek analyst",
     ),
     Command(

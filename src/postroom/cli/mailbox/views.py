@@ -72,7 +72,15 @@ def _render_extended(data: Data) -> str:
 
 def _render_waiting_messages(data: Data) -> str:
     if not data["messages"]:
-        return "Nothing waits here.\n"
+        return "Nothing waits here. `mailbox peek --acked` lists what was acked.\n"
+    return _render_summaries(data)
+
+
+def _render_acked_messages(data: Data) -> str:
+    return _render_summaries(data) if data["messages"] else "No acked message is kept here.\n"
+
+
+def _render_summaries(data: Data) -> str:
     rows = [(m["msg_id"], m["state"], str(m["attempt"]), _time_since(m["created_at"]), _due_time(m), m["from"]) for m in data["messages"]]
     return render_table(("MESSAGE", "STATE", "ATTEMPT", "SENT", "DUE", "FROM"), rows) + render_more(data)
 
@@ -155,6 +163,7 @@ VIEWS: dict[str, Callable[[Data], str]] = {
     "settled": _render_settled,
     "extended": _render_extended,
     "waiting": _render_waiting_messages,
+    "acked": _render_acked_messages,
     "purged": lambda data: f"Purged {data['purged']}; the ids stay known.\n",
     "dead": _render_dead_letters,
     "retried letters": lambda data: f"{data['retried']} pending again.\n",

@@ -219,6 +219,13 @@ deliveries_acked = Query(
     make_stored_message,
 )
 
+deliveries_acked_summaries = Query(
+    """
+    SELECT msg_id, sender, created_at, attempt, state, due_at, rank, delivery_id FROM deliveries
+    WHERE session = :session AND state = 'acked' AND delivery_id < :before ORDER BY delivery_id DESC LIMIT :limit""",
+    make_waiting_message,
+)
+
 deliveries_forgettable = Query(
     f"""
     SELECT {DELIVERY_ROW_COLUMNS} FROM deliveries WHERE delivery_id > :after AND ended_at < :before AND state IN ('acked', 'expired')
