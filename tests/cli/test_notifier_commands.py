@@ -266,6 +266,7 @@ def test_a_resident_runner_stays_until_it_is_stopped(commands: BusyQueueCommands
         "running_tasks": 0,
         "timers": 0,
         "home": str(commands.home),
+        "stopped": False,
     }
     assert commands.notifier("stop").code == 0
     commands.runner_gone()

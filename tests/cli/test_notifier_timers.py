@@ -75,6 +75,30 @@ def test_times_that_were_missed_fire_once(commands: BusyQueueCommands) -> None:
     assert (commands.folder / "ticks").read_text() == "tick\n"
 
 
+def test_a_notifier_that_was_stopped_says_that_its_timers_wait(commands: BusyQueueCommands) -> None:
+    timer(commands, "0 0 * * *", "true")
+    waits = "the notifier is stopped: tasks and timers wait until `notifier start`, or until a task or a timer is added\n"
+    stopped = commands.notifier("stop")
+    assert (stopped.code, stopped.stdout.startswith(waits)) == (0, True)
+    assert commands.told("notifier", "status")["stopped"] is True
+    assert commands.notifier("status").stdout.startswith(f"{waits}0 waiting, 0 running, 1 timer\n")
+    assert commands.notifier("timer", "list").stderr == waits
+    assert "`notifier start`" in commands.notifier("stop").stderr
+    commands.told("notifier", "start")
+    assert commands.told("notifier", "status")["stopped"] is False
+    assert commands.notifier("timer", "list").stderr == ""
+
+
+def test_the_runs_of_a_timer_are_listed_by_its_id_also_when_it_was_removed(commands: BusyQueueCommands) -> None:
+    timer(commands, "* * * * * *", "echo tick")
+    eventually(lambda: runs(commands) != [])
+    assert commands.notifier("timer", "remove", "tick").code == 0
+    commands.runner_gone()
+    assert commands.told("notifier", "task", "runs", "tick") == commands.told("notifier", "task", "runs", "timer-tick")
+    assert "timer-tick  ok" in commands.notifier("task", "runs", "tick").stdout
+    assert commands.notifier("task", "runs", "tock").stdout == "no run of tock is kept; `notifier task list` shows what waits\n"
+
+
 def test_a_timer_at_reboot_fires_when_a_runner_starts_on_a_machine_that_was_started_since(commands: BusyQueueCommands) -> None:
     timer(commands, "@reboot", f"echo boot >> '{commands.folder}/boots'")
     commands.runner_gone()  # it has nothing to wait for

@@ -94,12 +94,16 @@ def remove_task(notifier: NotifierDatabase, task_id: str) -> int:
 
 
 def list_runs(notifier: NotifierDatabase, task_id: str | None = None, *, limit: int = 20) -> tuple[NotifierRun, ...]:
-    """Return finished runs, newest first, each with its outcome, duration and output."""
+    """Return finished runs, newest first, each with its outcome, duration and output.
+
+    `task_id` is the id of a task. If no task of that id was run, it is the id of a timer, whose tasks are named `timer-ID`.
+    """
     checks.limit("limit", limit)
     with notifier.read() as tx:
         if task_id is None:
             return tuple(tx.fetch_all(sql.RUNS, limit=limit))
-        return tuple(tx.fetch_all(sql.RUNS_OF, task=task_id, limit=limit))
+        runs = tx.fetch_all(sql.RUNS_OF, task=task_id, limit=limit)
+        return tuple(runs or tx.fetch_all(sql.RUNS_OF, task=timer_task_id(task_id), limit=limit))
 
 
 def add_timer(
@@ -177,14 +181,16 @@ def run_here(notifier: NotifierDatabase) -> None:
 def stop(notifier: NotifierDatabase) -> NotifierStatus:
     """Stop the runner after its running commands have ended, and return the status.
 
-    Queued tasks stay queued until the next task is added, or until `start`. Refuses with `NotFound` if no runner is up.
+    Queued tasks and timers wait until the next task or timer is added, or until `start`. Refuses with `NotFound` if no runner is up;
+    none starts by itself in that case, too.
     """
     up, _ = runner_process.find_runner(notifier.home)  # before the write: a resident runner may exit as soon as the mode changes
     with notifier.write() as tx:
         tx.insert_event(sql.SETTING_SET, TASK_TOPICS, name="mode", value=STOPPED)
     runner_process.stop_runner(notifier.home)
     if not up:
-        raise NotFound("no runner is up", hint="There is nothing to stop; `notifier task add` or `notifier start` starts one.")
+        hint = "Tasks and timers wait until `notifier start`, or until a task or a timer is added."
+        raise NotFound("no runner is up, and none starts by itself now", hint=hint)
     return status(notifier)
 
 
@@ -192,10 +198,11 @@ def status(notifier: NotifierDatabase) -> NotifierStatus:
     """Return whether a runner is up, and how many tasks and timers there are."""
     with notifier.read() as tx:
         counts, timers = tx.fetch_one(sql.TASK_COUNTS), tx.fetch_one(sql.TIMER_COUNT) or 0
-        resident = read_mode(tx) == RESIDENT
+        mode = read_mode(tx)
     up, process = runner_process.find_runner(notifier.home)  # no process id: it is just starting
     assert counts is not None
-    return NotifierStatus(up, process, resident, counts.queued, counts.running, timers, notifier.home)
+    counted = (counts.queued, counts.running, timers)
+    return NotifierStatus(up, process, mode == RESIDENT, *counted, notifier.home, stopped=mode == STOPPED)
 
 
 def revive_runner(notifier: NotifierDatabase, *, looks_at_queues: bool = False) -> None:
@@ -280,6 +287,11 @@ def queue_dispatch(notifier: NotifierDatabase, path: str, *, author: str) -> str
 def dispatch_task(path: str) -> tuple[str, str]:
     """Return the id and the command of the task that dispatches a queue. Two queues may share an id, but not a command."""
     return dispatch_task_id(path), f"thread dispatch --thread {shell_quote(path)}"
+
+
+def timer_task_id(timer_id: str) -> str:
+    """Return the id of the tasks that a timer queues."""
+    return f"timer-{timer_id}"
 
 
 def dispatch_task_id(path: str) -> str:

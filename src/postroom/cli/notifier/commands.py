@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from postroom.core.records.notifier import NotifierRun, NotifierStatus, NotifierTimer
     from postroom.store.sqlite.queues.queue_databases import NotifierDatabase
 
+_STOPPED_NOTE = "the notifier is stopped: tasks and timers wait until `notifier start`, or until a task or a timer is added"
+
 
 def handle_task_add(args: Arguments) -> PlainOutcome:
     require_flags(args, ("author", "task_id", "command"))
@@ -25,9 +27,11 @@ def handle_task_add(args: Arguments) -> PlainOutcome:
 
 
 def handle_task_list(args: Arguments) -> PlainOutcome:
-    tasks = verbs.list_tasks(_open_and_revive())
+    notifier = _open_and_revive()
+    tasks = verbs.list_tasks(notifier)
     rows = [one_line(f"{task.task_id}  {task.state}, attempt {task.attempts}, by {task.author}: {task.command}") + "\n" for task in tasks]
-    return PlainOutcome("".join(rows) or "nothing waits or runs\n", {"tasks": [task.to_json() for task in tasks]}, only_reads=True)
+    data = {"tasks": [task.to_json() for task in tasks]}
+    return PlainOutcome("".join(rows) or "nothing waits or runs\n", data, only_reads=True, note=_stopped_note(notifier, tasks))
 
 
 def handle_task_remove(args: Arguments) -> PlainOutcome:
@@ -38,7 +42,12 @@ def handle_task_remove(args: Arguments) -> PlainOutcome:
 
 def handle_task_runs(args: Arguments) -> PlainOutcome:
     runs = verbs.list_runs(_open_and_revive(), args.task_id, **_given_options(args, "limit"))
-    text = "".join(_render_run(run) for run in runs) or "nothing was run\n"
+    nothing = (
+        "nothing was run\n"
+        if args.task_id is None
+        else f"no run of {one_line(args.task_id)} is kept; `notifier task list` shows what waits\n"
+    )
+    text = "".join(_render_run(run) for run in runs) or nothing
     return PlainOutcome(text, {"runs": [run.to_json() for run in runs]}, only_reads=True)
 
 
@@ -50,9 +59,11 @@ def handle_timer_add(args: Arguments) -> PlainOutcome:
 
 
 def handle_timer_list(args: Arguments) -> PlainOutcome:
-    timers = verbs.list_timers(_open_and_revive())
+    notifier = _open_and_revive()
+    timers = verbs.list_timers(notifier)
     rows = [f"{one_line(timer.timer_id)}  {timer.cron}, {_describe_next(timer)}: {one_line(timer.command)}\n" for timer in timers]
-    return PlainOutcome("".join(rows) or "there are no timers\n", {"timers": [timer.to_json() for timer in timers]}, only_reads=True)
+    data = {"timers": [timer.to_json() for timer in timers]}
+    return PlainOutcome("".join(rows) or "there are no timers\n", data, only_reads=True, note=_stopped_note(notifier, timers))
 
 
 def _describe_next(timer: NotifierTimer) -> str:
@@ -105,6 +116,8 @@ def _status_outcome(status: NotifierStatus, *, only_reads: bool = False) -> Plai
         runner = "a runner is starting"
     elif status.running:
         runner = f"a runner is up, process {status.pid}{', to stay' if status.resident else ''}"
+    elif status.stopped:
+        runner = _STOPPED_NOTE
     timers = "1 timer" if status.timers == 1 else f"{status.timers} timers"
     text = f"{runner}\n{status.queued} waiting, {status.running_tasks} running, {timers}\n{status.home}\n"
     return PlainOutcome(text, status.to_json(), only_reads=only_reads)
@@ -119,6 +132,11 @@ def _open_and_revive() -> NotifierDatabase:
     notifier = _open_notifier()
     verbs.revive_runner(notifier, looks_at_queues=True)
     return notifier
+
+
+def _stopped_note(notifier: NotifierDatabase, waiting: tuple[object, ...]) -> str:
+    """Say that the notifier is stopped, if it is and something waits for it."""
+    return _STOPPED_NOTE if waiting and verbs.status(notifier).stopped else ""
 
 
 def _given_options(args: Arguments, *keys: str) -> dict[str, Any]:

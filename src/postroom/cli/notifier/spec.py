@@ -36,7 +36,10 @@ _COMMANDS = (
         "task runs",
         "Show past runs: how each ended, how long it took, and its output.",
         "notifier.commands:handle_task_runs",
-        (Flag("--task-id", "ID", "only runs of this task"), Flag("--limit", "N", "at most this many, newest first; default 20", INTEGER)),
+        (
+            Flag("--task-id", "ID", "only runs of this task or timer"),
+            Flag("--limit", "N", "at most this many, newest first; default 20", INTEGER),
+        ),
         example="notifier task runs nightly --limit 1",
     ),
     Command(
@@ -92,7 +95,7 @@ _COMMANDS = (
     ),
     Command(
         "stop",
-        "Stop the runner when its running commands and handlers have ended. Waiting tasks stay until the next is added.",
+        "Stop the runner when its running commands and handlers have ended. Tasks and timers wait until the next is added.",
         "notifier.commands:handle_stop",
         (),
         example="notifier stop",

@@ -83,7 +83,10 @@ class TaskCounts(Record):
 
 
 class NotifierStatus(Record):
-    """The state of the notifier. `running` and `pid` are about its runner process."""
+    """The state of the notifier. `running` and `pid` are about its runner process.
+
+    While it is `stopped`, no runner starts by itself: tasks and timers wait for `start`, or for a new task or timer.
+    """
 
     running: bool
     pid: int | None
@@ -92,3 +95,4 @@ class NotifierStatus(Record):
     running_tasks: int
     timers: int
     home: str
+    stopped: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from postroom.core import clock
 from postroom.core.errors import InvalidInput
 from postroom.processes.process_group import read_start_mark
+from postroom.queues.notifier import timer_task_id
 from postroom.queues.running.timers import AT_REBOOT, next_fire_time
 from postroom.store.sqlite.queues import notifier_statements as sql
 
@@ -72,7 +73,7 @@ def read_boot_mark() -> str:
 
 
 def _queue_command(tx: SqliteTransaction, timer: NotifierTimer) -> None:
-    task = f"timer-{timer.timer_id}"
+    task = timer_task_id(timer.timer_id)
     if tx.fetch_one(sql.TASK_QUEUED, task=task, command=timer.command) is None:
         binds = {"author": timer.author, "command": timer.command, "retries": timer.retries, "timeout": timer.timeout_seconds}
         now = clock.format_stamp(tx.now())
