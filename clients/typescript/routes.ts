@@ -26,7 +26,7 @@ export type Thread = { "thread_id": string; "run_id"?: string; "task_id"?: strin
 
 export type Message = { "message_id": string; "thread_id": string; "from_agent": string; "to_agent": string; "kind": string; "summary": string; "body": string; "payload_json"?: string; "created_at": string; "event_id": number; "door": string; "in_reply_to": string | null; "is_open": boolean; "traceparent"?: string | null; "artifacts"?: Array<Record<string, unknown>>; "payload": Record<string, unknown>; "verified": boolean };
 
-export type Posted = { "thread": Thread; "message": Message };
+export type Posted = { "thread": Thread; "message": Message; "note"?: string };
 
 export type Agent = { "name": string; "kind": "agent" | "human"; "card_json"?: string; "created_at"?: string; "last_seen_at"?: string | null; "holds": Array<{ "thread_id": string; "subject": string; "expires_at": string; "status": "pending" | "claimed" | "in_progress" | "blocked" | "done" | "failed" | "cancelled"; "lapsed": boolean }>; "alive": boolean; "unread": number };
 
@@ -86,7 +86,7 @@ export interface Routes {
   /** Stop keeping an entry at the top */
   "DELETE /api/inbox/{id}/pin": { request: { path: { "id": string } }; answer: { "entry": Entry } };
   /** Reply to the agent. A repeated request with the same Idempotency-Key sends nothing twice */
-  "POST /api/inbox/{id}/reply": { request: { path: { "id": string }; body: { "body"?: string; "decision"?: { "type": "approve" | "edit" | "reject"; "proposal"?: Record<string, unknown>; "reason"?: string }; "comment"?: boolean } }; answer: { "entry": Entry; "reply": Reply } };
+  "POST /api/inbox/{id}/reply": { request: { path: { "id": string }; body: { "body"?: string; "decision"?: { "type": "approve" | "edit" | "reject"; "proposal"?: Record<string, unknown>; "reason"?: string }; "comment"?: boolean } }; answer: { "entry": Entry; "reply": Reply; "note"?: string } };
   /** List every workspace */
   "GET /api/workspaces": { request: {  }; answer: { "workspaces": Array<Workspace> } };
   /** Return a document of a workspace, read live: rendered, or as a download */

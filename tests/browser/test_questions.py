@@ -116,6 +116,17 @@ def test_a_choice_is_sent_once_however_often_it_is_pressed(server: RunningServer
     assert (entry["question"]["choice"], [reply["body"] for reply in replies]) == ("Yes", ["Yes"])
 
 
+def test_a_second_answer_to_a_question_says_by_whom_it_was_answered(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    identity = server.ask(workspace.agent, "Ship it?", "--choice", "yes", "--choice", "no")
+    server.reply(identity, "yes")
+    reader = visit(server)
+    reader.open(identity)
+    reader.send("Better not")
+    expect(reader.toasts.filter(has_text="the question was already answered by user")).to_have_count(1)
+
+
 def test_a_question_can_be_answered_in_other_words(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
     identity = server.ask(workspace.agent, "Which one?", "--choice", "A", "--choice", "B")
     reader = visit(server)

@@ -154,9 +154,12 @@ def test_an_answer_goes_to_who_asked_and_into_no_mailbox(store: Store, desk: str
 def test_a_second_word_to_a_question_that_was_answered_goes_to_the_mailbox(store: Store, desk: str) -> None:
     persons(store)
     entry_id = asked(store)
-    people.reply(store, entry_id, person=USER, body="Yes")
-    again = people.reply(store, entry_id, person=ADA, body="I would not")
+    assert people.reply(store, entry_id, person=USER, body="Yes").note == ""
+    again = people.reply(store, entry_id, person=ADA, body="I would not", key="once")
     assert again.reply.via == "mailbox"
+    told = f"the question was already answered by {USER}; this reply was sent to the mailbox of {AGENT}, and settles nothing"
+    assert again.note == told
+    assert people.reply(store, entry_id, person=ADA, body="I would not", key="once").note == told
     assert (again.entry.to_json()["question"]["answer"], again.entry.to_json()["replies"]) == ("Yes", 2)
     assert sorted(received(store)) == [("answer", USER, "Yes"), ("reply", ADA, "I would not")]
 

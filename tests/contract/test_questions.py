@@ -104,7 +104,10 @@ def test_a_question_is_settled_once(store: Store) -> None:
     other = asked_in(store, thread_id, "Which size?").message_id
     with pytest.raises(InvalidState, match="that key"):
         work.reply(store, thread_id, sender=USER, summary="Blue", question=other, key="once")
-    assert work.reply(store, thread_id, sender=USER, to=AGENT, summary="Light blue").message.in_reply_to is None
+    remark = work.reply(store, thread_id, sender=USER, to=AGENT, summary="Light blue")
+    answered = f"{question_id} was already answered by {USER} ({first.message.message_id})"
+    assert (remark.message.in_reply_to, remark.note) == (None, f"{answered}; this was stored as a remark, which settles nothing")
+    assert (first.note, work.reply(store, thread_id, sender=AGENT, summary="Thanks").note) == ("", "")
 
 
 def test_a_name_that_is_no_question_of_the_thread_is_refused(store: Store) -> None:
@@ -123,7 +126,9 @@ def test_a_second_reply_to_an_answered_entry_settles_nothing_else(store: Store) 
     thread_id, entry_id = surfaced(store, "Which colour?")
     people.reply(store, entry_id, person=USER, body="Blue")
     work.update(store, thread_id, agent=AGENT, status="blocked", summary="Which size?", to=USER)
-    people.reply(store, entry_id, person=USER, body="I meant green")
+    again = people.reply(store, entry_id, person=USER, body="I meant green")
+    told = f"the question was already answered by {USER}; this reply was stored in the thread as a remark, and settles nothing"
+    assert again.note == told
     assert last_message(store, thread_id).in_reply_to is None
     (row,) = inbox(store)
     assert (row["question"]["state"], row["question"]["entryId"] != entry_id) == ("open", True)

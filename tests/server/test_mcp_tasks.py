@@ -72,7 +72,9 @@ def test_an_agent_answers_a_question_in_a_thread_that_it_opened(other: Workspace
     asked = taker.ok("work_update", threadId=opened["threadId"], status="blocked", summary="Which colour?")
     page = giver.ok("work_fetch", threadId=opened["threadId"])
     question = page["messages"][-1]
-    giver.ok("work_send", threadId=opened["threadId"], summary="Blue", question=question["messageId"])
+    assert "note" not in giver.ok("work_send", threadId=opened["threadId"], summary="Blue", question=question["messageId"])
+    again = giver.ok("work_send", threadId=opened["threadId"], summary="Light blue")
+    assert again["note"].startswith(f"{question['messageId']} was already answered by ")
     reply = taker.ok("work_update", threadId=opened["threadId"], afterEvent=asked["next_event_id"], waitSeconds=40)["reply"]
     assert (reply["summary"], reply["inReplyTo"]) == ("Blue", question["messageId"])
 

@@ -113,8 +113,9 @@ def test_an_answer_may_be_none_of_the_choices(server: RunningServer, workspace: 
 
 def test_a_second_reply_to_an_answered_question_is_mail(server: RunningServer, workspace: WorkspaceClient) -> None:
     identity = server.ask(workspace.agent, "Ship?")
-    server.reply(identity, "Yes")
-    assert server.reply(identity, "And say thanks")["reply"]["via"] == "mailbox"
+    assert "note" not in server.reply(identity, "Yes")
+    again = server.reply(identity, "And say thanks")
+    assert (again["reply"]["via"], again["note"].partition(";")[0]) == ("mailbox", "the question was already answered by user")
     assert _mail(server, workspace.agent)["payload"] == "And say thanks"
     assert server.entry(identity)["question"]["answer"] == "Yes"
 

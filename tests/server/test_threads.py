@@ -57,6 +57,18 @@ def test_a_reply_in_a_thread_is_the_person_s_verified_word(server: RunningServer
     assert (message["verified"], message["door"] in ("web", "http")) == (True, True)
 
 
+def test_a_second_answer_in_a_thread_is_told_by_whom_the_question_was_answered(
+    server: RunningServer, workspace: WorkspaceClient, thread: str
+) -> None:
+    server.inbox.ok("update", "--agent", workspace.agent, "--thread", thread, "--status", "blocked", "--summary", "Which?")
+    first, second = (server.person.post(f"/api/threads/{thread}/reply", json={"body": body}).json() for body in ("Blue", "Green"))
+    assert "note" not in first
+    told = f"{first['message']['in_reply_to']} was already answered by user ({first['message']['message_id']})"
+    assert second["note"].startswith(told)
+    said = server.inbox.run("reply", "--from", "user", "--thread", thread, "--summary", "Red")
+    assert told in said.stdout
+
+
 def test_a_reply_in_a_thread_wakes_its_worker(server: RunningServer, workspace: WorkspaceClient, thread: str) -> None:
     server.inbox.ok("update", "--agent", workspace.agent, "--thread", thread, "--status", "blocked", "--summary", "Which?")
     waiter = server.inbox.start("wait-reply", "--agent", workspace.agent, "--thread", thread, "--json").sleeping()

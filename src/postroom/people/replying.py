@@ -99,7 +99,7 @@ def write_reply(
     root = _add_search_terms(tx, repository.get_entry(tx, root.id), body)
     repository.append_entry_event(tx, "replied", entry.id, source=person, reply_id=reply_id, via=via, **repository.event_facts(entry))
     read = repository.mark_entry_read(tx, root, person)
-    return ReplyResult(read.replace(ask=entry.ask) if entry.ask is not None else read, written)
+    return _make_result(read.replace(ask=entry.ask) if entry.ask is not None else read, written)
 
 
 def _find_replied(tx: Transaction, root: Entry, entry_id: str) -> Entry:
@@ -126,7 +126,17 @@ def _return_existing_reply(entry: Entry, existing: PersonReply, body: str) -> Re
     """Return the reply that was stored with the same key. Refuses if its text is another."""
     if existing.body != body:
         raise InvalidState("that key was used for another reply", hint="A key stands for one reply: choose a new one.")
-    return ReplyResult(entry, existing)
+    return _make_result(entry, existing)
+
+
+def _make_result(entry: Entry, written: PersonReply) -> ReplyResult:
+    """Return the result of a reply. Its note says so if the question was settled before, and what became of the reply."""
+    ask = entry.ask
+    if ask is None or ask.state == OPEN or ask.answer_id in (written.reply_id, written.message_id):
+        return ReplyResult(entry, written)
+    settled = f"was already answered by {ask.answered_by}" if ask.state == ANSWERED else f"is not open any more ({ask.state})"
+    where = "stored in the thread as a remark" if written.via == THREAD else f"sent to the mailbox of {entry.agent}"
+    return ReplyResult(entry, written, f"the question {settled}; this reply was {where}, and settles nothing")
 
 
 def _require_choice(entry: Entry, body: str) -> None:

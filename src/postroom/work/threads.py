@@ -129,7 +129,8 @@ def reply(
 
     An answer settles one open question, and wakes only its asker. `question` is its id. Without it, the answer settles the only
     open question that the sender may settle: a person any question, an agent those that were put to it. If there is none, the
-    answer is a remark. Refuses with `AmbiguousQuestion` if there are several, with `QuestionClosed`, or with `Forbidden`.
+    answer is a remark, and `note` says by whom the latest question was answered. Refuses with `AmbiguousQuestion` if there are
+    several, with `QuestionClosed`, or with `Forbidden`.
 
     `key` makes retries safe: a second reply with the same key returns the first one and posts nothing. Refuses with
     `InvalidInput` an empty reply, and with `InvalidState` a key of another reply, or once the thread has ended.
@@ -145,18 +146,22 @@ def reply(
         if before is not None:
             return _repeated_reply(thread, messages.load_artifacts(tx, before), content, question)
         settled = _question_for(tx, thread, kind=kind, sender=sender, to=to, question_id=question)
-        return post_in_thread(
-            tx,
-            thread,
-            lease,
-            content,
-            sender=sender,
-            to=to,
-            kind=kind,
-            event_type="thread.replied",
-            message_id=message_id,
-            question=settled,
-        )
+        note = _note_on_remark(tx, thread_id, sender=sender, to=to) if kind == "answer" and settled is None else ""
+        sides: dict[str, Any] = {"sender": sender, "to": to, "message_id": message_id, "question": settled}
+        posted = post_in_thread(tx, thread, lease, content, kind=kind, event_type="thread.replied", **sides)
+        return posted.replace(note=note) if note else posted
+
+
+def _note_on_remark(tx: Transaction, thread_id: str, *, sender: str, to: str | None) -> str:
+    """Say that an answer settles nothing if the latest question, which its sender may have meant, was answered before."""
+    asked = tx.fetch_one(tx.sql.question_latest, thread_id=thread_id, agent=to or "")
+    answer = None if asked is None else tx.fetch_one(tx.sql.message_in_reply_to, message_id=asked.message_id)
+    if asked is None or answer is None or asked.from_agent == sender:
+        return ""
+    return (
+        f"{asked.message_id} was already answered by {answer.from_agent} ({answer.message_id});"
+        " this was stored as a remark, which settles nothing"
+    )
 
 
 def _check_reply(sender: str, to: str | None, kind: str, question: str | None) -> None:

@@ -77,6 +77,11 @@ def render_more(data: Data) -> str:
     return colour_text("dim", f"there are more{total}: --after {shell_quote(data['after'])}") + "\n"
 
 
+def render_note(data: Data) -> str:
+    """Return the line with the note of an answer. Empty if it has none."""
+    return f"  {colour_text('pending', 'note:')} {one_line(data['note'])}\n" if data.get("note") else ""
+
+
 def short_id(identity: str) -> str:
     """Return the first characters of a UUID, which commands accept instead of the whole one. Other ids are returned as they are."""
     return identity[:SHORT_ID_CHARACTERS] if len(identity) == 36 and identity.count("-") == 4 else identity

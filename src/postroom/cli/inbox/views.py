@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.cli.framework.terminal import colour_text, indented_lines, one_line, relative_time, render_more, render_table
+from postroom.cli.framework.terminal import colour_text, indented_lines, one_line, relative_time, render_more, render_note, render_table
 from postroom.core import clock
 from postroom.core.text import shell_quote
 
@@ -42,11 +42,7 @@ def _thread_headline(data: Data, verb: str) -> str:
 def _render_sent(data: Data) -> str:
     message = data["message"]
     text = _thread_headline(data, "Sent") + f"  {message['kind']} to {one_line(message['to_agent'])}, {message['message_id']}\n"
-    return text + _render_note(data)
-
-
-def _render_note(data: Data) -> str:
-    return f"  {colour_text('pending', 'note:')} {one_line(data['note'])}\n" if data.get("note") else ""
+    return text + render_note(data)
 
 
 def _render_sent_batch(data: Data) -> str:
@@ -58,7 +54,7 @@ def _render_replied(data: Data) -> str:
     message = data["message"]
     settled = f", settles {message['in_reply_to']}" if message["in_reply_to"] else ""
     text = f"  {message['kind']} to {one_line(message['to_agent'])}, {message['message_id']}{settled}\n"
-    return _thread_headline(data, "Replied in") + text
+    return _thread_headline(data, "Replied in") + text + render_note(data)
 
 
 def _render_claimed(data: Data) -> str:
@@ -84,7 +80,7 @@ def _render_updated(data: Data) -> str:
 
 
 def _render_finished(data: Data) -> str:
-    text = _thread_headline(data, "Finished" if data["thread"]["status"] == "done" else "Failed") + _render_note(data)
+    text = _thread_headline(data, "Finished" if data["thread"]["status"] == "done" else "Failed") + render_note(data)
     if "next" in data:
         text += _render_claimed(data["next"]) if data["next"] else "Nothing more to take.\n"
     return text
@@ -122,7 +118,7 @@ def _candidate_subject(thread: Data) -> str:
 
 def _render_threads(data: Data) -> str:
     if not data["threads"]:
-        return "No threads.\n" + _render_note(data)
+        return "No threads.\n" + render_note(data)
     rows = [
         (
             thread["thread_id"],

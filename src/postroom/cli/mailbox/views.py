@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postroom.cli.framework.terminal import colour_text, indented_lines, one_line, relative_time, render_more, render_table
+from postroom.cli.framework.terminal import colour_text, indented_lines, one_line, relative_time, render_more, render_note, render_table
 from postroom.core import clock
 
 TYPE_CHECKING = False
@@ -18,18 +18,14 @@ _KNOWN_FIELDS = ("msg_id", "from", "to", "payload", "created_at", "attempt", "pr
 
 def _render_queued(data: Data) -> str:
     status = "Stored" if data["queued"] else "Already known:"
-    return f"{colour_text('bold', status)} {one_line(data['msg_id'])}  {data['pending']} pending\n" + _render_note(data)
-
-
-def _render_note(data: Data) -> str:
-    return f"  {colour_text('pending', 'note:')} {one_line(data['note'])}\n" if data.get("note") else ""
+    return f"{colour_text('bold', status)} {one_line(data['msg_id'])}  {data['pending']} pending\n" + render_note(data)
 
 
 def _render_queued_all(data: Data) -> str:
     total, stored = len(data["messages"]), data["stored"]
     if not total:
         return "The batch has no message; nothing was stored.\n"
-    notes = "".join(_render_note(message) for message in data["messages"])
+    notes = "".join(render_note(message) for message in data["messages"])
     return f"Stored {stored} of {total}{'' if stored == total else '; the others were known already'}.\n{notes}"
 
 

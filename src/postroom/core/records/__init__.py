@@ -77,6 +77,13 @@ class Record:
         return {name: _to_json_value(value) for name, value in self.items()}
 
 
+class NotedRecord(Record):
+    """A record with a `note` to the caller, which is left out of the JSON if it is empty."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: value for name, value in super().to_json().items() if name != "note" or value}
+
+
 class ListPage:
     """Base of the pages of lists. They can be iterated, counted and indexed like the tuple in their first field.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from postroom._fastpath import json_text as jsontext
 from postroom.core import clock
-from postroom.core.records import Record
+from postroom.core.records import NotedRecord, Record
 from postroom.core.tracing import is_traceparent
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ class MailMessage(Record):
         return fields if self.extra_json == "{}" else {**fields, **jsontext.loads(self.extra_json)}
 
 
-class EnqueueAck(Record):
+class EnqueueAck(NotedRecord):
     """The result of an enqueue. `queued` is false if the id was already known. `pending` counts the waiting messages of the mailbox.
 
     `note` tells the sender that nobody with the name of the receiver was ever seen, and which name resembles it.
@@ -70,9 +70,6 @@ class EnqueueAck(Record):
     queued: bool
     pending: int
     note: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in super().to_json().items() if name != "note" or value}
 
 
 class Delivery(Record):

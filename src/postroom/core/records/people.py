@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from postroom._fastpath import json_text as jsontext
 from postroom.core import clock
-from postroom.core.records import Record
+from postroom.core.records import NotedRecord, Record
 from postroom.core.states import UNVERIFIED_DOORS
 
 TYPE_CHECKING = False
@@ -335,11 +335,12 @@ class PersonReply(Record):
         }
 
 
-class ReplyResult(Record):
-    """A reply, and the entry after the reply."""
+class ReplyResult(NotedRecord):
+    """A reply, and the entry after the reply. `note` says so if the question of the entry was settled before."""
 
     entry: Entry
     reply: PersonReply
+    note: str = ""
 
 
 class EntryReceiptStep(Record):

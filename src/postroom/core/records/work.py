@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.core import clock
-from postroom.core.records import Event, ListPage, Record, parse_payload
+from postroom.core.records import Event, ListPage, NotedRecord, Record, parse_payload
 from postroom.core.states import UNVERIFIED_DOORS
 
 TYPE_CHECKING = False
@@ -198,7 +198,7 @@ class Claim(Record):
         return {"thread": self.thread.to_json(), "lease": self.lease.to_json(), **said, "lease_token": self.lease.lease_token}
 
 
-class PostedMessage(Record):
+class PostedMessage(NotedRecord):
     """A stored message and the state of its thread after it. `next_event_id` is the cursor after the message.
 
     `note` tells the sender what it may not have meant, for example that nobody with the name of the receiver was ever seen.
@@ -208,9 +208,6 @@ class PostedMessage(Record):
     message: Message
     next_event_id: int
     note: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in super().to_json().items() if name != "note" or value}
 
 
 class Conversation(Record):

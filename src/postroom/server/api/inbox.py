@@ -177,7 +177,7 @@ async def reply_to_entry(request: Request, state: AppState, caller: Caller) -> R
     content |= {"decision": fields.get("decision"), "comment": fields.get("comment", False)}
     call = make_call(caller, replying.reply, entry_id=request.path_params["id"], **content)
     replied = await state.store_access.write(call, call.door)
-    return JsonResponse({"entry": replied.entry.to_json(), "reply": replied.reply.to_json()}, 201)
+    return JsonResponse(replied.to_json(), 201)
 
 
 async def seed_entry(request: Request, state: AppState, caller: Caller) -> Response:

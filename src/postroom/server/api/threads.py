@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from postroom.core import limits
 from postroom.core.errors import InvalidInput
-from postroom.core.records.work import Conversation
+from postroom.core.records.work import Conversation, PostedMessage
 from postroom.people import replying
 from postroom.server.http.auth import Caller
 from postroom.server.http.endpoint import json_body, query_flag, query_integer, refuse_unknown_parameters
@@ -60,6 +60,10 @@ def _encode_page(page: Conversation, html: dict[str, str]) -> bytes:
     return orjson.dumps({**page.to_json(), "html": html})
 
 
+def _posted_json(posted: PostedMessage) -> dict[str, Any]:
+    return {name: value for name, value in posted.to_json().items() if name != "next_event_id"}
+
+
 async def send_thread(request: Request, state: AppState, caller: Caller) -> Response:
     """Begin a thread: work that a person gives to an agent."""
     fields = await json_body(request, to=str, subject=str, body=str, priority=str, run=str)
@@ -67,7 +71,7 @@ async def send_thread(request: Request, state: AppState, caller: Caller) -> Resp
     content |= {"priority": fields.get("priority"), "run_id": fields.get("run"), "key": request.headers.get("idempotency-key")}
     call = make_call(caller, threads.send, sender=caller.name, **content)
     posted = await state.store_access.write(call, call.door)
-    return JsonResponse({"thread": posted.thread.to_json(), "message": posted.message.to_json()}, 201)
+    return JsonResponse(_posted_json(posted), 201)
 
 
 async def reply_to_thread(request: Request, state: AppState, caller: Caller) -> Response:
@@ -79,18 +83,18 @@ async def reply_to_thread(request: Request, state: AppState, caller: Caller) -> 
     content["key"] = request.headers.get("idempotency-key")
     call = make_call(caller, threads.reply, thread_id=request.path_params["id"], **content)
     posted = await state.store_access.write(call, call.door)
-    return JsonResponse({"thread": posted.thread.to_json(), "message": posted.message.to_json()}, 201)
+    return JsonResponse(_posted_json(posted), 201)
 
 
 async def cancel_thread(request: Request, state: AppState, caller: Caller) -> Response:
     fields = await json_body(request, reason=str)
     call = make_call(caller, progress.cancel, thread_id=request.path_params["id"], agent=caller.name, reason=fields.get("reason", ""))
     posted = await state.store_access.write(call, call.door)
-    return JsonResponse({"thread": posted.thread.to_json(), "message": posted.message.to_json()})
+    return JsonResponse(_posted_json(posted))
 
 
 async def release_thread(request: Request, state: AppState, caller: Caller) -> Response:
     fields = await json_body(request, reason=str)
     call = make_call(caller, leases.revoke_lease, thread_id=request.path_params["id"], person=caller.name, reason=fields.get("reason", ""))
     posted = await state.store_access.write(call, call.door)
-    return JsonResponse({"thread": posted.thread.to_json(), "message": posted.message.to_json()})
+    return JsonResponse(_posted_json(posted))

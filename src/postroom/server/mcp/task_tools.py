@@ -7,7 +7,7 @@ from typing import Any
 
 from postroom.core.errors import InvalidInput
 from postroom.core.records.tasks import ListedTask
-from postroom.core.records.work import Thread
+from postroom.core.records.work import PostedMessage, Thread
 from postroom.core.states import RESULT
 from postroom.server.http.auth import Caller
 from postroom.server.rpc.calls import make_task_call
@@ -49,14 +49,18 @@ class TaskTools:
         posted = await self._run_write(
             threads.send, sender=self._agent, to=target, subject=title, body=body, priority=arguments.get("priority"), strict=True
         )
-        return {"thread": self._thread_json(posted.thread), "messageId": posted.message.message_id}
+        return self._posted_json(posted)
 
     async def _speak(self, arguments: JsonObject, summary: str, body: str) -> JsonObject:
         question = arguments.get("question")
         posted = await self._run_write(
             threads.reply, thread_id=arguments["threadId"], sender=self._agent, summary=summary, body=body, question=question
         )
-        return {"thread": self._thread_json(posted.thread), "messageId": posted.message.message_id}
+        return self._posted_json(posted)
+
+    def _posted_json(self, posted: PostedMessage) -> JsonObject:
+        note = {"note": posted.note} if posted.note else {}
+        return {"thread": self._thread_json(posted.thread), "messageId": posted.message.message_id, **note}
 
     async def _give_task(self, arguments: JsonObject, target: str, description: str) -> JsonObject:
         options = {

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from postroom.cli.framework.terminal import colour_text, indented_lines, one_line, relative_time, render_more, render_table, short_id
+from postroom.cli.framework.terminal import (
+    colour_text,
+    indented_lines,
+    one_line,
+    relative_time,
+    render_more,
+    render_note,
+    render_table,
+    short_id,
+)
 from postroom.core import clock
 from postroom.core.records.people import UNTIL_ACTIVITY
 from postroom.core.text import shell_quote
@@ -200,7 +209,7 @@ def _render_waiting(data: Data) -> str:
 
 def _render_replied(data: Data) -> str:
     ways = {"thread": "into the thread", "answer": "as the answer", "mailbox": f"into the mailbox of {one_line(data['entry']['from'])}"}
-    return f"{colour_text('bold', 'Replied')} {ways[data['reply']['via']]}: stored, not yet seen.\n"
+    return f"{colour_text('bold', 'Replied')} {ways[data['reply']['via']]}: stored, not yet seen.\n" + render_note(data)
 
 
 def _render_queues(data: Data) -> str:

@@ -327,7 +327,7 @@ PATHS: dict[str, dict[str, Schema]] = {
         "post": describe_operation(
             "Reply to the agent. A repeated request with the same Idempotency-Key sends nothing twice",
             "201",
-            object_of("entry reply", entry=schema_ref("Entry"), reply=schema_ref("Reply")),
+            object_of("entry reply", entry=schema_ref("Entry"), reply=schema_ref("Reply"), note=TEXT),
             body=request_body("", body=_NONEMPTY_TEXT, decision=_DECISION, comment=_COMMENT),
             parameters=(ID, KEY),
         )

@@ -109,7 +109,7 @@ _QUEUE = public_schema(
 SCHEMAS: dict[str, Schema] = {
     "Thread": _THREAD,
     "Message": _MESSAGE,
-    "Posted": object_of("thread message", thread=schema_ref("Thread"), message=schema_ref("Message")),
+    "Posted": object_of("thread message", thread=schema_ref("Thread"), message=schema_ref("Message"), note=TEXT),
     "Agent": _AGENT,
     "Run": _RUN,
     "RunHistory": _HISTORY,

@@ -23,6 +23,7 @@ export async function send(id, body, { of = `entry:${id}`, path = entryRoute(id)
     const answer = await post(path, body, { "Idempotency-Key": key }, keepalive);
     forget(of, body);
     dropReply(key);
+    if (answer.note) toast(answer.note);
     return answer;
   } catch (error) {
     if (error.code === "away") {
