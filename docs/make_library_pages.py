@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pkgutil
 import re
 
 from postroom.cli.framework.spec import CommandTable, Flag
+from postroom.core import records
+from postroom.core.records import Record
+from postroom.core.rpc import wire
 
 ROOMS = ("work", "people", "mail", "queues", "tasks")
 
 
 def python_api() -> str:
-    """Return the page of the Python library: every public name of the package and its rooms, with its docstring."""
+    """Return the page of the Python library: every public name of the package and its rooms, with its docstring, and the records."""
     import postroom
 
     parts = [
@@ -28,7 +32,44 @@ def python_api() -> str:
         parts.append((inspect.getdoc(package) or "").partition("\n")[0] + "\n")
         module_of_name = next(value for name, value in vars(package).items() if name.startswith("_MODULE_OF"))
         parts += [_describe(room, name, getattr(package, name)) for name in sorted(module_of_name)]
+    parts.append("## Records\n")
+    parts.append(
+        "What verbs return, and what is in it. Records are immutable; `to_json()` makes a dictionary of one, `replace()` a copy.\n"
+    )
+    parts += [_describe_record(record) for record in _list_returned_records(parts)]
     return "\n".join(parts)
+
+
+def _list_returned_records(signatures: list[str]) -> list[type[Record]]:
+    """Return the records that signatures name, and those of which they consist, by name."""
+    for module in pkgutil.iter_modules(records.__path__, f"{records.__name__}."):
+        importlib.import_module(module.name)
+    known = {record.__name__: record for record in wire.record_classes()}
+    found: dict[str, type[Record]] = {}
+    texts = re.findall(r"-> ([^\n]*)", "\n".join(signatures))
+    while texts:
+        new = {word for word in re.findall(r"\w+", texts.pop()) if word in known and word not in found}
+        found.update((name, known[name]) for name in new)
+        texts += [str(annotation) for name in new for annotation in _fields_of(known[name]).values()]
+    return [found[name] for name in sorted(found)]
+
+
+def _fields_of(record: type[Record]) -> dict[str, str]:
+    """Return the annotations of a record's fields, also of those that it inherits."""
+    annotations = {name: text for owner in reversed(record.__mro__) for name, text in vars(owner).get("__annotations__", {}).items()}
+    return {name: annotations[name] for name in record.__fields__}
+
+
+def _describe_record(record: type[Record]) -> str:
+    fields = [
+        f"{name}: {text}" + (f" = {getattr(record, name)!r}" if hasattr(record, name) else "") for name, text in _fields_of(record).items()
+    ]
+    computed = [
+        f"- `{name}`: {(inspect.getdoc(value) or '').partition(chr(10))[0]}"
+        for name, value in inspect.getmembers(record, lambda value: isinstance(value, property))
+    ]
+    parts = [f"### `{record.__name__}`", inspect.getdoc(record) or "", "```text\n" + "\n".join(fields) + "\n```", "\n".join(computed)]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _describe(owner: str, name: str, value: object) -> str:

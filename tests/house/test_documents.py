@@ -115,6 +115,19 @@ def test_the_reference_is_what_the_table_says() -> None:
         assert (MANUAL / f"{program.name}.1").read_text() == manual_page(program), "run `make reference`"
 
 
+def test_the_page_of_the_library_has_the_fields_of_all_that_verbs_return() -> None:
+    from postroom.core.rpc import wire
+    from postroom.server.rpc.dispatch import routing_table
+
+    page = (ROOT / "docs/reference/python.md").read_text()
+    records = {record.__name__: record for record in wire.record_classes()}
+    returned = {word for verb in routing_table().values() for word in re.findall(r"\w+", str(verb.function.__annotations__["return"]))}
+    assert len(returned & records.keys()) > 40
+    for name in returned & records.keys():
+        section = page.partition(f"### `{name}`\n")[2].partition("\n### ")[0]
+        assert [field for field in records[name].__fields__ if f"\n{field}: " not in section] == [], name
+
+
 def test_every_variable_that_the_source_reads_or_sets_is_on_the_page_of_variables() -> None:
     source = "".join(path.read_text() for path in (ROOT / "src" / "postroom").rglob("*.py"))
     page = (ROOT / "docs" / "environment.md").read_text()
