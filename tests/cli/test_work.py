@@ -49,6 +49,18 @@ def test_a_command_that_succeeds_finishes_its_thread_with_its_output(inbox: Inbo
     assert result(inbox, thread) == ("done", "second", "first\nsecond")
 
 
+def test_what_a_command_that_succeeds_wrote_to_stderr_is_kept_beside_its_result(inbox: Inbox) -> None:
+    thread = inbox.send()
+    assert work(inbox, "echo careful >&2; echo built")["done"] == 1
+    assert result(inbox, thread) == ("done", "built", "")
+    assert inbox.ok("show", "--thread", thread)["messages"][-1]["payload"] == {"stderr": "careful"}
+    assert "careful" in inbox.run("show", "--thread", thread).stdout
+    long = inbox.send()
+    assert work(inbox, "seq 100000 >&2")["done"] == 1
+    kept = inbox.ok("show", "--thread", long)["messages"][-1]["payload"]["stderr"]
+    assert (len(kept), kept.endswith("99999\n100000")) == (4096, True)
+
+
 def test_a_command_that_fails_fails_its_thread_with_what_it_said(inbox: Inbox) -> None:
     thread = inbox.send()
     assert work(inbox, "echo no such table >&2; exit 3")["failed"] == 1

@@ -261,11 +261,12 @@ _WORK_COMMANDS = (
         ),
         details="The command's environment has INBOX_DB, INBOX_AGENT, INBOX_THREAD and INBOX_LEASE_TOKEN, so `inbox update` and the"
         " others need no flags there, and INBOX_ANSWER, the newest answer to a question of the thread. Exit 0 finishes the thread:"
-        " the last line of standard output is the result. Any other exit code fails it, after the retries, with the last line of"
-        " standard error, if there is one. Threads whose lease ran out come from any agent of the store: give workers with other"
-        " commands another store. If the command cannot be run at all (126, 127), the thread is given back and the worker"
-        " ends with 30. A command that ends after `inbox update --status blocked` is run again when the answer comes."
-        " The worker exits with 1 if a thread failed. A task comes as a thread, and ends with it. Both come by priority.",
+        " the last line of standard output is the result, and the end of standard error is in its payload. Any other exit code"
+        " fails it, after the retries, with the last line of standard error, if there is one. Threads whose lease ran out come from"
+        " any agent of the store: give workers with other commands another store. If the command cannot be run at all (126, 127),"
+        " the thread is given back and the worker ends with 30. A command that ends after `inbox update --status blocked` is run"
+        " again when the answer comes. The worker exits with 1 if a thread failed. A task comes as a thread, and ends with it."
+        " Both come by priority.",
         example="inbox work --agent builder --command './build.sh'",
     ),
     Command(

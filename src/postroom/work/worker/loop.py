@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 MAX_RETRIES = 100
 ANSWER_VARIABLE = "INBOX_ANSWER"
+MAX_ERROR_CHARS = 4096
 MAX_ANSWER_CHARS = 4096  # in the environment of a command; the thread on its standard input has all of it
 
 
@@ -239,8 +240,9 @@ class Worker:
         output = run.child.read_output() or "done"
         summary = last_line(output)
         body = output if output != summary else ""
-        token = run.claim.lease.lease_token
-        progress.done(self._store, thread.thread_id, agent=self._agent, summary=summary, body=body, lease_token=token)
+        errors = run.child.read_errors()[-MAX_ERROR_CHARS:]  # of a command that succeeds: warnings, beside the result and not in it
+        content: dict[str, Any] = {"summary": summary, "body": body, "payload": {"stderr": errors} if errors else None}
+        progress.done(self._store, thread.thread_id, agent=self._agent, lease_token=run.claim.lease.lease_token, **content)
         self._counts["done"] += 1
         self._report_step("done", thread, summary)
 
