@@ -102,9 +102,10 @@ def test_a_reply_to_a_thread_that_is_not_there_is_refused(store: Store) -> None:
 def test_a_thread_that_ended_takes_no_reply(store: Store, how: str) -> None:
     thread_id = ended(store, how)
     before = everything(store)
-    with pytest.raises(InvalidState):
+    with pytest.raises(InvalidState) as refused:
         work.reply(store, thread_id, sender="leader", summary="Too late")
     assert everything(store) == before
+    assert (f"`inbox retry {thread_id}`" in refused.value.hint) == (how != "done")
 
 
 @pytest.mark.parametrize("wrong", [{"sender": ""}, {"to": "a\nb"}, {"payload_json": "[]"}])

@@ -9,8 +9,8 @@ from postroom._fastpath import json_text as jsontext
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, InvalidState
 from postroom.core.records.people import ANSWERED, OPEN, Entry, PersonReply, ReplyResult
-from postroom.core.states import TERMINAL_STATUSES
-from postroom.core.text import short_repr
+from postroom.core.states import RETRIED_STATUSES, TERMINAL_STATUSES
+from postroom.core.text import shell_quote, short_repr
 from postroom.core.verbs import PEOPLE, WRITE, verb
 from postroom.mail import mailbox
 from postroom.mail.drafts import PROTOCOL_VERSION, REPLY_ID_PREFIX, Draft
@@ -188,6 +188,8 @@ def _reply_in_thread(tx: Transaction, entry: Entry, thread_id: str, person: str,
     thread, _ = messages.lock_thread(tx, thread_id)
     if thread.status in TERMINAL_STATUSES:
         hint = "No agent waits for this answer any more. To start something new, send a thread."
+        if thread.status in RETRIED_STATUSES and not thread.task_id:
+            hint = f"No agent waits for this answer any more. `inbox retry {shell_quote(thread_id)}` reopens the thread."
         raise InvalidState(f"the thread has ended: it is {thread.status}", hint=hint, status=thread.status)
     message, settled = _post_answer(tx, entry, thread_id, person, messages.check_content(summary_of(body), body, "{}", ()))
     return (question_sync.close_answered(tx, entry, message) if settled else entry), message

@@ -8,7 +8,7 @@ from __future__ import annotations
 from postroom.core import checks, clock
 from postroom.core.errors import InvalidInput, InvalidState, LeaseHeld, LeaseLost
 from postroom.core.records.work import Claim, Lease, PostedMessage, Thread
-from postroom.core.states import BLOCKED, CANCELLED, CLAIMED, PENDING, TERMINAL_STATUSES
+from postroom.core.states import BLOCKED, CANCELLED, CLAIMED, PENDING, RETRIED_STATUSES, TERMINAL_STATUSES
 from postroom.core.text import shell_quote
 from postroom.core.verbs import PEOPLE, READ, THREAD_PART, THREAD_TAKE, WRITE, verb
 from postroom.store.agents import note_seen
@@ -229,11 +229,10 @@ def lease_lost_error(thread_id: str) -> LeaseLost:
 
 
 def thread_ended_error(thread: Thread) -> InvalidState:
-    return InvalidState(
-        f"{thread.thread_id} has ended: it is {thread.status}",
-        hint="Stop working on it; for anything more, send a new thread.",
-        status=thread.status,
-    )
+    hint = "Stop working on it; for anything more, send a new thread."
+    if thread.status in RETRIED_STATUSES and not thread.task_id:  # a thread of a task is not reopened
+        hint = f"Stop working on it. `inbox retry {shell_quote(thread.thread_id)}` reopens it; for anything else, send a new thread."
+    return InvalidState(f"{thread.thread_id} has ended: it is {thread.status}", hint=hint, status=thread.status)
 
 
 def _not_held_error(thread_id: str, lease: Lease | None, agent: str) -> InvalidState:
