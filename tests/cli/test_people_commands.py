@@ -85,6 +85,22 @@ def test_workspaces_are_listed_by_label_and_shown(desk: PeopleWorkspace) -> None
         assert all(text in said for text in (desk.workspace_id, LABEL, AGENT, str(desk.path)))
 
 
+def test_a_workspace_is_named_by_all_that_the_list_shows_if_only_one_has_it(inbox: Inbox) -> None:
+    ids = {}
+    for folder, label in (("here", "Same"), ("there", "Same"), ("yonder", "Other")):
+        (inbox.folder / folder).mkdir()
+        named = ("--label", label, "--agent", f"{folder}-agent")
+        ids[folder] = inbox.ok("workspace", "add", folder, *named)["workspace"]["workspace_id"]
+    for name in ("Other", "yonder-agent", str(inbox.folder / "yonder"), "yonder/"):
+        assert inbox.ok("workspace", "show", name)["workspace"]["workspace_id"] == ids["yonder"]
+    assert inbox.ok("workspace", "set", "yonder-agent", "--label", "Renamed")["workspace"]["workspace_id"] == ids["yonder"]
+    refused = inbox.run("workspace", "remove", "Same", "--json")
+    error = refused.json["error"]
+    assert (refused.code, error["message"]) == (30, "'Same' means 2 workspaces")
+    assert [ids[folder] in error["hint"] for folder in ids] == [True, True, False]
+    assert inbox.run("workspace", "show", "nowhere").code == 40
+
+
 def test_without_workspaces_the_list_says_how_to_add_one(inbox: Inbox) -> None:
     assert inbox.ok("workspace", "list")["workspaces"] == []
     assert "inbox workspace add" in inbox.says("workspace", "list")

@@ -1,4 +1,7 @@
-"""Complete ids that a person shortened: the beginning of an id is enough, or the end of one that we made, if it is the only one."""
+"""Complete ids that a person shortened: the beginning of an id is enough, or the end of one that we made, if it is the only one.
+
+A workspace is also found by its label, its agent or its folder.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,7 @@ MAX_SHOWN_IDS = 5
 MIN_ENTRY_CHARACTERS = 4
 MIN_END_CHARACTERS = 4
 NANOSECOND_DIGITS = 19
+_WORKSPACE_IDS = ("workspace ID", "--workspace ID")
 _UUID_CHARACTER_SET = frozenset("0123456789abcdef-")
 
 
@@ -55,6 +59,8 @@ def expand_ids(args: Arguments) -> bool:
 
 def _expand(store: Store, args: Arguments, owner: str, metavar: str, given: str) -> str:
     """Return the only id that `given` is short for, or `given` itself if it is whole, unknown, or no id."""
+    if f"{owner} {metavar}" in _WORKSPACE_IDS and given:
+        return _find_workspace(store, given)
     list_ids = _LISTERS.get(f"{owner} {metavar}") or _LISTERS.get(metavar)
     if list_ids is None or not given:
         return given
@@ -79,6 +85,20 @@ def _expand(store: Store, args: Arguments, owner: str, metavar: str, given: str)
     if not found and list_ids is _list_threads:
         _check_is_no_entry(store, args, given)
     return found[0] if found else given
+
+
+def _find_workspace(store: Store, given: str) -> str:
+    """Return the id of the only workspace with this label, agent or folder, or whose id is shortened so. Refuses if there are several."""
+    from postroom.people import list_workspaces
+
+    folder = os.path.realpath(given)
+    workspaces = list_workspaces(store)
+    named = [one for one in workspaces if given in (one.label, one.agent) or folder == one.path]
+    found = named or [one for one in workspaces if _is_short_for(one.workspace_id, given)]
+    if len(found) > 1:
+        shown = ", ".join(f"{one.workspace_id} ({one.path})" for one in found[:MAX_SHOWN_IDS])
+        raise InvalidInput(f"{short_repr(given)} means {len(found)} workspaces", field="id", hint=f"Write the id of one: {shown}.")
+    return found[0].workspace_id if found else given
 
 
 def _is_short_for(identity: str, given: str) -> bool:
@@ -199,12 +219,6 @@ def _list_tasks(store: Store, args: Arguments) -> Iterator[str]:
             return
 
 
-def _list_workspaces(store: Store, args: Arguments) -> Iterator[str]:
-    from postroom.people import list_workspaces
-
-    return (workspace.workspace_id for workspace in list_workspaces(store))
-
-
 def _list_runs(store: Store, args: Arguments) -> Iterator[str]:
     from postroom.work import list_runs
 
@@ -239,6 +253,4 @@ _LISTERS: dict[str, Callable[[Store, Arguments], Iterator[str]]] = {
     "ENTRY_ID": _list_entries,
     "MESSAGE_ID": _list_messages,
     "--msg-id ID": _list_mail,
-    "workspace ID": _list_workspaces,
-    "--workspace ID": _list_workspaces,
 }

@@ -87,7 +87,14 @@ PEOPLE = (
         details="The token is shown only once. Keep it in the environment as INBOX_TOKEN. The .mcp.json refers to that variable.",
         example='inbox workspace add ~/thesis --label "Macro thesis"',
     ),
-    Command("workspace list", "List the workspaces.", "inbox.people.commands:handle_workspace_list", (), example="inbox workspace list"),
+    Command(
+        "workspace list",
+        "List the workspaces.",
+        "inbox.people.commands:handle_workspace_list",
+        (),
+        details="The other commands take the id, or a label, an agent or a folder that only one workspace has.",
+        example="inbox workspace list",
+    ),
     Command(
         "workspace show",
         "Show one workspace.",
