@@ -120,6 +120,36 @@ def test_the_command_line_refuses_the_trap_with_a_stable_code(inbox_in: Inbox) -
     assert inbox_in.run("list").code == 0
 
 
+@pytest.mark.parametrize("linked", [True, False])
+def test_init_makes_no_store_in_a_folder_of_another_user_that_it_found(tmp_path: Path, linked: bool) -> None:
+    """Only root can make a folder another user's: for a plain user, a link to a folder of root takes its place."""
+    inbox = Inbox(tmp_path)
+    theirs = tmp_path / ("theirs" if linked else ".agents")
+    theirs.mkdir()
+    if os.geteuid() == 0:
+        os.chown(theirs, NOBODY, -1)
+    else:
+        theirs.rmdir()
+        theirs.symlink_to("/etc")
+    if linked:
+        (tmp_path / ".agents").symlink_to(theirs)
+    code, name, message = inbox.run("init", "--json").error
+    assert (code, name) == (30, "untrusted_store")
+    assert "belongs to" in message
+    assert os.geteuid() or list(theirs.iterdir()) == []
+    if os.geteuid() == 0:
+        assert inbox.run("init", INBOX_SAFE=str(tmp_path)).code == 0, "one who trusts that user can say so"
+        assert inbox.run("init", "--json").error[1] == "untrusted_store"
+        assert inbox.run("init", "--db", str(tmp_path / ".agents" / "coord.db")).code == 0
+
+
+def test_init_upgrades_no_store_of_another_user_that_it_found(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path)
+    inbox.found()
+    give_away(inbox.db)
+    assert inbox.run("init", "--json").error[:2] == (30, "untrusted_store")
+
+
 @pytest.fixture
 def inbox_in(tmp_path: Path) -> Inbox:
     inbox = Inbox(tmp_path)

@@ -47,8 +47,16 @@ def _is_private(database: str) -> bool:
 
 
 def location_for_init(given: str | None = None) -> str:
-    """Return where `init` creates a store: the given location, or $INBOX_DB, or `.agents/coord.db` in this folder."""
-    return _given_or_environment(given) or DEFAULT_PATH
+    """Return where `init` creates a store: the given location, or $INBOX_DB, or `.agents/coord.db` in this folder.
+
+    Refuses with `UntrustedStore` if that `.agents`, which may be a link, or the database in it is another user's.
+    """
+    location = _given_or_environment(given)
+    if not location and os.path.lexists(os.path.dirname(DEFAULT_PATH)):
+        from postroom.store.files.ownership import require_own_folder
+
+        require_own_folder(DEFAULT_PATH)
+    return location or DEFAULT_PATH
 
 
 def shown_location(location: str) -> str:

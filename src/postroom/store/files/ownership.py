@@ -26,6 +26,21 @@ def require_trusted_store(database: str) -> None:
         raise UntrustedStore(f"the store {database} was found, but {risk}", hint=hint, path=database)
 
 
+def require_own_folder(database: str) -> None:
+    """Refuse with `UntrustedStore` to create a store that was not named in a folder of another user, or to upgrade one of another user.
+
+    What a group of ours shares is allowed. What other users can write, `init` makes private.
+    """
+    if _is_shared_with_us(database) or _is_named_safe(database):
+        return
+    for place in (os.path.dirname(database), database):
+        owner = os.stat(place).st_uid if os.path.exists(place) else os.geteuid()
+        if owner != os.geteuid():
+            hint = f"If you trust that user, name the store: `inbox init --db {shell_quote(database)}`."
+            where = os.path.realpath(place)
+            raise UntrustedStore(f"{where} belongs to {_user_name(owner)}", hint=hint, path=where)
+
+
 def require_own_queue(database: str) -> None:
     """Refuse with `UntrustedStore` to run the handlers of a queue that another user owns, or that users outside of its group can change."""
     folder = os.path.dirname(database)
@@ -53,8 +68,7 @@ def find_risk(database: str) -> str:
 
     A database that is shared with a group of ours is no risk. The folder around it counts too: a user who can write that could replace it.
     """
-    status, folder = os.stat(database), os.path.dirname(os.path.abspath(database))
-    is_shared_with_us = status.st_mode & 0o777 == SHARED_FILE_MODE and _is_our_group(status.st_gid)
+    folder, is_shared_with_us = os.path.dirname(os.path.abspath(database)), _is_shared_with_us(database)
     for place in (database, folder):
         status = os.stat(place)
         if status.st_uid != os.geteuid() and not is_shared_with_us:
@@ -76,6 +90,14 @@ def _is_named_safe(database: str) -> bool:
     database = os.path.realpath(database)
     folder = os.path.dirname(database)
     return "*" in named or not {os.path.realpath(part) for part in named}.isdisjoint((database, folder, os.path.dirname(folder)))
+
+
+def _is_shared_with_us(database: str) -> bool:
+    """Return whether a database is shared with a group of ours."""
+    if not os.path.exists(database):
+        return False
+    status = os.stat(database)
+    return status.st_mode & 0o777 == SHARED_FILE_MODE and _is_our_group(status.st_gid)
 
 
 def _is_our_group(group_id: int) -> bool:
