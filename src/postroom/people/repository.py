@@ -266,8 +266,8 @@ def wake_snoozed(tx: Transaction, limit: int) -> int:
     now = to_milliseconds(tx.now())
     ids = tx.fetch_all(tx.sql.entries_waking, now=now, limit=limit)
     for entry_id in ids:
-        entry = lock_entry(tx, entry_id)
-        if entry.snoozed_until is not None and entry.snoozed_until <= now:  # not woken before we locked it
+        entry = lock_entry_if_exists(tx, entry_id)
+        if entry is not None and entry.snoozed_until is not None and entry.snoozed_until <= now:  # not woken before we locked it
             seq = append_entry_event(tx, "woken", entry.id, source="", **event_facts(entry))
             write_triage(tx, entry, INBOX, changed_seq=seq)
             tx.execute(tx.sql.entry_wake, id=entry.id, active_ts=now)

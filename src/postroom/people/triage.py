@@ -81,21 +81,23 @@ def mark_all_read(store: Store, *, person: str, section: str = INBOX, workspace_
     checks.name("person", person)
     due_questions.sync(store)
     total = 0
-    while count := _read_batch(store, person, section, workspace_id):
+    while (count := _read_batch(store, person, section, workspace_id)) is not None:
         total += count
     return total
 
 
 @retry_on_contention
-def _read_batch(store: Store, person: str, section: str, workspace_id: str | None) -> int:
+def _read_batch(store: Store, person: str, section: str, workspace_id: str | None) -> int | None:
+    """Mark a batch of unread entries as read. Return their number, or None if there were none."""
     from postroom.people import entries
 
     with store.write() as tx:
         repository.require_person(tx, "person", person)
         page = entries.read_page(tx, limit=MAX_READ_AT_ONCE, section=section, workspace_id=workspace_id, unread=True)
-        for listed in page.entries:
-            repository.mark_entry_read(tx, repository.lock_entry(tx, listed.id), person)
-    return len(page.entries)
+        found = [repository.lock_entry_if_exists(tx, listed.id) for listed in page.entries]  # one may have been deleted meanwhile
+        for entry in filter(None, found):
+            repository.mark_entry_read(tx, entry, person)
+    return sum(entry is not None for entry in found) if page.entries else None
 
 
 @verb(caller=PEOPLE, mode=WRITE)
