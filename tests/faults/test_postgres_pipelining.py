@@ -13,9 +13,10 @@ from postroom.core.errors import Contended, NotFound, StoreBusy
 from postroom.core.records.mail import Delivery, EnqueueAck
 from postroom.core.records.work import Claim
 from postroom.people import entries
+from postroom.people.access import passes
 from postroom.people.documents import Described
 from postroom.server.http.auth import identify_caller
-from postroom.server.rpc.calls import verify_in_write
+from postroom.server.rpc.calls import make_call, verify_in_write
 from postroom.store.postgres import engine
 from postroom.store.postgres.connections.pipelined_connection import PipelinedConnection
 from postroom.store.postgres.engine import PostgresStore
@@ -106,6 +107,23 @@ def test_a_push_in_a_batch_of_the_server_waits_for_few_answers(
     write(store)  # it notes that the agent was seen
     with store.batch() as batch:
         assert count_waits(lambda: write(batch)) == 2
+
+
+def test_a_verb_of_an_agent_in_a_batch_of_the_server_waits_for_few_answers(
+    store: PostgresStore, count_waits: Callable[[Callable[[], object]], int]
+) -> None:
+    """The token and what the permission reads come with one answer."""
+    token = passes.issue_agent_token(store, name="w")
+    with store.read() as tx:
+        caller = identify_caller(tx, token, "http")
+    work.claim(store, thread_id := sent(store, to="w"), agent="w")
+    mail.enqueue(store, {"from": "a", "to": "w", "payload": "{}"})
+    with store.batch() as batch:
+        update = make_call(caller, work.update, thread_id=thread_id, agent="w", summary="half")
+        assert count_waits(lambda: update(batch)) == 3
+    with store.batch() as batch:
+        dequeue = make_call(caller, mail.dequeue, session="w")
+        assert count_waits(lambda: dequeue(batch)) == 2
 
 
 def test_a_write_that_changed_no_row_stops_the_commit_sent_behind_it(store: PostgresStore) -> None:

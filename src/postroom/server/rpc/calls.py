@@ -86,6 +86,7 @@ class VerbCall:
 
     def check(self, tx: Transaction) -> None:
         """Refuse the call if the caller's token is void, or if it may not touch what the arguments name."""
+        permissions.prefetch(tx, self.caller, self.verb, self.arguments)
         verify_token(tx, self.caller)
         permissions.authorise(tx, self.caller, self.verb, self.arguments)
 
