@@ -9,7 +9,7 @@ from time import monotonic
 import pytest
 
 from postroom import mail, people, work
-from postroom.core.errors import CursorExpired, InvalidState, NotFound
+from postroom.core.errors import CursorExpired, Interrupted, InvalidState, NotFound
 from postroom.core.records import Event
 from postroom.core.records.retention import PruneResult
 from postroom.maintenance import paced_batches
@@ -194,6 +194,19 @@ def test_a_cursor_is_refused_also_among_summarised_events(store: Store, clock: C
     with pytest.raises(NotFound):
         work.show(store, thread)
     assert count(store, "event_topics") <= 20
+
+
+def test_the_run_after_an_interrupted_one_removes_the_events_of_nothing(store: Store, clock: Clock, tmp_path: Path) -> None:
+    workspace = people_data.new_workspace(store, tmp_path)
+    people.delete_entry(store, people_data.pushed(store, workspace), person="user")
+    clock.advance(91 * DAY_SECONDS)
+    sent(store)
+    moments: list[None] = []
+    with pytest.raises(Interrupted):
+        pruned(store, is_stopping=lambda: bool(moments.append(None)) or len(moments) > 1)  # type: ignore[func-returns-value]
+    pruned(store)
+    with store.read() as tx:
+        assert tx.fetch_all("SELECT event_type FROM events WHERE thread_id = ''") == []
 
 
 def test_the_newest_event_stays_so_that_cursors_go_on(store: Store, clock: Clock) -> None:

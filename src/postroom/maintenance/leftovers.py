@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 PAGE_ROWS = 500
+EVENTS_SETTING = "retention.events"  # the last event that was looked at. An interrupted run comes back to it
 EVENTS_PER_STEP = 64  # looked at by one statement
 BLOCKS_PER_STEP = 100  # of a topic
 
@@ -27,22 +28,26 @@ class Leftovers:
         self._store = store
         self._batches = batches
 
-    def prune(self, *, after: int, upto: int) -> None:
-        """Remove the events between the last run and this one, the summaries of events up to this one, and read marks."""
-        self._prune_events(after, upto)
+    def prune(self, *, upto: int) -> None:
+        """Remove the events and the summaries up to this event, and read marks."""
+        self._prune_events(upto)
         for page in self._pages_of_topics(upto // event_log.BLOCK_EVENTS):
             self._batches.run_all(page, _remove_topic)
         for marks in self._pages_of_read_marks():
             self._batches.run_all([mark for mark in marks if not mark.has_thread], _remove_read_mark)
 
-    def _prune_events(self, after: int, upto: int) -> None:
-        """Remove the events that belong to nothing. Those of threads, mail, tasks and entries go with their rows."""
+    def _prune_events(self, upto: int) -> None:
+        """Remove the events since the last run that belong to nothing. Those of threads, mail, tasks and entries go with their rows."""
+        with self._store.read() as tx:
+            after = int(tx.fetch_one(tx.sql.setting_find, name=EVENTS_SETTING) or 0)
 
         def remove(tx: Transaction, first: int) -> int:
             tx.execute(tx.sql.prune_events, after=first, until=min(first + EVENTS_PER_STEP, upto))
             return 0
 
-        self._batches.run_all(range(after, upto, EVENTS_PER_STEP), remove)
+        if upto > after:
+            self._batches.run_all(range(after, upto, EVENTS_PER_STEP), remove)
+            self._batches.run_once(lambda tx: tx.execute(tx.sql.setting_put, name=EVENTS_SETTING, value=str(upto)))
 
     def _pages_of_topics(self, until: int) -> Iterator[list[tuple[str, int]]]:
         """Yield the topics that have blocks before `until`, each several times if there are many: with the end of some of them."""

@@ -83,7 +83,7 @@ class _Pruner:
         counts["queue_events"], notes = queue_pruning.prune_watched_queues(self._store, self._before_at, dry_run=self._dry_run)
         returned_bytes = 0
         if not self._dry_run:
-            Leftovers(self._store, self._batches).prune(after=self._removed_before, upto=self._upto)
+            Leftovers(self._store, self._batches).prune(upto=self._upto)
             self._batches.sync()
             if counts["entries"]:
                 entries_mirror.update_mirror(self._store)
