@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from time import monotonic, perf_counter, sleep
 
 import postroom
+from bench import retention_steps
 from bench.report import Report, milliseconds, percentile, times
 from bench.results import OURS, PER_SECOND, SECONDS
 from bench.scale import REPEATS, choose
@@ -24,7 +25,7 @@ from postroom.maintenance.pruning import prune
 from postroom.store.interface import Store
 from postroom.store.sqlite.engine import SqliteStore
 
-THREADS = int(os.environ.get("THREADS", choose("200000", "20000")))
+THREADS = int(os.environ.get("THREADS", choose("200000", "60000")))
 BLOCK_SECONDS = float(os.environ.get("SECONDS", choose("6", "2")))
 ROUNDS = int(os.environ.get("ROUNDS", choose(REPEATS, 3)))
 WRITERS = 4
@@ -47,6 +48,7 @@ def run(report: Report) -> None:
             rate = _prune(pruner, BLOCK_SECONDS)
             report.row("nobody writes: threads removed a second", f"{rate:,.0f}")
             report.record(GROUP, "threads removed, nobody writes", OURS, PER_SECOND, [rate])
+    retention_steps.run(report)
 
 
 def _beside(report: Report, label: str, pause: float, writers: list[subprocess.Popen[str]], pruner: subprocess.Popen[str]) -> None:
@@ -82,7 +84,9 @@ def fill(place: str, threads: int) -> None:
         for number in range(TEMPLATE_THREADS):
             work_on_thread(store, number)
     connection = connect(place, isolation_level=None)
+    connection.execute("PRAGMA journal_mode=OFF").fetchall()
     connection.execute("PRAGMA synchronous=OFF")
+    connection.execute("PRAGMA cache_size=-400000")  # KiB
     connection.execute("BEGIN")
     events = connection.execute("SELECT max(event_id) FROM events").fetchone()[0]
     for block in range(1, threads // TEMPLATE_THREADS):
@@ -90,7 +94,7 @@ def fill(place: str, threads: int) -> None:
     newest = connection.execute("SELECT max(event_id) FROM events").fetchone()[0]
     connection.execute("UPDATE cursors SET event_id = ? WHERE name <> 'events.removed'", (newest,))
     connection.execute("COMMIT")
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    connection.execute("PRAGMA journal_mode=WAL").fetchall()
     connection.close()
 
 

@@ -43,8 +43,11 @@ class PacedBatches:
         self._aim_seconds = HOLD_SECONDS
         self._uncopied = 0
 
-    def run_all(self, items: Sequence[T], change: Callable[[Transaction, T], int]) -> int:
-        """Call `change` for each item, as many in one transaction as fit, and return the sum of the results."""
+    def run_all(self, items: Sequence[T], change: Callable[[Transaction, T], int], *, size_of: Callable[[T], int] = lambda _: 1) -> int:
+        """Call `change` for each item, as many in one transaction as fit, and return the sum of the results.
+
+        `size_of` returns how much there is to do for an item, in rows.
+        """
 
         def change_until_late(tx: Transaction, part: Sequence[T]) -> tuple[int, int]:
             late, total, count = monotonic() + self._aim_seconds * WORK_SHARE, 0, 0
@@ -53,12 +56,12 @@ class PacedBatches:
                 count += 1
             return total, count
 
-        return self._run_parts(items, change_until_late, change.__qualname__, size_of=lambda _: 1)
+        return self._run_parts(items, change_until_late, change.__qualname__, size_of)
 
     def run_parts(
         self, items: Sequence[T], change: Callable[[Transaction, Sequence[T]], int], *, size_of: Callable[[T], int] = lambda _: 1
     ) -> int:
-        """Do as `run_all`, with a `change` that takes all items of one transaction at once. `size_of` returns the rows of an item."""
+        """Do as `run_all`, with a `change` that takes all items of one transaction at once."""
         return self._run_parts(items, lambda tx, part: (change(tx, part), len(part)), change.__qualname__, size_of)
 
     def _run_parts(

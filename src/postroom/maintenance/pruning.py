@@ -152,7 +152,11 @@ class _Pruner:
                     self._batches.run_once(lambda tx: tx.fetch_all(tx.sql.words_small_pages))
                 pieces = self._list_pieces(page)
                 self._shorten_histories([(piece.id, 0) for piece, _ in pieces])
-            total += len(page) if self._dry_run else self._batches.run_all(pieces, lambda tx, piece: self._remove_piece(tx, *piece, ages))
+                total += self._batches.run_all(
+                    pieces, lambda tx, piece: self._remove_piece(tx, *piece, ages), size_of=lambda piece: piece[0].size
+                )
+            else:
+                total += len(page)
         return total
 
     def _list_pieces(self, page: Sequence[AgedRow]) -> list[tuple[AgedRow | PartKey, AgedRow]]:

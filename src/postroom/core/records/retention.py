@@ -13,10 +13,11 @@ class AgedEvent(Record):
 
 
 class AgedRow(Record):
-    """A row that may be removed: its id, and its place in the order in which rows are looked at."""
+    """A row that may be removed: its id, its place in the order in which rows are looked at, and how much there is to remove."""
 
     id: str
     position: int
+    size: int = 1
 
 
 class EndedThread(Record):
@@ -42,11 +43,11 @@ class EventSize(Record):
 
 
 class PartKey(Record):
-    """A part of an entry, and its place in the order of events."""
+    """A part of an entry. The search finds it by the words of the entry."""
 
     id: str
     root_id: str
-    position: int
+    size: int = 1
 
 
 class TopicBlock(Record):

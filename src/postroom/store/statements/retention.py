@@ -13,6 +13,7 @@ PLACE_SETTING = "place"  # where the file of the store belongs: its path, as `in
 
 IDS = "SELECT value FROM json_each(:ids)"  # a list of ids in one bind
 CHARS_PER_ROW = 65_536  # of a text: to free its pages takes about as long as to delete another row
+WORD_CHARS_PER_ROW = 200  # of the words of an entry, which leave the search index one by one
 MOST_COUNTED_EVENTS = 100  # of a thread: of these, the messages are read. One with more goes in steps anyway
 KEY_MESSAGE_ID_LENGTH = 36  # of the id of a message that was posted with a key: `work.threads` derives it
 
@@ -161,8 +162,8 @@ prune_job = "DELETE FROM jobs WHERE job_id = :job_id AND status = 'ended'"
 # Entries that a person has read or put away, and that wait for nobody: not pinned, not snoozed, no open question, no answer on its way.
 # They age from the last thing that happened to them: a push, a read, a change of state, an answer or a reply.
 prune_entries = Query(
-    """
-    SELECT e.id, e.seq AS position FROM entries e
+    f"""
+    SELECT e.id, e.seq AS position, 1 + length(e.words) / {WORD_CHARS_PER_ROW} AS size FROM entries e
     WHERE e.seq > :after AND e.seq <= :upto AND e.root_id IS NULL AND e.is_open = 0 AND e.pinned_at IS NULL AND e.active_ts < :before
       AND (e.triage = 'done' OR (e.triage = 'inbox' AND e.read_at IS NOT NULL))
       AND (e.read_at IS NULL OR e.read_at < :before_stamp)
@@ -174,7 +175,7 @@ prune_entries = Query(
     ORDER BY e.seq LIMIT :limit""",
     AgedRow,
 )
-prune_entry_parts = Query(f"SELECT id, root_id, seq AS position FROM entries WHERE root_id IN ({IDS}) ORDER BY root_id, seq DESC", PartKey)
+prune_entry_parts = Query(f"SELECT id, root_id FROM entries WHERE root_id IN ({IDS}) ORDER BY root_id, seq DESC", PartKey)
 prune_replies = """
     DELETE FROM replies WHERE entry_id = :entry_id
       AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.msg_id = replies.message_id AND d.ended_at IS NULL)"""
