@@ -260,6 +260,12 @@ def test_modules_are_read_from_an_archive_from_the_second_time_on(copied_package
     assert not list(copied_package.rglob("*.test.*")), "no unfinished archive is left"
 
 
+def test_what_is_imported_already_is_not_read_again(copied_package: Path) -> None:
+    _python("-c", ARCHIVED, path=copied_package)
+    again = 'read.clear()\nimports.import_in_order("postroom.core", "postroom.core.limits", archive="test")\nprint("again", *read)'
+    assert _python("-c", f"{ARCHIVED}{again}", path=copied_package) == "1 imports\nagain"
+
+
 @pytest.mark.parametrize("change", ["source", "cut off", "empty", "damaged", "another Python", "other modules", "gone"])
 def test_an_archive_that_does_not_fit_is_written_again(copied_package: Path, change: str) -> None:
     _python("-c", ARCHIVED, path=copied_package)

@@ -54,7 +54,7 @@ def import_in_order(*names: str, archive: str = "") -> None:
     archive of these modules. It is written if it does not fit.
     """
     finder = sys.meta_path[0]
-    if not isinstance(finder, CompiledFinder):
+    if not isinstance(finder, CompiledFinder) or all(name in sys.modules for name in names):
         return
     archived = finder.read_archive(archive, names) if archive else {}
     for name in names:
