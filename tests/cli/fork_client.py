@@ -28,7 +28,14 @@ READ_AT_IMPORT = "INBOX_LIMITS"  # by a module that a forked command has importe
 OURS = ("INBOX_", "MAILBOX_", "THREAD_", "NOTIFIER_", "POSTROOM_")
 READ_LATE = {"PATH", "HOME", "TERM", "COLUMNS", "NO_COLOR"}  # by our own code, each time that they are needed
 SERVER = "postroom.server"  # and all that it is built on: only the commands that serve load it
-HEAVY = (SERVER, "pydantic", "psycopg", "asyncio")  # most commands do without: to carry these along doubles what a fork costs
+HEAVY = (
+    SERVER,
+    "pydantic",
+    "psycopg",
+    "asyncio",
+    "textual",
+    "rich",
+)  # most commands do without: to carry these along doubles what a fork costs
 LARGEST = fork_server.LARGEST - 4096  # what is larger than that is for the system to judge
 
 
