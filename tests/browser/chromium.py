@@ -16,13 +16,15 @@ HOME = Path(sys.prefix) / "browser"
 UNPACKED = HOME / "unpacked"
 AXE = HOME / "node_modules" / "axe-core" / "axe.min.js"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-# As root there is no sandbox to be had; in a container /dev/shm is small; a proxy is for other hosts, and the page asks none.
+# As root there is no sandbox to be had; in a container /dev/shm is small; a proxy is for other hosts, and the page asks none: a request
+# to another fails, which the console reports.
 FLAGS = (
     "--no-sandbox",
     "--disable-dev-shm-usage",
     "--disable-gpu",
     "--lang=en-GB",
     "--no-proxy-server",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
     "--force-color-profile=srgb",
     "--font-render-hinting=none",
 )

@@ -137,3 +137,16 @@ def test_a_mailbox_of_any_name_can_be_reached_and_emptied(hostile: Hostile, visi
     expect(reader.main).to_contain_text(f"reason {EVIL}")
     reader.page.reload()
     expect(reader.main).to_contain_text(f"reason {EVIL}")
+
+
+@pytest.mark.parametrize("place", ["https://example.com/x.png", "https://192.0.2.1/x.png"])
+@pytest.mark.parametrize("bypasses_policy", [False, True])
+def test_a_request_to_another_host_counts_against_the_page(
+    server: RunningServer, visit: BrowserTabs, place: str, bypasses_policy: bool
+) -> None:
+    """The policy of the page refuses it. Without the policy it fails, as this browser finds no other host. Both are seen in every test."""
+    reader = visit(server, bypass_csp=bypasses_policy)
+    with reader.page.expect_event("console", lambda message: message.type == "error"):
+        reader.value(f"document.body.append(Object.assign(new Image(), {{ src: '{place}' }}))")
+    assert reader.complaints()
+    reader.allow("ERR_NAME_NOT_RESOLVED" if bypasses_policy else "example.com|192.0.2.1|policy: ")
