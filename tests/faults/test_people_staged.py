@@ -1,4 +1,4 @@
-"""Races in the people room on PostgreSQL, staged: one deletes an entry and stands before its COMMIT, and another comes."""
+"""Races in the people room on PostgreSQL, staged: one stands before its COMMIT, and another comes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from postroom import people
+from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.people_data import USER, ids, new_workspace, pushed
+from tests.contract.people_data import AGENT, USER, asked, ids, new_workspace, pushed
 from tests.faults.inspection import assert_no_lock
-from tests.faults.test_mail_staged import Stage
+from tests.faults.test_mail_staged import Act, Stage
 from tests.postgres_server import Postgres
 
 
@@ -44,3 +45,24 @@ def test_a_list_is_read_although_an_entry_whose_time_has_come_is_deleted(stage: 
         listed = stage.meanwhile(people.history)
     assert [entry.id for entry in listed().entries] == [kept]
     assert ids(stage.first) == [kept]
+
+
+def _hand_over(store: Store) -> list[str]:
+    return [message.body for message in people.hand_over_messages(store, agent=AGENT).messages]
+
+
+def _read(store: Store) -> list[str]:
+    return [message.body for message in people.read_messages(store, agent=AGENT)]
+
+
+@pytest.mark.parametrize("first", [_hand_over, _read])
+@pytest.mark.parametrize("second", [_hand_over, _read])
+def test_of_two_receivers_of_an_agent_one_gets_an_answer(stage: Stage, first: Act, second: Act) -> None:
+    people.reply(stage.first, asked(stage.first), person=USER, body="Yes")
+    assert stage.raced(first, second) == (["Yes"], [])
+    people.reply(stage.first, asked(stage.first), person=USER, body="No")
+    with stage.before_commit(first) as got:
+        later = asked(stage.second)
+        people.reply(stage.second, later, person=USER, body="Later")
+        other = stage.meanwhile(second)
+    assert (got, other()) == ([["No"]], ["Later"])

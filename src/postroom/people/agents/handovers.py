@@ -69,9 +69,8 @@ def _hand_over(store: Store, agent: str, limit: int, client: str) -> Handover:
 
 def _choose_answers(tx: Transaction, agent: str, limit: int) -> tuple[list[ReceivedMessage], bool]:
     """Return the oldest answers that an agent has not collected, and whether there are more."""
-    waiting = tx.fetch_all(tx.sql.asks_uncollected, agent=agent, now=tx.now(), limit=limit + 1)
     chosen: list[ReceivedMessage] = []
-    for entry in waiting:
+    for entry in receiving.lock_uncollected(tx, agent, limit + 1):
         if len(chosen) == limit or receiving.size_of(chosen) >= limits.MAX_RECEIVED_BYTES:
             return chosen, True
         chosen.append(receiving.answer_message(entry))

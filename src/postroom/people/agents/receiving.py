@@ -10,7 +10,6 @@ from postroom.core.verbs import OWN_NAME, READ, WRITE, verb
 from postroom.mail import mailbox
 from postroom.mail.drafts import REPLY_ID_PREFIX
 from postroom.mail.mailbox import build_message
-from postroom.people import repository
 from postroom.people.questions import asking, due_questions
 from postroom.store.agents import note_seen
 from postroom.store.retries import retry_on_contention
@@ -46,19 +45,33 @@ def read_messages(store: Store, *, agent: str, limit: int = 20) -> tuple[Receive
 def _take_messages(store: Store, agent: str, limit: int) -> tuple[ReceivedMessage, ...]:
     with store.write() as tx:
         received: list[ReceivedMessage] = []
-        for question in tx.fetch_all(tx.sql.asks_uncollected, agent=agent, now=tx.now(), limit=limit):
-            answer = answer_message(question)
+        for entry in lock_uncollected(tx, agent, limit):
+            answer = answer_message(entry)
             received += _take_mail(tx, agent, limit - len(received), upto=clock.parse_stamp(answer.at))
             if len(received) == limit or size_of(received) >= limits.MAX_RECEIVED_BYTES:
                 break
-            entry = repository.lock_entry_if_exists(tx, answer.id)
-            if entry is not None and entry.ask is not None and entry.ask.collected_at is None:  # not collected before we locked it
-                asking.write_collected(tx, entry)
-                received.append(answer)
+            asking.write_collected(tx, entry)
+            received.append(answer)
         if size_of(received) < limits.MAX_RECEIVED_BYTES:
             received += _take_mail(tx, agent, limit - len(received))
         note_seen(tx, "agent", agent)
     return tuple(received)
+
+
+def lock_uncollected(tx: Transaction, agent: str, limit: int) -> list[Entry]:
+    """Lock and return the oldest answers that an agent has not collected, and that are not handed to it now.
+
+    They are read again once they are locked: on PostgreSQL, another receiver of the agent may have got them before.
+    """
+    locked: set[str] = set()
+    while True:
+        found = tx.fetch_all(tx.sql.asks_uncollected, agent=agent, now=tx.now(), limit=limit)
+        new_ids = [entry.id for entry in found if entry.id not in locked]
+        if not new_ids:
+            return found
+        for entry_id in new_ids:
+            tx.fetch_one(tx.sql.entry_lock, id=entry_id)
+        locked.update(new_ids)
 
 
 def _take_mail(tx: Transaction, agent: str, limit: int, *, upto: int | None = None) -> list[ReceivedMessage]:
