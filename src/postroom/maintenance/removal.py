@@ -19,16 +19,19 @@ def remove_threads(tx: Transaction, thread_ids: Sequence[str]) -> None:
     """Delete threads with their messages, artifacts, leases and read marks, and keep the ids that may not be used again."""
     sql, listed = tx.sql, jsontext.dumps(list(thread_ids))
     tx.execute(sql.prune_thread_ids, ids=listed, now=tx.now())
-    for thread_id in thread_ids:
-        tx.execute(sql.prune_thread_reads, thread_id=thread_id)
     remove_messages(tx, thread_ids, until=checks.AFTER_ALL_IDS)
     for statement in (sql.prune_thread_leases, sql.prune_thread_rows):
         tx.execute(statement, ids=listed)
 
 
 def remove_messages(tx: Transaction, thread_ids: Sequence[str], *, until: int) -> None:
-    """Delete the messages of threads up to an event, with their artifacts, and keep the ids that a repeat may use again."""
+    """Delete the messages of threads up to an event, with their artifacts and the read marks of their senders and receivers.
+
+    Keep the ids that a repeat may use again.
+    """
     sql, place = tx.sql, {"ids": jsontext.dumps(list(thread_ids)), "until": until}
+    for thread_id in thread_ids:  # before the messages are gone that say who took part
+        tx.execute(sql.prune_thread_reads, thread_id=thread_id, until=until)
     tx.execute(sql.prune_thread_keys, now=tx.now(), **place)
     tx.execute(sql.prune_thread_artifacts, **place)
     tx.execute(sql.prune_thread_messages, **place)

@@ -118,10 +118,12 @@ prune_thread_keys = f"""
 prune_thread_artifacts = f"""
     DELETE FROM artifacts
     WHERE message_id IN (SELECT message_id FROM messages WHERE thread_id IN ({IDS}) AND event_id <= :until)"""
-# The marks of all that take part. `prune_reads_after` finds those of others, which no list shows.
+# The marks of the senders and receivers of the messages that are removed in the same transaction. `prune_reads_after` finds those of
+# others, which no list shows.
 prune_thread_reads = """
     DELETE FROM reads WHERE thread_id = :thread_id AND agent_id IN (
-      SELECT from_agent FROM messages WHERE thread_id = :thread_id UNION SELECT to_agent FROM messages WHERE thread_id = :thread_id
+      SELECT from_agent FROM messages WHERE thread_id = :thread_id AND event_id <= :until
+      UNION SELECT to_agent FROM messages WHERE thread_id = :thread_id AND event_id <= :until
       UNION SELECT created_by FROM threads WHERE thread_id = :thread_id
       UNION SELECT assigned_to FROM threads WHERE thread_id = :thread_id)"""
 prune_thread_messages = f"DELETE FROM messages WHERE thread_id IN ({IDS}) AND event_id <= :until"
