@@ -93,6 +93,28 @@ def test_a_registered_queue_shows_its_rate_and_who_is_behind(emptied: RunningSer
     expect(reader.main.locator("li, tr").filter(has_text="indexer").last).to_contain_text("0")
 
 
+def test_charts_say_their_scale(own: RunningServer, visit: BrowserTabs, tmp_path: Path) -> None:
+    for name, number in (("busy", 9), ("calm", 0)):
+        queues.init_queue(str(tmp_path / name))
+        with queues.open_queue(str(tmp_path / name)) as queue:
+            events = [{"content": str(each)} for each in range(number)]
+            events and queues.push_batch(queue, events, source="internal:dm:default:warden", type="message")
+        own.inbox.ok("queue", "add", str(tmp_path / name), "--label", name)
+    agent = own.add_workspace().agent
+    for number in range(3):
+        own.person.post("/api/mailbox", json={"to": agent, "payload": "Hello", "msg_id": f"m{number}"}).raise_for_status()
+    reader = visit(own, "/queues")
+    for name, story, scale in (("busy", "9 in all, at most 9 in an hour", "peak 9/h"), ("calm", "none", "none")):
+        card = reader.main.get_by_role("article", name=name)
+        expect(card.get_by_role("img")).to_have_accessible_name(f"Events of {name} in the last 24 hours, by hour: {story}")
+        expect(card.locator(".scale")).to_have_text(scale)
+    reader.room("Mailboxes")
+    expect(reader.main.get_by_role("row").filter(has_text=agent).locator(".scale")).to_have_text(re.compile("^peak [123]/h$"))
+    reader.room("Agents")
+    expect(reader.main.locator("li.agent").filter(has_text="user (you)").locator(".scale")).to_have_text(re.compile("^peak [123]/h$"))
+    expect(reader.main.locator("li.agent").filter(has_text=agent).locator(".scale")).to_have_text("none")
+
+
 def test_the_last_runs_of_a_queue_say_what_went_wrong(house: SampleServer, visit: BrowserTabs) -> None:
     reader = visit(house.server, "/queues")
     expect(reader.main).to_contain_text("archive: the disk is full")

@@ -1,12 +1,12 @@
 // Small charts of numbers, each with a text for screen readers.
 
-import { svg } from "../lib/dom.js";
+import { h, svg } from "../lib/dom.js";
 
-/** A row of bars, one for each number. `label` describes them. */
-export function spark(numbers, label, { width = 120, height = 24 } = {}) {
-  const most = Math.max(1, ...numbers);
-  const step = width / numbers.length;
-  const bars = numbers.map((number, at) => {
+/** A row of bars, one for each hour, and beside it the height of the tallest one. `label` describes them. */
+export function spark(hours, label, { width = 120, height = 24 } = {}) {
+  const most = Math.max(0, ...hours);
+  const step = width / hours.length;
+  const bars = hours.map((number, at) => {
     const tall = number ? Math.max(2, (number / most) * height) : 1;
     return svg("rect", {
       x: at * step + 0.5,
@@ -17,12 +17,15 @@ export function spark(numbers, label, { width = 120, height = 24 } = {}) {
       class: number ? "some" : "none",
     });
   });
-  const story = `${label}: ${numbers.reduce((sum, number) => sum + number, 0)} in all, ${most === 1 && !numbers.some(Boolean) ? 0 : most} at most at once`;
-  return svg(
-    "svg.spark",
-    { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": story },
-    svg("title", {}, story),
-    bars,
+  const sum = hours.reduce((all, number) => all + number, 0);
+  const counts = most ? `${sum.toLocaleString()} in all, at most ${most.toLocaleString()} in an hour` : "none";
+  const story = `${label} in the last ${hours.length} hours, by hour: ${counts}`;
+  const attributes = { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": story };
+  return h(
+    "span.spark",
+    {},
+    svg("svg", attributes, svg("title", {}, story), bars),
+    h("span.scale", { "aria-hidden": "true" }, most ? `peak ${most.toLocaleString()}/h` : "none"),
   );
 }
 

@@ -84,7 +84,7 @@ function line(agent, activity) {
     face(agent.name, agent.kind === "human"),
     h("div.name", {}, h("h3", {}, agent.name, agent.me && h("span.soft", {}, " (you)")), life(agent)),
     h("div.holding", {}, holds(agent), unread(agent)),
-    activity && spark(activity.agents[agent.name] ?? activity.total.map(() => 0), `What ${agent.name} did in the last 24 hours`),
+    activity && spark(activity.agents[agent.name] ?? activity.total.map(() => 0), `What ${agent.name} did`),
   );
 }
 

@@ -99,7 +99,7 @@ function table(mailboxes, activity) {
 }
 
 function rhythm(session, { sessions, total }) {
-  return spark(sessions[session] ?? total.map(() => 0), `Events of ${session} in the last 24 hours`, { width: 96, height: 20 });
+  return spark(sessions[session] ?? total.map(() => 0), `Events of ${session}`, { width: 96, height: 20 });
 }
 
 function count(state, number) {

@@ -48,7 +48,7 @@ function card(queue) {
         h(
           "div.rate",
           {},
-          spark(queue.rate, `Events of ${nameOf(queue)} in each of the last 24 hours`, { width: 168, height: 32 }),
+          spark(queue.rate, `Events of ${nameOf(queue)}`, { width: 168, height: 32 }),
           h("p.soft.small", {}, `${many(lastDay(queue), "event")} in 24 hours, ${queue.events.toLocaleString()} in all`),
         ),
     ),
