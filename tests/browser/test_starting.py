@@ -177,20 +177,41 @@ def test_a_task_is_given_and_found_in_the_palette(server: RunningServer, workspa
 
 
 def test_a_text_file_goes_with_a_message(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs, tmp_path: Path) -> None:
-    notes, picture = tmp_path / "notes.txt", tmp_path / "picture.bin"
-    notes.write_text("First line\n```\nfenced\n```\n")
-    picture.write_bytes(b"\0\1\2")
+    notes = tmp_path / "notes.txt"
+    notes.write_text("First line\n```\nfenced\n````\nfenced again\n````\n```\n")
     reader = visit(server)
     dialog = _compose(reader, f"@{workspace.agent}", "thread", "With notes", "See the file.")
-    dialog.get_by_label("Attach a text file").set_input_files(picture)
-    reader.press("Control+Enter")
-    expect(reader.toasts).to_contain_text("picture.bin is not a text. Put it into the workspace.")
     dialog.get_by_label("Attach a text file").set_input_files(notes)
     dialog.get_by_role("button", name="Send").click()
     expect(reader.page).to_have_url(re.compile("/threads/thr_"))
+    expect(reader.main.locator(".markdown pre")).to_have_text(notes.read_text())  # no fence inside ends it
     (thread,) = server.get("/api/threads", agent=workspace.agent)["threads"]
     (message,) = server.get(f"/api/threads/{thread['thread_id']}")["messages"]
-    assert message["body"] == "See the file.\n\n`notes.txt`:\n\n````\nFirst line\n```\nfenced\n```\n\n````"
+    assert message["body"] == f"See the file.\n\n`notes.txt`:\n\n`````\n{notes.read_text()}\n`````"
+
+
+def test_a_file_that_no_message_can_carry_is_refused_with_the_limit(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs, tmp_path: Path
+) -> None:
+    picture, long, fit = tmp_path / "picture.bin", tmp_path / "long.txt", tmp_path / "fit.txt"
+    picture.write_bytes(b"\0\1\2")
+    long.write_text("x" * 200_001)
+    fit.write_text("y" * 90_001)
+    reader = visit(server)
+    dialog = _compose(reader, f"@{workspace.agent}", "thread", "With a file", "See the file.")
+    expect(dialog).to_contain_text("A text of at most 200 KB")
+    file, said = dialog.get_by_label("Attach a text file"), dialog.get_by_role("alert")
+    instead = "Put it into the folder of the agent, and write its path."
+    for refused, why in ((picture, "picture.bin is not a text"), (long, "long.txt is larger")):  # said as soon as it is chosen
+        file.set_input_files(refused)
+        expect(said).to_have_text(f"{why}. A message carries texts of at most 200 KB. {instead}")
+    reader.press("Control+Enter")
+    expect(reader.toasts).to_contain_text("long.txt is larger")
+    file.set_input_files(fit)
+    expect(said).to_be_hidden()
+    dialog.get_by_label("Kind").select_option("task")
+    expect(said).to_have_text(f"fit.txt is larger. A task carries texts of at most 90 KB. {instead}")
+    assert not server.get("/api/threads", agent=workspace.agent)["threads"]
 
 
 def test_a_person_who_is_mentioned_or_written_to_is_told_in_the_inbox(own: RunningServer, visit: BrowserTabs) -> None:

@@ -8,7 +8,7 @@ import { draft, dropDraft, keepDraft, keyFor } from "../lib/settings.js";
 import { dialog } from "./dialog.js";
 import { failed, toast } from "./toast.js";
 
-const MOST_ATTACHED_BYTES = 200_000; // of a text that goes into the message itself
+const MOST_ATTACHED_BYTES = { thread: 200_000, message: 200_000, task: 90_000 }; // of a text that goes into the message itself
 const OF = "compose";
 
 export async function compose() {
@@ -33,8 +33,8 @@ export async function compose() {
   );
   const subject = h("input", { name: "subject", type: "text", placeholder: "What is it about?", dir: "auto" });
   const body = h("textarea", { name: "body", rows: "6", placeholder: "What should they do or know? @name tells others.", dir: "auto" });
-  const file = h("input", { name: "file", type: "file", "aria-label": "Attach a text file" });
   [to.value, kind.value, subject.value, body.value] = [kept.to ?? "", kept.kind ?? "thread", kept.subject ?? "", kept.body ?? ""];
+  const [file, fileLine] = fileField(kind);
   const names = h(
     "datalist",
     { id: "names" },
@@ -48,7 +48,7 @@ export async function compose() {
     labelled("Kind", kind),
     labelled("Subject", subject),
     labelled("Text", body),
-    labelled("File", file),
+    labelled("File", fileLine),
     names,
     h("div.actions", {}, h("button.primary", { type: "submit" }, "Send")),
   );
@@ -68,7 +68,7 @@ export async function compose() {
 /** Send to the addressee, and tell those who are mentioned. `known`: name → whether it is a person. Return whether it was sent. */
 async function send(written, file, known) {
   try {
-    const body = await withFile(written.body, file);
+    const body = await withFile(written, file);
     const key = keyFor(OF, JSON.stringify({ ...written, body }));
     const sent = await deliver({ ...written, body }, key, known.get(written.to));
     const mentioned = [...body.matchAll(/(?<![\p{L}\p{N}])@([\p{L}\p{N}._-]+)/gu)].map(([, name]) => name);
@@ -87,13 +87,46 @@ async function send(written, file, known) {
   }
 }
 
-async function withFile(body, file) {
-  if (!file) return body;
-  if (file.size > MOST_ATTACHED_BYTES)
-    throw new Error(`${file.name} is larger than ${MOST_ATTACHED_BYTES / 1000} KB. Put it into the workspace.`);
+/** A field for a file. What cannot go with a message of the chosen kind is said at once. Return the field, and the line around it. */
+function fileField(kind) {
+  const field = h("input", { name: "file", type: "file", "aria-label": "Attach a text file" });
+  const limit = h("p.soft.small");
+  const wrong = h("p.wrong-text.small", { role: "alert", hidden: true });
+  const check = async () => {
+    limit.textContent = `A text of at most ${mostAttached(kind.value)}`;
+    wrong.hidden = true;
+    const chosen = field.files[0];
+    await textOf(chosen, kind.value).catch((error) => {
+      wrong.hidden = field.files[0] !== chosen;
+      wrong.textContent = error.message;
+    });
+  };
+  for (const each of [field, kind]) each.addEventListener("change", check);
+  check();
+  return [field, h("div", {}, field, limit, wrong)];
+}
+
+const mostAttached = (kind) => `${MOST_ATTACHED_BYTES[kind] / 1000} KB`;
+
+/** The text of a file. Refuses one that a message of this kind cannot carry. */
+async function textOf(file, kind) {
+  if (!file) return "";
+  const refuse = (why) => {
+    const limit = `A ${kind === "task" ? "task" : "message"} carries texts of at most ${mostAttached(kind)}.`;
+    throw new Error(`${file.name} ${why}. ${limit} Put it into the folder of the agent, and write its path.`);
+  };
+  if (file.size > MOST_ATTACHED_BYTES[kind]) refuse("is larger");
   const text = await file.text();
-  if (text.includes("\0") || text.includes("\ufffd")) throw new Error(`${file.name} is not a text. Put it into the workspace.`);
-  return `${body}\n\n\`${file.name}\`:\n\n\`\`\`\`\n${text}\n\`\`\`\``;
+  return text.includes("\0") || text.includes("\ufffd") ? refuse("is not a text") : text;
+}
+
+/** The text of a message, with an attached text in a fence that is longer than those in it. */
+async function withFile({ body, kind }, file) {
+  if (!file) return body;
+  const text = await textOf(file, kind);
+  const longest = Math.max(3, ...(text.match(/`+/g) ?? []).map((run) => run.length));
+  const fence = "`".repeat(longest + 1);
+  return `${body}\n\n\`${file.name}\`:\n\n${fence}\n${text}\n${fence}`;
 }
 
 /** Send one message. Return the address of the thread or the task that it began, if it did. */
