@@ -18,6 +18,11 @@ def now() -> int:
     return time_ns() // 1000
 
 
+def microseconds(seconds: float) -> int:
+    """Return a duration in microseconds."""
+    return int(seconds * MICROSECONDS_PER_SECOND)
+
+
 def is_misdated(instant: int, duration_seconds: float, now: int) -> bool:
     """Return whether an instant is further away than the duration that it ends: the clock was set back, and it has passed."""
     return instant - now > (duration_seconds + MAX_CLOCK_STEP_SECONDS) * MICROSECONDS_PER_SECOND

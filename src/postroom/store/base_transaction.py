@@ -1,4 +1,4 @@
-"""The part of a transaction that is the same on every engine: it holds the store's mutex, and makes records of rows."""
+"""The part of a transaction that engines share: records of rows and, on SQLite, the store's mutex."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class BaseTransaction:
-    """A transaction that holds the store's mutex from its begin to its end, so that threads which share a store take turns."""
+    """A transaction. It holds the store's mutex, so that threads which share a connection take turns; PostgreSQL overrides that."""
 
     _mutex: Any
     store: Any

@@ -113,7 +113,7 @@ class Store(Protocol):
     is_remote: bool
     """Whether it is behind a server. Verbs then run on the server, and `read` and `write` refuse."""
     is_one_transaction: bool
-    """Whether it is a batch, whose transactions are parts of one: between them, no other process changes anything."""
+    """Whether it is a batch, whose transactions are parts of one. On PostgreSQL, others may commit between them."""
 
     @property
     def replacements(self) -> int:

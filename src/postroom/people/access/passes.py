@@ -211,7 +211,7 @@ def _insert_pass(
 ) -> tuple[str, str | None]:
     tx.execute(tx.sql.pass_expire, now=clock.format_stamp(tx.now()))
     token = token or tokens.new_token(_PREFIXES[kind])
-    expires_at = None if seconds is None else clock.format_stamp(tx.now() + _microseconds(seconds))
+    expires_at = None if seconds is None else clock.format_stamp(tx.now() + clock.microseconds(seconds))
     issued = Pass(tokens.hash_token(token), kind, name, clock.format_stamp(tx.now()), expires_at, scope=scope)
     tx.execute(tx.sql.pass_insert, **dict(issued.items()))
     return token, expires_at
@@ -240,7 +240,7 @@ def _is_expired(known: Pass, now: str) -> bool:
 
 def is_use_due(known: Pass, now: int) -> bool:
     """Return whether the use of a pass has to be recorded: it was not within the last day."""
-    return known.last_used_at is None or known.last_used_at <= clock.format_stamp(now - _microseconds(USE_SECONDS))
+    return known.last_used_at is None or known.last_used_at <= clock.format_stamp(now - clock.microseconds(USE_SECONDS))
 
 
 @verb(caller=SERVER_MACHINE, mode=WRITE)
@@ -249,10 +249,10 @@ def record_use(store: Store, token_hash: str) -> None:
     """Record that a pass was used, at most once a day. A bearer token expires `BEARER_SECONDS` later."""
     with store.write() as tx:
         now = tx.now()
-        instants = {"now": now, "before": now - _microseconds(USE_SECONDS), "bearer_expires_at": now + _microseconds(BEARER_SECONDS)}
+        instants = {
+            "now": now,
+            "before": now - clock.microseconds(USE_SECONDS),
+            "bearer_expires_at": now + clock.microseconds(BEARER_SECONDS),
+        }
         stamps = {name: clock.format_stamp(instant) for name, instant in instants.items()}
         tx.execute(tx.sql.pass_use, token_hash=token_hash, **stamps)
-
-
-def _microseconds(seconds: float) -> int:
-    return int(seconds * clock.MICROSECONDS_PER_SECOND)

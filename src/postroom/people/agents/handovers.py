@@ -106,18 +106,19 @@ class _NewHandover:
 @retry_on_contention
 def hand_over_answer(store: Store, answer: Answer, *, agent: str, client: str) -> str:
     """Record that the answer for which an agent waited is handed to it. Returns the id of the handover."""
-    with store.write() as tx:
-        handover = _NewHandover(tx, agent, client)
-        handover.write_item(ANSWER, answer.entry_id)
-        return handover.handover_id
+    return _hand_over_item(store, agent, client, ANSWER, answer.entry_id)
 
 
 @retry_on_contention
 def hand_over_reply(store: Store, thread_id: str, event_id: int, *, agent: str, client: str) -> str:
     """Record that the reply in a thread for which an agent waited is handed to it. Returns the id of the handover."""
+    return _hand_over_item(store, agent, client, THREAD, thread_id, event_id)
+
+
+def _hand_over_item(store: Store, agent: str, client: str, kind: str, item_id: str, event_id: int = 0) -> str:
     with store.write() as tx:
         handover = _NewHandover(tx, agent, client)
-        handover.write_item(THREAD, thread_id, event_id=event_id)
+        handover.write_item(kind, item_id, event_id=event_id)
         return handover.handover_id
 
 

@@ -67,10 +67,10 @@ class RouteOrder:
             route = (facts["route"], facts["session"])
             tried.add(route)
             if route in self._holding:
-                free = max(free, clock.parse_stamp(event.created_at) + _microseconds(_HOLD_SECONDS[event.event_type]))
+                free = max(free, clock.parse_stamp(event.created_at) + clock.microseconds(_HOLD_SECONDS[event.event_type]))
         if self._own in tried:
             return free
-        return max(free, clock.parse_stamp(item.at) + _microseconds(HEAD_START_SECONDS * len(self._earlier - tried)))
+        return max(free, clock.parse_stamp(item.at) + clock.microseconds(HEAD_START_SECONDS * len(self._earlier - tried)))
 
 
 def is_present(route: WakeRoute) -> bool:
@@ -79,7 +79,3 @@ def is_present(route: WakeRoute) -> bool:
     The process of a hook ends when it rings: its session goes on.
     """
     return route.host != os.uname().nodename or is_running(route.pid)
-
-
-def _microseconds(seconds: float) -> int:
-    return int(seconds * clock.MICROSECONDS_PER_SECOND)

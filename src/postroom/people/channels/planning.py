@@ -32,7 +32,7 @@ def find_channels_of_news(tx: Transaction, section: str, triage: str, ts: int) -
 def plan_news(tx: Transaction, channels: Iterable[Channel], entry_id: str) -> None:
     """Store the alerts of a new entry without a question."""
     for channel in channels:
-        insert_alert(tx, channel, entry_id, PUSHED, tx.now() + _microseconds(channel.delay_seconds))
+        insert_alert(tx, channel, entry_id, PUSHED, tx.now() + clock.microseconds(channel.delay_seconds))
 
 
 def plan_question(tx: Transaction, entry: Entry) -> None:
@@ -46,12 +46,12 @@ def plan_question(tx: Transaction, entry: Entry) -> None:
 def _plan_on_channel(tx: Transaction, channel: Channel, entry: Entry) -> None:
     """Store the alert of a question, and its reminder: `remind_seconds` before the deadline, at most halfway to it."""
     assert entry.ask is not None
-    due_at = tx.now() + _microseconds(channel.delay_seconds)
+    due_at = tx.now() + clock.microseconds(channel.delay_seconds)
     insert_alert(tx, channel, entry.id, ASKED, due_at)
     if entry.ask.deadline is None or entry.ask.escalated_at is not None or not channel.remind_seconds:
         return
     deadline = clock.parse_stamp(entry.ask.deadline)
-    remind_at = max(deadline - _microseconds(channel.remind_seconds), (tx.now() + deadline) // 2)
+    remind_at = max(deadline - clock.microseconds(channel.remind_seconds), (tx.now() + deadline) // 2)
     if due_at < remind_at < deadline:
         insert_alert(tx, channel, entry.id, REMINDER, remind_at)
 
@@ -76,7 +76,3 @@ def announce(tx: Transaction, step: str, channel: Channel, *, alert_id: str | No
     payload = {"channel_id": channel.channel_id, "kind": channel.kind, "person": channel.person, **facts}
     room = "channel" if alert_id is None else "alert"
     append_event(tx, (ALERTS_TOPIC,), event_type=f"{room}.{step}", source="", message_id=alert_id, payload=payload)
-
-
-def _microseconds(seconds: float) -> int:
-    return int(seconds * clock.MICROSECONDS_PER_SECOND)

@@ -167,4 +167,5 @@ class AppState:
         if len(self._noted_uses) >= MAX_TRACKED_CALLERS:
             self._noted_uses.clear()
         self._noted_uses[used.token_hash] = monotonic()
+        self._last_callers.pop((caller.token or "", caller.door), None)  # its pass says when it was used before
         self.run_in_background(self.store_access.write(partial(passes.record_use, token_hash=used.token_hash), DOOR))

@@ -128,7 +128,8 @@ def verify_in_write(
 class GuardedStore:
     """A store for one call. Its first transaction, and each that writes, runs `check` before the verb does anything.
 
-    The transactions of a batch are one, in which nothing changes between them. There the first check is enough.
+    The transactions of a batch are one. There the first check is enough: on SQLite nothing changes between them, and on PostgreSQL the
+    token is looked up once more with the COMMIT.
     """
 
     def __init__(self, store: Store, check: Callable[[Transaction], None]) -> None:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from functools import cache, partial
 from hashlib import sha256
-from secrets import token_hex
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
@@ -152,13 +151,13 @@ async def execute_call(state: AppState, call: ClientCall) -> bytes:
     waits = verb.mode == WAIT and not _is_single_check(verb_call.arguments)
     has_run = False
 
-    key = (call.caller.name, verb.name, call.key or token_hex(16), call.digest)
+    key = None if not call.key else (call.caller.name, verb.name, call.key, call.digest)
 
     async def run_verb(listeners: Listeners) -> bytes:
         nonlocal has_run
         has_run = True
         set_current_request(CurrentRequest(call.caller.name, listeners.have_left))  # a `VerbCall` verifies the token
-        return await _run_verb(state, verb_call, listeners, key if call.key else None)
+        return await _run_verb(state, verb_call, listeners, key)
 
     result = await state.idempotency.run_once(key, run_verb, call.has_left if waits else call.write_has_left)
     if not has_run:  # the result of an earlier request: its caller was checked then, and this one now

@@ -20,7 +20,7 @@ T = TypeVar("T")
 RETRY_AFTER_SECONDS = 1
 
 
-def _stays() -> bool:
+def _never_leaves() -> bool:
     return False
 
 
@@ -32,10 +32,10 @@ class CurrentRequest(NamedTuple):
     """
 
     caller: str
-    has_left: Callable[[], bool] = _stays
+    has_left: Callable[[], bool] = _never_leaves
     verify: Callable[[], Awaitable[object]] | None = None
 
-    def check_stays(self) -> None:
+    def refuse_if_left(self) -> None:
         """Refuse with `ClientLeft` if the client has disconnected."""
         if self.has_left():
             raise ClientLeft("the client has disconnected", hint="Send it again. Nothing was done.")
@@ -84,13 +84,13 @@ class FairSlots:
         caller = request.caller
         if self._may_run(caller):
             self._start(caller)
-            must_wait = False
+            has_waited = False
         else:
             await self._wait_for_slot(caller)
-            must_wait = True
+            has_waited = True
         try:
-            if must_wait:
-                request.check_stays()
+            if has_waited:
+                request.refuse_if_left()
                 if request.verify is not None:
                     await request.verify()
             yield

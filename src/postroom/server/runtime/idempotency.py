@@ -15,12 +15,13 @@ from time import monotonic
 from typing import Any
 
 from postroom.core import clock
-from postroom.core.errors import ClientLeft, Interrupted
-from postroom.store.interface import Store
+from postroom.core.errors import ClientLeft, Contended, Interrupted
+from postroom.store.interface import Store, Transaction
 from postroom.store.retries import retry_on_contention
 
 KEEP_SECONDS = 120.0
 KEEP_STORED_MICROSECONDS = 600 * clock.MICROSECONDS_PER_SECOND  # in the store, for clients that come back after a restart
+MAX_DROPPED_RESULTS = 500  # in one transaction
 MAX_RESULTS_PER_CALLER, MAX_BYTES_PER_CALLER = 2000, 16 * 1024 * 1024
 Key = tuple[str, str, str, bytes]  # the caller, the verb, the key, and a hash of the arguments
 Execute = Callable[["Listeners"], Coroutine[Any, Any, bytes]]
@@ -65,18 +66,23 @@ class _RunningCall:
 
 
 class IdempotencyCache:
-    """Runs the call of each key once, and keeps its result for `KEEP_SECONDS`. Refusals are not kept, because they wrote nothing."""
+    """Runs the call of each key once, and keeps its result for `KEEP_SECONDS`. Refusals are not kept: a repeated call is judged anew."""
 
     def __init__(self) -> None:
         self._running: dict[Key, _RunningCall] = {}
         self._results: OrderedDict[Key, tuple[float, bytes]] = OrderedDict()
         self._per_caller: dict[str, _CallerResults] = {}
 
-    async def run_once(self, key: Key, execute: Execute, has_left: Callable[[], bool]) -> bytes:
+    async def run_once(self, key: Key | None, execute: Execute, has_left: Callable[[], bool]) -> bytes:
         """Return the result of a key: run the call, or wait for the run of another request, or return a kept result.
 
-        `has_left` returns whether the client has disconnected. A call stops, or is not begun, when no client is left.
+        A call without a key always runs, and its result is not kept. `has_left` returns whether the client has disconnected. A call
+        stops, or is not begun, when no client is left.
         """
+        if key is None:
+            listeners = Listeners()
+            listeners.add(has_left)
+            return await _execute_for(listeners, execute)
         kept = self._results.get(key)
         if kept is not None:
             _, result = kept
@@ -154,8 +160,11 @@ def run_stored(key: Key, check_allowed: Callable[[Store], None], execute: Callab
         check_allowed(store)
         return kept.encode()
     result = execute(store)
+    kept_meanwhile = Contended("another server has done this call", hint="Try again: its result is kept.")
     with store.write() as tx:
-        tx.execute(tx.sql.idempotency_keep, key_hash=key_hash, result=result.decode(), now=tx.now())
+        now = tx.now()
+        place = {"key_hash": key_hash, "result": result.decode(), "now": now, "after": now - KEEP_STORED_MICROSECONDS}
+        tx.execute_exactly_one(kept_meanwhile, tx.sql.idempotency_keep, **place)
     return result
 
 
@@ -165,10 +174,16 @@ def _run_in_batch(store: Store, write: Callable[[Store], bytes]) -> bytes:
         return write(batch)
 
 
-def drop_old_results(store: Store) -> None:
-    """Delete the results in the store that are too old, a part of them at a time."""
+def drop_old_results(store: Store) -> bool:
+    """Delete results in the store that are too old, at most `MAX_DROPPED_RESULTS`. Return whether there are more."""
     with store.write() as tx:
-        oldest = tx.fetch_one(tx.sql.idempotency_oldest)
         before = tx.now() - KEEP_STORED_MICROSECONDS
-        if oldest is not None and oldest <= before:
-            tx.execute(tx.sql.idempotency_drop, before=before)
+        if not _is_oldest_before(tx, before):
+            return False
+        tx.execute(tx.sql.idempotency_drop, before=before, limit=MAX_DROPPED_RESULTS)
+        return _is_oldest_before(tx, before)
+
+
+def _is_oldest_before(tx: Transaction, before: int) -> bool:
+    oldest = tx.fetch_one(tx.sql.idempotency_oldest)
+    return oldest is not None and oldest <= before

@@ -244,7 +244,8 @@ class StoreAccess:
         """Delete old results of calls with an idempotency key."""
         if monotonic() >= self._drop_results_at:
             self._drop_results_at = monotonic() + DROP_RESULTS_SECONDS
-            await self.write(drop_old_results)
+            while await self.write(drop_old_results):
+                pass
 
     def stop(self) -> None:
         """End all waits and streams. Requests can still read and write."""

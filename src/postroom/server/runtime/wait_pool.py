@@ -56,7 +56,7 @@ async def wait_for_disconnect(receive: Receive) -> None:
 
 
 class CancellableStore:
-    """A store for a thread that waits. It raises before the next dequeue if the client has disconnected or the server stops.
+    """A store for a thread that waits. It raises `Interrupted` before the verb looks again if the client has left or the server stops.
 
     `check_allowed` raises a refusal if the token of the client was revoked.
     """

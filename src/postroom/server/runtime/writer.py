@@ -112,7 +112,7 @@ class GroupCommitWriter:
 
 def _run_write(write: _QueuedWrite, store: Store) -> Any:
     try:
-        write.request.check_stays()
+        write.request.refuse_if_left()
         return write.verb(store)
     except Exception as error:  # returned to the caller of the verb; the batch knows whether the verb had written
         return error

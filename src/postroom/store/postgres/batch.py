@@ -6,6 +6,7 @@ and the caller runs it again with `isolate_verbs`: each verb in a transaction of
 
 from __future__ import annotations
 
+import sys
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
@@ -43,8 +44,8 @@ class PostgresBatch:
     data_folder = None  # the files beside the store mirror committed rows, and a batch has none yet
 
     def __init__(self, store: PostgresStore, *, committed_topics: set[str] | None) -> None:
-        self._is_of_one_verb = store.isolates_verbs
-        if self._is_of_one_verb:
+        self._isolates_verbs = store.isolates_verbs
+        if self._isolates_verbs:
             self._outer: PostgresWriteTransaction = PostgresWriteTransaction(store)
         else:
             store = store.with_door(store.door)
@@ -75,7 +76,11 @@ class PostgresBatch:
 
     def __enter__(self) -> Self:
         self._outer.__enter__()
-        self._outer.now()
+        try:
+            self._outer.now()
+        except BaseException:
+            self._outer.__exit__(*sys.exc_info())
+            raise
         self._began = monotonic()
         return self
 
@@ -86,10 +91,12 @@ class PostgresBatch:
             )
             self._outer.__exit__(Contended, failed, None)
             raise failed
+        if self._isolates_verbs and isinstance(exc[1], Refusal) and not self._failures:
+            exc = (None, None, None)  # what the verb had ended before it was refused is kept, as without a batch
         try:
             self._outer.__exit__(*exc)
         except Refusal as error:
-            if self._is_of_one_verb or (not isinstance(error, Contended | StoreBusy) and error is not self._outer.failed_guard):
+            if self._isolates_verbs or (not isinstance(error, Contended | StoreBusy) and error is not self._outer.failed_guard):
                 raise
             # A statement that was still on its way failed, and nobody knows of which verb.
             raise Contended(str(error), hint=error.hint) from None

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
 from postroom.core import ids
-from postroom.core.errors import NoStore, Refusal, StoreUnreachable, WrongVersion
+from postroom.core.errors import NoStore, Refusal, StorageFailure, StoreUnreachable, WrongVersion
 from postroom.store.base_transaction import BaseTransaction
 from postroom.store.event_log import BLOCK_EVENTS, summarise_blocks
 from postroom.store.forks import forked_inside_transaction
@@ -41,7 +41,8 @@ NOTIFY = """
       SELECT CAST(number AS text), '' FROM unnest(CAST(:numbers AS integer[])) AS number) AS channels"""
 SEEN_INTERVAL_MICROSECONDS = 1_000_000  # also in the statement `agent_seen`
 MAX_SEEN_AGENTS = 10_000
-# Until then, BEGIN is sent together with the first statement. Later, a round trip of its own shows whether the connection still works.
+# A connection that was idle for less is trusted: BEGIN is sent with the first statement. Otherwise it is awaited first, which shows
+# whether the connection still works.
 TRUSTED_IDLE_SECONDS = 1.0
 MAX_PAYLOAD_BYTES = 7900  # PostgreSQL allows 8000
 
@@ -71,7 +72,7 @@ class PostgresStore:
 
     is_remote = False
     is_one_transaction = False
-    isolates_verbs = False  # for verbs of a batch that runs again, each by itself
+    isolates_verbs = False  # whether each verb commits by itself, after the batch that they shared has failed
     replacements = 0
     committed_topics: set[str] | None = None  # in a batch: receives the topics of committed events
 
@@ -105,15 +106,16 @@ class PostgresStore:
         return other
 
     def batch(self, *, isolate_verbs: bool = False, committed_topics: set[str] | None = None) -> AbstractContextManager[Any]:
-        """Differs from SQLite: with `isolate_verbs`, each verb has a transaction of its own, because locks of others may be in the way.
+        """Differs from SQLite: with `isolate_verbs`, each verb commits by itself, because locks of others may be in the way.
 
-        A batch of that store is for what one verb writes in several transactions. It waits for locks as long as they do.
+        Such a verb may open a batch once more, to make its own transactions one. That batch waits for locks as long as a transaction
+        does, and a shared one for `batch.LOCK_WAIT`.
         """
         if isolate_verbs:
-            singly = self.with_door(self.door)
-            singly.committed_topics = committed_topics
-            singly.isolates_verbs = True
-            return nullcontext(singly)
+            isolating = self.with_door(self.door)
+            isolating.committed_topics = committed_topics
+            isolating.isolates_verbs = True
+            return nullcontext(isolating)
         from postroom.store.postgres.batch import PostgresBatch
 
         return PostgresBatch(self, committed_topics=committed_topics)
@@ -399,6 +401,8 @@ class PostgresWriteTransaction(PostgresTransaction):
         except Error:
             if commit.statusmessage != "COMMIT":
                 raise
+        if commit.statusmessage != "COMMIT":  # the server rolled back, because of an error that nobody has noticed
+            raise StorageFailure(f"{self.store.address.shown}: the transaction had failed before its COMMIT", hint="Try again.")
         self._receive_event_ids()
 
     def _has_listeners(self) -> bool:
@@ -421,7 +425,7 @@ class PostgresWriteTransaction(PostgresTransaction):
         self._send_statement(NOTIFY, {**binds, "payload": payload if len(payload) <= MAX_PAYLOAD_BYTES else ""})
 
     def _settle_events(self) -> None:
-        """Settle the events, once in a while, if no waiter does it. It is no part of the write, and may fail."""
+        """Settle the events after a rollback, and after each `STORE_INTERVAL_EVENTS`. It is no part of the write, and may fail."""
         if self.store.settler.has_left_gap or any(event_id % STORE_INTERVAL_EVENTS == 0 for event_id in self._event_ids):
             try:
                 self.store.settler.settle(self._connection.driver)

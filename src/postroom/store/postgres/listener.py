@@ -131,7 +131,7 @@ class Listener:
         self._ready = Event()  # what the newest waiter needs is listened to, or failed
         self._error: Refusal | None = None
         self._notified: set[int] = set()
-        self._checked, self._seen = 0, 0  # the ids of the newest event at the last check, and before it
+        self._newest, self._newest_before = 0, 0  # the id of the newest event at the last check, and at the check before
         self._unsettled: set[int] = set()  # channels whose waiters look again once all events are settled
         self._pause = UNSETTLED_SECONDS[0]
 
@@ -259,7 +259,7 @@ class Listener:
         if is_new:
             _declare_listening(driver)
         if ALL in needed:
-            self._seen = self._checked = self._settler.settle(driver)[1]
+            self._newest_before = self._newest = self._settler.settle(driver)[1]
         with self._lock:
             self._listening |= needed
             self._error = None
@@ -329,12 +329,12 @@ class Listener:
         if not is_settled:
             self._unsettled.add(ALL)
         if ALL in self._listening:
-            committed = {event_id for (event_id,) in driver.execute(IDS_BETWEEN, (self._seen, self._checked))}
+            committed = {event_id for (event_id,) in driver.execute(IDS_BETWEEN, (self._newest_before, self._newest))}
             is_lost = not committed <= self._notified
-            self._notified = {event_id for event_id in self._notified if event_id > self._checked}
+            self._notified = {event_id for event_id in self._notified if event_id > self._newest}
         else:  # most events are for others, and are not announced here
-            is_lost = newest != self._checked
-        self._seen, self._checked = self._checked, newest
+            is_lost = newest != self._newest
+        self._newest_before, self._newest = self._newest, newest
         if is_lost:
             self._wake_all()
 
