@@ -13,6 +13,7 @@ from postroom.maintenance import paced_batches
 from postroom.maintenance.paced_batches import PacedBatches
 from postroom.store.interface import Transaction
 from postroom.store.maintenance.space import SharedFile
+from postroom.store.sqlite import writer_queue
 from postroom.store.sqlite.engine import MAX_WAL_BYTES, SqliteStore
 from postroom.store.sqlite.open_database import MAX_IDLE_WAL_BYTES, WalFile
 from tests.contract.blocking_store import eventually
@@ -37,6 +38,18 @@ def test_the_time_that_a_batch_holds_the_store_includes_its_commit(sqlite_place:
             tx.execute(tx.sql.setting_put, name="a", value="b")
             before_commit = monotonic()
         assert before_commit < shared.left_at() < monotonic()
+
+
+def test_the_time_that_a_batch_holds_the_store_is_known_without_a_turn_to_write(sqlite_place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_queue, "MAX_WAIT_SECONDS", 0.0)
+    stopped = writer_queue.WriterQueue(sqlite_place)
+    with SqliteStore(sqlite_place) as store:
+        shared = SharedFile(store)
+        stopped.enter()
+        with store.write():
+            began = monotonic()
+        assert shared.left_at() > began
+    stopped.close()
 
 
 def _put_settings(tx: Transaction, names: Sequence[str]) -> int:

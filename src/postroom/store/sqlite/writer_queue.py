@@ -42,7 +42,7 @@ class WriterQueue:
         self._database = database
         self._file: int | None = None
         self._has_turn = False
-        self.left_at = 0.0  # when the last turn ended, in monotonic seconds
+        self.left_at = 0.0  # when the last writer left, with or without the turn, in monotonic seconds
 
     def enter(self) -> None:
         """Wait for the turn to write, at most `MAX_WAIT_SECONDS`."""
@@ -63,14 +63,14 @@ class WriterQueue:
             return open_beside(self._database, path, os.O_RDWR)
 
     def leave(self) -> None:
-        """Release the turn. Does nothing without it."""
+        """Release the turn, if the writer got it."""
         if self._has_turn and self._file is not None:
             self._has_turn = False
             if _HAS_OFD_LOCKS:
                 _fcntl(self._file, _SETLK, _UNLOCK_TURN)
             else:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
-            self.left_at = monotonic()
+        self.left_at = monotonic()
 
     def close(self) -> None:
         if self._file is not None:
