@@ -17,7 +17,7 @@ import postroom
 from postroom import people, queues, work
 from postroom.core.errors import CursorExpired, InvalidInput, InvalidState, NotAStore
 from postroom.maintenance.backups import back_up, restore
-from postroom.maintenance.importing import import_beads
+from postroom.maintenance.beads_import import import_beads
 from postroom.store.interface import Store
 from postroom.store.maintenance.exporting import export_lines, import_lines
 from postroom.store.sqlite import backups as sqlite_backups

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-# Other writers wait while a transaction holds the store: for 5 ms at most. How long it took is known afterwards, so the aims are lower.
+# No writer should wait more than 5 ms. A transaction's length is only known afterwards, so we aim lower.
 HOLD_SECONDS, QUIET_HOLD_SECONDS = 0.0016, 0.003  # while others write, and while nobody does
 QUIET_AFTER_SECONDS = 0.25  # without a commit of anybody else
 REST_FACTOR = 2.0  # how much longer other writers have the store between two transactions than one has it
@@ -126,6 +126,6 @@ def _run_and_measure(store: Store, change: Callable[[Transaction], T], shared: S
     asked = monotonic()
     with store.write() as tx:
         began = monotonic()
-        shared.hasten(tx)
+        shared.defer_sync(tx)
         result = change(tx)
     return result, began - asked, shared.left_at() - began

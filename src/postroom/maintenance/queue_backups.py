@@ -10,6 +10,7 @@ from postroom.core.errors import InvalidInput, Refusal, StorageFailure
 from postroom.core.records import Record
 from postroom.core.records.watched_queues import WatchedQueue
 from postroom.core.text import sha1_hex, shell_quote
+from postroom.people.watched_queues import list_queues
 from postroom.queues.queue import init_queue, open_queue
 from postroom.store.files.private_files import make_private_folder
 from postroom.store.sqlite import backups
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from postroom.store.interface import Store
 
-MAX_QUEUES = 10_000
 SUFFIX = ".queues"
 DATABASE = "events.db"
 
@@ -41,8 +41,7 @@ def back_up_queues(store: Store, backup: str) -> tuple[str, ...]:
     parent = backup + SUFFIX
     if os.path.lexists(parent):
         raise InvalidInput(f"{parent} exists already", field="file", hint="Choose another name, or move it away.")
-    with store.read() as tx:
-        paths = [queue.path for queue in tx.fetch_all(tx.sql.queues_all, limit=MAX_QUEUES)]
+    paths = [queue.path for queue in list_queues(store)]
     make_private_folder(parent)
     try:
         return tuple([_back_up_queue(path, os.path.join(parent, name_folder(path))) for path in paths])

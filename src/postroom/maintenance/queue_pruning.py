@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from postroom.core.errors import Refusal
 from postroom.maintenance.paced_batches import PacedBatches
+from postroom.people.watched_queues import list_queues
 from postroom.queues import pruning
 from postroom.queues.queue import open_queue
 from postroom.store.maintenance import space
@@ -12,19 +13,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.store.interface import Store
 
-MAX_QUEUES = 10_000
-
 
 def prune_watched_queues(store: Store, before: int, *, dry_run: bool) -> tuple[int, list[str]]:
     """Remove old events of every queue that the store knows. Return how many, and a sentence for each queue that could not be pruned."""
-    with store.read() as tx:
-        paths = [queue.path for queue in tx.fetch_all(tx.sql.queues_all, limit=MAX_QUEUES)]
     total, problems = 0, []
-    for path in paths:
+    for watched in list_queues(store):
         try:
-            total += _prune_queue(path, before, dry_run=dry_run)
+            total += _prune_queue(watched.path, before, dry_run=dry_run)
         except Refusal as refusal:
-            problems.append(f"The queue {path} was not pruned: {refusal}.")
+            problems.append(f"The queue {watched.path} was not pruned: {refusal}.")
     return total, problems
 
 

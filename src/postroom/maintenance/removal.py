@@ -27,7 +27,7 @@ def remove_threads(tx: Transaction, thread_ids: Sequence[str]) -> None:
 def remove_messages(tx: Transaction, thread_ids: Sequence[str], *, until: int) -> None:
     """Delete the messages of threads up to an event, with their artifacts and the read marks of their senders and receivers.
 
-    Keep the ids that a repeat may use again.
+    Keep the ids of messages that were sent with a key, so that a repeated call is recognised.
     """
     sql, place = tx.sql, {"ids": jsontext.dumps(list(thread_ids)), "until": until}
     for thread_id in thread_ids:  # before the messages are gone that say who took part

@@ -41,7 +41,7 @@ class SharedFile:
         """Return when the last transaction let other writers go on, in monotonic seconds: on SQLite, before it waits for the disk."""
         return monotonic() if self._store is None else self._store.file.writer_queue.left_at
 
-    def hasten(self, tx: Transaction) -> None:
+    def defer_sync(self, tx: Transaction) -> None:
         """Let a transaction end without its own sync of the disk, which would hold up those of other writers. `sync` makes up for it.
 
         Pages that it frees are not overwritten with zeros, as some builds of SQLite do: 10 MiB of text would take 12 ms instead of 0.2.

@@ -112,7 +112,7 @@ def handle_export(args: Arguments) -> Outcome:
 
 def handle_import(args: Arguments) -> Outcome:
     from postroom.maintenance.amq_import import import_amq
-    from postroom.maintenance.importing import import_beads
+    from postroom.maintenance.beads_import import import_beads
     from postroom.store.maintenance.exporting import import_lines
 
     form = "postroom" if args.format is None else args.format
