@@ -12,6 +12,7 @@ from postroom.maintenance import policy
 from postroom.queues import notifier
 from postroom.store.sqlite.engine import SqliteStore
 from tests.cli.process import Inbox
+from tests.contract.thread_data import shortened
 
 
 @pytest.fixture
@@ -58,6 +59,19 @@ def test_compact_lets_prune_return_the_pages_of_an_old_file(inbox: Inbox) -> Non
     with SqliteStore(str(inbox.db)) as store:
         assert store.connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
     assert inbox.run("store", "prune", "--json").json["pruned"]["note"] == ""
+
+
+def test_a_thread_whose_pruning_was_interrupted_is_shown_as_such_until_the_next_prune(inbox: Inbox) -> None:
+    with SqliteStore(str(inbox.db)) as store:
+        thread = shortened(store)
+    note = "Pruning removed the beginning of this thread, which ended long ago, and will remove the rest."
+    assert f"\n{note}\n" in inbox.run("show", thread).stdout
+    assert inbox.run("show", thread, "--json").json["note"] == note
+    code, name, message = inbox.run("retry", thread, "--agent", "leader", "--json").error[:3]
+    assert (code, name) == (30, "invalid_state")
+    assert "its beginning was removed" in message
+    assert inbox.run("store", "prune", "--older-than", "0s", "--json").json["pruned"]["threads"] == 1
+    assert inbox.run("show", thread, "--json").error[:2] == (40, "not_found")
 
 
 def test_a_backup_comes_back_by_commands(inbox: Inbox, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from postroom.tasks import A2ATaskStatus, Conductor
 from tests.conftest import Clock
 from tests.contract import people_data, task_data
 from tests.contract.columns import columns_of
-from tests.contract.thread_data import asking, ended, held, sent, status_of
+from tests.contract.thread_data import asking, ended, held, sent, shortened, status_of
 
 DAY_SECONDS = 86_400
 TABLES_OF_ROWS = ("threads", "messages", "artifacts", "leases", "reads", "deliveries", "tasks", "jobs", "entries", "asks", "pushed_texts")
@@ -265,6 +265,29 @@ def test_a_long_thread_leaves_no_unread_mark_if_its_pruning_is_interrupted(store
     for agent in ("guest", "builder"):
         assert people.list_waiting(store, agent=agent).waiting == ()
         assert work.fetch(store, agent=agent, unread=True).candidates == ()
+
+
+def test_a_thread_whose_beginning_was_pruned_is_not_brought_back(store: Store) -> None:
+    thread = shortened(store)
+    with pytest.raises(InvalidState, match="beginning was removed") as refused:
+        work.retry_thread(store, thread, agent="leader")
+    assert "inbox send" in str(refused.value.hint)
+    with pytest.raises(InvalidState, match="has been removed"):
+        work.send(store, sender="leader", to="builder", subject="Build", key="build")
+    with pytest.raises(InvalidState, match="has ended"):
+        work.send(store, sender="leader", thread_id=thread, summary="Go on")
+    with pytest.raises(InvalidState, match="has ended"):
+        work.reply(store, thread, sender="leader", body="Go on")
+    assert status_of(store, thread) == "cancelled"
+
+
+def test_a_thread_whose_beginning_was_pruned_says_so_until_the_next_run_removes_it(store: Store, clock: Clock) -> None:
+    assert work.show(store, ended(store)).note == ""
+    thread = shortened(store)
+    clock.advance(91 * DAY_SECONDS)
+    assert "removed the beginning of this thread" in work.show(store, thread).note
+    assert pruned(store).threads == 2
+    assert (count(store, "threads"), count(store, "messages")) == (0, 0)
 
 
 def counted(store: Store, table: str) -> set[int]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from postroom import work
+from postroom.core.errors import Interrupted
 from postroom.core.records import Event
 from postroom.core.records.work import Claim, Lease, Message, PostedMessage, Thread
+from postroom.maintenance.pruning import prune
 from postroom.store.interface import Store
 from postroom.store.postgres.engine import PostgresStore
 from tests.contract.blocking_store import eventually
@@ -37,6 +41,23 @@ def ended(store: Store, how: str = "done") -> str:
         work.fail(store, thread_id, agent="builder", summary="Failed")
     else:
         work.cancel(store, thread_id, agent="leader", reason="Not wanted")
+    return thread_id
+
+
+def shortened(store: Store, *, to: str = "builder") -> str:
+    """The id of a cancelled thread whose pruning was interrupted when its first messages were gone."""
+    thread_id = work.send(store, sender="leader", to=to, subject="Build", key="build").thread.thread_id
+    with store.batch() as batch:
+        for number in range(150):
+            work.send(batch, sender="leader", thread_id=thread_id, summary=f"More {number}")
+    work.cancel(store, thread_id, agent="leader", reason="Not wanted")
+
+    def has_begun() -> bool:
+        with store.read() as tx:
+            return len(tx.fetch_all("SELECT 1 FROM messages WHERE thread_id = :id", id=thread_id)) < 152
+
+    with pytest.raises(Interrupted):
+        prune(store, older_than_seconds=-1, is_stopping=has_begun)
     return thread_id
 
 

@@ -25,6 +25,7 @@ from postroom.store import open_store
 from postroom.store.interface import Store
 from tests.cli.process import eventually
 from tests.conftest import fresh_file
+from tests.contract.thread_data import shortened
 from tests.server.agents import at
 from tests.server.mailbox_data import dead_letter, opened
 from tests.server.running_server import RunningServer, WorkspaceClient, refusal
@@ -184,6 +185,13 @@ def test_a_claim_brings_the_task_and_the_newest_messages_alone(server: RunningSe
             page = agent.ok("work_fetch", threadId=thread_id, beforeEvent=page["nextBeforeEvent"])
             found[:0] = page["messages"]
     assert [message["summary"] for message in found] == ["Build", *map(str, range(1, 40))]
+
+
+def test_an_agent_is_told_that_the_beginning_of_a_thread_was_pruned(server: RunningServer, workspace: WorkspaceClient) -> None:
+    with opened(server) as store:
+        thread_id = shortened(store, to=workspace.agent)
+    with at(workspace) as agent:
+        assert "removed the beginning" in agent.ok("work_fetch", threadId=thread_id)["note"]
 
 
 def test_an_agent_reads_no_thread_of_others_by_a_tool(server: RunningServer, workspace: WorkspaceClient, other: WorkspaceClient) -> None:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 def remove_threads(tx: Transaction, thread_ids: Sequence[str]) -> None:
     """Delete threads with their messages, artifacts, leases and read marks, and keep the ids that may not be used again."""
     sql, listed = tx.sql, jsontext.dumps(list(thread_ids))
-    tx.execute(sql.prune_thread_ids, ids=listed, now=tx.now())
     remove_messages(tx, thread_ids, until=checks.AFTER_ALL_IDS)
     for statement in (sql.prune_thread_leases, sql.prune_thread_rows):
         tx.execute(statement, ids=listed)
@@ -27,9 +26,11 @@ def remove_threads(tx: Transaction, thread_ids: Sequence[str]) -> None:
 def remove_messages(tx: Transaction, thread_ids: Sequence[str], *, until: int) -> None:
     """Delete the messages of threads up to an event, with their artifacts and the read marks of their senders and receivers.
 
-    Keep the ids of messages that were sent with a key, so that a repeated call is recognised.
+    Keep the ids of messages that were sent with a key, so that a repeated call is recognised, and those of the threads: one that has
+    lost its beginning is not reopened, even if its removal is interrupted here.
     """
     sql, place = tx.sql, {"ids": jsontext.dumps(list(thread_ids)), "until": until}
+    tx.execute(sql.prune_thread_ids, ids=place["ids"], now=tx.now())
     for thread_id in thread_ids:  # before the messages are gone that say who took part
         tx.execute(sql.prune_thread_reads, thread_id=thread_id, until=until)
     tx.execute(sql.prune_thread_keys, now=tx.now(), **place)

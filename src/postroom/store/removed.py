@@ -11,8 +11,13 @@ if TYPE_CHECKING:
 THREAD, MESSAGE, TASK = "thread", "message", "task"
 
 
+def is_removed(tx: Transaction, kind: str, known_id: str) -> bool:
+    """Return whether a row was removed, or is being removed: a long thread goes in several transactions, its messages first."""
+    return tx.fetch_one(tx.sql.removed_find, kind=kind, id=known_id) is not None
+
+
 def check_new(tx: Transaction, kind: str, given_id: str | None) -> None:
     """Refuse with `InvalidState` an id, or the key of a message, whose row was removed. None is no id."""
-    if given_id is not None and tx.fetch_one(tx.sql.removed_find, kind=kind, id=given_id) is not None:
+    if given_id is not None and is_removed(tx, kind, given_id):
         named = "a message with this key was sent" if kind == MESSAGE else f"there was a {kind} {given_id}"
         raise InvalidState(f"{named}, and it has been removed", hint="Nothing was sent again. Choose a new key or id for something new.")

@@ -7,6 +7,7 @@ from postroom.core.errors import InvalidState
 from postroom.core.states import CANCELLED, PENDING, RETRIED_STATUSES, TERMINAL_STATUSES
 from postroom.core.text import shell_quote
 from postroom.core.verbs import THREAD_CONTROL, WRITE, verb
+from postroom.store import removed
 from postroom.store.retries import retry_on_contention
 from postroom.work import lapses, leases, messages
 
@@ -48,8 +49,8 @@ def reassign(store: Store, thread_id: str, *, agent: str, to: str, reason: str =
 def retry_thread(store: Store, thread_id: str, *, agent: str, reason: str = "") -> PostedMessage:
     """Reopen a thread that failed or was cancelled, with its history. It is pending for the same agent.
 
-    Refuses with `InvalidState` a thread that has not ended, one that is done, and one of a task: its giver has the failure, and
-    would never get a second result.
+    Refuses with `InvalidState` a thread that has not ended, one that is done, one of which pruning has removed the beginning, and one
+    of a task: its giver has the failure, and would never get a second result.
     """
     checks.name("agent", agent)
     content = messages.check_content(reason, "", "{}", ())
@@ -57,6 +58,9 @@ def retry_thread(store: Store, thread_id: str, *, agent: str, reason: str = "") 
         thread, _ = messages.lock_thread(tx, checks.name("thread", thread_id))
         if thread.status not in RETRIED_STATUSES:
             raise _not_retried_error(thread_id, thread.status)
+        if removed.is_removed(tx, removed.THREAD, thread_id):
+            hint = "Its task is not known any more: send it again as a new thread, with `inbox send`."
+            raise InvalidState(f"{thread_id} cannot be retried: its beginning was removed", hint=hint, status=thread.status)
         task = tx.fetch_one(tx.sql.task_find, task_id=thread.task_id) if thread.task_id else None
         if task is not None:
             raise _task_not_retried_error(thread_id, task)

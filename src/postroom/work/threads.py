@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from postroom.work.messages import Content
 
 
+SHORTENED = "Pruning removed the beginning of this thread, which ended long ago, and will remove the rest."
 ANSWER_KINDS_JSON = jsontext.dumps(["answer", "control"])
 
 
@@ -251,7 +252,8 @@ def show(
             tx, thread_id, limit=limit, max_characters=max_characters, before_event=before_event, after_event=after_event
         )
         latest = tx.fetch_one(tx.sql.event_latest)
-        conversation = Conversation(thread, lease, page.messages, latest or 0)
+        is_shortened = thread.status in TERMINAL_STATUSES and removed.is_removed(tx, removed.THREAD, thread_id)
+        conversation = Conversation(thread, lease, page.messages, latest or 0, note=SHORTENED if is_shortened else "")
         if not page.messages:
             return conversation
         if after_event is not None:

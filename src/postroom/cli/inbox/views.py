@@ -162,7 +162,8 @@ def _render_conversation(data: Data) -> str:
 
 def _messages_page(data: Data, humans: Any) -> str:
     """Return the messages, and lines about earlier and later ones. Those lines are not indented, so that no text can imitate them."""
-    text = "" if data["first_message"] is None else _render_message(data["first_message"], humans)
+    text = f"\n{colour_text('dim', data['note'])}\n" if data.get("note") else ""
+    text += "" if data["first_message"] is None else _render_message(data["first_message"], humans)
     if data["next_before_event"] is not None:
         text += "\n" + colour_text("dim", f"There are earlier messages: add --before-event {data['next_before_event']}.") + "\n"
     text += "".join(_render_message(message, humans) for message in data["messages"])

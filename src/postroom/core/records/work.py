@@ -210,11 +210,12 @@ class PostedMessage(NotedRecord):
     note: str = ""
 
 
-class Conversation(Record):
+class Conversation(NotedRecord):
     """A thread, its lease, and one page of its messages, oldest first.
 
     `more` is true if the thread has further messages in the direction of reading. `next_before_event` or `next_after_event` is then
     the cursor of the next page. `first_message` opened the thread. It is set on the newest page if it is not among `messages`.
+    `note` says if its first messages were removed.
     """
 
     thread: Thread
@@ -225,6 +226,7 @@ class Conversation(Record):
     next_before_event: int | None = None
     next_after_event: int | None = None
     first_message: Message | None = None
+    note: str = ""
 
     def to_json(self) -> dict[str, Any]:
         lease = self.lease.to_json_without_token() if self.lease is not None and self.lease.is_held else None

@@ -172,6 +172,8 @@ class ToolHandlers(TaskTools):
         result |= {"messages": [self._message_json(message) for message in page.messages], "more": page.more}
         if page.first_message is not None:
             result["firstMessage"] = self._message_json(page.first_message)
+        if page.note:
+            result["note"] = page.note
         if page.next_before_event is not None:
             result["earlier"] = f"There are earlier messages. Call work_fetch with this threadId and beforeEvent {page.next_before_event}."
             result["nextBeforeEvent"] = page.next_before_event

@@ -188,6 +188,7 @@ _THREAD_PATHS: dict[str, dict[str, Schema]] = {
                     "anyOf": [schema_ref("Message"), {"type": "null"}],
                     "description": "With the newest page: the thread's first message, if the page does not contain it",
                 },
+                note={"type": "string", "description": "Present if pruning has removed the first messages"},
                 html={"type": "object", "additionalProperties": TEXT, "description": "The bodies as HTML, by message id"},
             ),
             parameters=(
