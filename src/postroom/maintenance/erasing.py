@@ -6,6 +6,9 @@ rows leave their bytes in free space and in the log.
 
 from __future__ import annotations
 
+from glob import escape
+from pathlib import Path
+
 from postroom.core import checks
 from postroom.core.errors import NotFound
 from postroom.core.records.mail import PURGED
@@ -14,6 +17,7 @@ from postroom.mail import sweeping, transitions
 from postroom.maintenance import removal
 from postroom.people import entries_mirror
 from postroom.people.questions import due_questions
+from postroom.people.search_terms import search_terms
 from postroom.store import removed
 from postroom.store.maintenance import erasing as rows
 from postroom.store.maintenance import space
@@ -42,8 +46,16 @@ def erase(store: Store, *, thread_id: str | None = None, entry_id: str | None = 
         count = _erase_message(store, checks.name("msg-id", msg_id))
     entries_mirror.update_mirror(store)
     before, after = space.compact(store)
-    note = "Backups, and the write-ahead log of a PostgreSQL server, may still have it." if "://" in store.location else ""
-    return EraseResult(count, before, after, note or "Backups may still have it.")
+    return EraseResult(count, before, after, _describe_copies(store))
+
+
+def _describe_copies(store: Store) -> str:
+    """Return the sentence that says which copies were not touched, with the paths of those that a restore set aside."""
+    if "://" in store.location:
+        return "Backups, and the write-ahead log of a PostgreSQL server, may still have it."
+    mirror = Path(store.data_folder or "", "inbox", "entries.jsonl")
+    copies = [str(copy) for file in (Path(store.location), mirror) for copy in sorted(file.parent.glob(f"{escape(file.name)}.before-*"))]
+    return f"Backups may still have it{''.join(f', {copy}' for copy in copies)}."
 
 
 @retry_on_contention
@@ -76,11 +88,9 @@ def _erase_entry(store: Store, entry_id: str) -> int:
         count = 0
         if entry is not None:
             root_id = entry.root_id or entry.id
-            shown, replied = rows.find_messages_of_entry(tx, root_id)
-            for message_id in shown:
+            for message_id in rows.find_messages_of_entry(tx, root_id):
                 _erase_thread_message(tx, message_id)
-            for msg_id in replied:
-                _erase_mail(tx, msg_id)
+                _erase_mail(tx, message_id)
             count = _remove_entry(tx, root_id)
         rows.blank_events(tx, "thread_id = '' AND message_id = :subject", subject=entry_id)
         rows.forget_results(tx, entry_id)
@@ -108,6 +118,7 @@ def _erase_message(store: Store, msg_id: str) -> int:
 def _erase_thread_message(tx: Transaction, message_id: str) -> None:
     message = tx.fetch_one(tx.sql.message_find, message_id=message_id)
     if message is not None:
+        _forget_reply(tx, message_id)
         tx.lock_thread(message.thread_id)
         rows.erase_message(tx, message_id, message.thread_id)
 
@@ -119,8 +130,16 @@ def _erase_mail(tx: Transaction, msg_id: str) -> int:
         locked = transitions.open_mailbox(tx, row.session)
         sweeping.delete_message(tx, locked, row, PURGED, sweeping.read_digest(tx, row))
         locked.write_back()
+    _forget_reply(tx, msg_id)
     rows.forget_mail(tx, msg_id)
     return len(found)
+
+
+def _forget_reply(tx: Transaction, message_id: str) -> None:
+    """Remove a reply from the entry that shows it. A search finds the entry no longer by the words of the reply, if others had them too."""
+    for entry_id, words, body in rows.forget_reply(tx, message_id):
+        erased = set(search_terms(body))
+        rows.put_words(tx, entry_id, " ".join(word for word in words.split(" ") if word not in erased))
 
 
 def _remove_entry(tx: Transaction, entry_id: str) -> int:

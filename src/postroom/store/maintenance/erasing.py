@@ -34,18 +34,18 @@ def find_entries_of_message(tx: Transaction, message_id: str) -> list[str]:
     return [entry_id for (entry_id,) in rows]
 
 
-def find_messages_of_entry(tx: Transaction, entry_id: str) -> tuple[list[str], list[str]]:
-    """Return the messages of threads that an entry shows, and the mail that carried replies to it."""
-    shown = tx.fetch_all(
-        "SELECT message_id FROM entries WHERE (id = :entry_id OR root_id = :entry_id) AND message_id IS NOT NULL", entry_id=entry_id
-    )
-    replied = tx.fetch_all(
+def find_messages_of_entry(tx: Transaction, entry_id: str) -> list[str]:
+    """Return the messages that an entry shows, those that answer them in their threads, and those that carried replies to the entry."""
+    rows = tx.fetch_all(
         """
-        SELECT r.message_id FROM replies r JOIN entries e ON e.id = r.entry_id
-        WHERE (e.id = :entry_id OR e.root_id = :entry_id) AND r.message_id IS NOT NULL""",
+        SELECT message_id FROM entries WHERE (id = :entry_id OR root_id = :entry_id) AND message_id IS NOT NULL
+        UNION SELECT m.message_id FROM messages m JOIN entries e ON e.message_id = m.in_reply_to
+          WHERE e.id = :entry_id OR e.root_id = :entry_id
+        UNION SELECT r.message_id FROM replies r JOIN entries e ON e.id = r.entry_id
+          WHERE (e.id = :entry_id OR e.root_id = :entry_id) AND r.message_id IS NOT NULL""",
         entry_id=entry_id,
     )
-    return [message_id for (message_id,) in shown], [message_id for (message_id,) in replied]
+    return [message_id for (message_id,) in rows]
 
 
 def find_tasks_of_thread(tx: Transaction, thread_id: str) -> list[str]:
@@ -64,8 +64,15 @@ def erase_task(tx: Transaction, task_id: str) -> None:
 def erase_message(tx: Transaction, message_id: str, thread_id: str) -> None:
     """Remove the text of a message from its thread, whose subject and task may repeat it. The message itself stays, as an empty one."""
     before = tx.fetch_one("SELECT summary FROM messages WHERE message_id = :message_id", message_id=message_id)
-    same_text = {"thread_id": thread_id, "summary": before[0], "erased": ERASED}
-    tx.execute("UPDATE threads SET subject = :erased WHERE thread_id = :thread_id AND subject = :summary", **same_text)
+    is_first = """NOT EXISTS (SELECT 1 FROM messages b, messages m WHERE m.message_id = :message_id AND b.thread_id = :thread_id
+                          AND b.event_id < m.event_id)"""
+    tx.execute(
+        f"UPDATE threads SET subject = :erased WHERE thread_id = :thread_id AND (subject = :summary OR {is_first})",
+        thread_id=thread_id,
+        message_id=message_id,
+        summary=before[0],
+        erased=ERASED,
+    )
     tx.execute("DELETE FROM artifacts WHERE message_id = :message_id", message_id=message_id)
     tx.execute(
         "UPDATE messages SET summary = :erased, body = '', payload_json = '{}' WHERE message_id = :message_id",
@@ -73,10 +80,7 @@ def erase_message(tx: Transaction, message_id: str, thread_id: str) -> None:
         erased=ERASED,
     )
     tx.execute(
-        """
-        UPDATE tasks SET description = :erased, context_json = '{}' WHERE thread_id = :thread_id
-          AND NOT EXISTS (SELECT 1 FROM messages b, messages m WHERE m.message_id = :message_id AND b.thread_id = :thread_id
-                          AND b.event_id < m.event_id)""",
+        f"UPDATE tasks SET description = :erased, context_json = '{{}}' WHERE thread_id = :thread_id AND {is_first}",
         thread_id=thread_id,
         message_id=message_id,
         erased=ERASED,
@@ -84,10 +88,31 @@ def erase_message(tx: Transaction, message_id: str, thread_id: str) -> None:
     blank_events(tx, "thread_id = :thread_id AND message_id = :subject", thread_id=thread_id, subject=message_id)
 
 
+def forget_reply(tx: Transaction, message_id: str) -> list[tuple[str, str, str]]:
+    """Remove what a message carried as a reply or answer to an entry. Return each such entry, its words in the search, and the reply."""
+    rows: list[tuple[str, str, str]] = tx.fetch_all(
+        """
+        SELECT t.id, t.words, r.body FROM replies r JOIN entries e ON e.id = r.entry_id JOIN entries t ON t.id = coalesce(e.root_id, e.id)
+        WHERE r.message_id = :message_id AND r.body <> ''""",
+        message_id=message_id,
+    )
+    tx.execute("UPDATE replies SET body = '' WHERE message_id = :message_id", message_id=message_id)
+    tx.execute(
+        "UPDATE asks SET answer = :erased, decision_json = NULL WHERE answer_id = :message_id AND answer IS NOT NULL",
+        message_id=message_id,
+        erased=ERASED,
+    )
+    return rows
+
+
+def put_words(tx: Transaction, entry_id: str, words: str) -> None:
+    """Write the words by which a search finds an entry."""
+    tx.execute("UPDATE entries SET words = :words WHERE id = :entry_id", entry_id=entry_id, words=words)
+
+
 def forget_mail(tx: Transaction, msg_id: str) -> None:
-    """Remove the digest of a deleted message, what its events said, and the reply that it carried."""
+    """Remove the digest of a deleted message, and what its events said."""
     tx.execute("UPDATE mail_ids SET payload_digest = NULL WHERE msg_id = :msg_id", msg_id=msg_id)
-    tx.execute("UPDATE replies SET body = '' WHERE message_id = :msg_id", msg_id=msg_id)
     blank_events(tx, "thread_id = '' AND message_id = :subject", subject=msg_id)
 
 
