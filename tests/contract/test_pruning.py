@@ -16,6 +16,7 @@ from postroom.store.event_log import BLOCK_EVENTS
 from postroom.store.interface import Store
 from postroom.store.sqlite.engine import SqliteStore
 from postroom.tasks import A2ATaskStatus, Conductor
+from postroom.work.waiting import _EventFilter
 from tests.conftest import Clock
 from tests.contract import people_data, task_data
 from tests.contract.columns import columns_of
@@ -174,6 +175,18 @@ def test_a_cursor_behind_what_was_removed_is_refused_with_where_to_go_on(store: 
     assert isinstance(place, int)
     assert place == result.next_event_id < newest
     assert work.watch(store, after_event=place, timeout_seconds=1).events[-1].event_id == newest
+
+
+def test_a_watcher_that_is_overtaken_by_pruning_is_refused(store: Store, clock: Clock) -> None:
+    """The event after its cursor is still there, that of an open thread, and one behind it is not."""
+    before = work.show(store, ended(store)).next_event_id
+    sent(store)
+    ended(store)
+    clock.advance(91 * DAY_SECONDS)
+    sent(store)
+    pruned(store)
+    with store.read() as tx, pytest.raises(CursorExpired):
+        _EventFilter(None, None, None).read_page(tx, before)
 
 
 def test_a_cursor_is_refused_also_among_summarised_events(store: Store, clock: Clock) -> None:

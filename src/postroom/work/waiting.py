@@ -295,7 +295,7 @@ class _EventFilter:
         summarised = event_log.last_summarised_event(tx)
         if after >= summarised:
             events = tx.fetch_all(tx.sql.events_after, after=after, limit=_EVENTS_PER_SCAN)
-            if any(event.event_id != after + 1 for event in events[:1]):  # a gap
+            if events and events[-1].event_id - after != len(events):  # a gap
                 event_log.check_not_removed(tx, after)
             return (events[-1].event_id if events else after), self._select(tx, events)
         event_log.check_not_removed(tx, after)

@@ -143,6 +143,7 @@ async def _read_past_events(store_access: StoreAccess, after: int | None) -> Asy
 
 def _events_after(store: Store, *, after: int) -> list[Event]:
     with store.read() as tx:
+        event_log.check_not_removed(tx, after)  # again: pruning may have overtaken this stream
         return tx.fetch_all(tx.sql.events_after, after=after, limit=PAGE_EVENTS)
 
 

@@ -15,6 +15,7 @@ from postroom.core.records import Event
 from postroom.server.http.auth import Caller
 from postroom.server.http.responses import encode_json
 from postroom.server.runtime.writer import wait_for_thread
+from postroom.store import event_log
 from postroom.store.interface import Store
 
 PAGE_EVENTS = 500
@@ -147,7 +148,10 @@ class EventBroadcaster:
                 subscription.offer_event(event)
 
     def _end_streams(self, latest: int) -> None:
-        """End every stream, because another database replaced the store: its clients read the new one from the start."""
+        """End every stream: another database replaced the store, or events were removed that it had not sent.
+
+        Its clients come again with the id of their last event, and are told.
+        """
         self.latest = latest
         for subscription in self._subscriptions:
             subscription.overrun = True
@@ -162,7 +166,7 @@ class EventBroadcaster:
                 pause: float | None = None
                 try:
                     with self._store.read() as tx:
-                        if self._store.replacements != replacements:
+                        if self._store.replacements != replacements or cursor < event_log.last_removed_event(tx):
                             replacements, cursor = self._store.replacements, tx.fetch_one(tx.sql.event_latest) or 0
                             self._loop.call_soon_threadsafe(self._end_streams, cursor)
                         events = tx.fetch_all(tx.sql.events_after, after=cursor, limit=PAGE_EVENTS)
