@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from postroom import mail
-from postroom.core.errors import DeliveryLost, IdConflict, InvalidState, StoreUnreachable
+from postroom.core.errors import DeliveryLost, IdConflict, InvalidInput, InvalidState, StoreUnreachable
 from postroom.core.records.mail import Delivery
 from postroom.store.interface import Store
 from postroom.store.postgres.engine import PostgresStore
@@ -272,6 +272,26 @@ def test_a_policy_that_two_set_for_the_first_time_at_once_is_both(stage: Stage) 
     stage.raced(lambda store: mail.set_policy(store, BOX, max_retries=7), lambda store: mail.set_policy(store, BOX, base_backoff_secs=2))
     policy = mail.policy(stage.first, BOX)
     assert (policy.max_retries, policy.base_backoff_secs, policy.inflight_timeout_secs) == (7, 2, 30)
+
+
+@pytest.mark.parametrize("used", [True, False], ids=["in use", "new"])
+def test_no_message_is_stored_behind_an_alias_that_is_set_at_the_same_time(stage: Stage, *, used: bool) -> None:
+    def alias(store: Store) -> object:
+        return mail.set_alias(store, "nick", BOX)
+
+    if used:
+        enqueue("before", to="nick")(stage.first)
+        assert mail.purge(stage.first, "nick") == 1
+    first, second = stage.raced(enqueue("one", to="nick"), alias)
+    assert (first.queued, type(second)) == (True, InvalidState)
+    assert mail.purge(stage.first, "nick") == 1
+    stage.raced(alias, enqueue("two", to="nick"))
+    assert taken(stage.first).message.msg_id == "two"
+
+
+def test_aliases_that_two_set_at_once_make_no_chain(stage: Stage) -> None:
+    _, second = stage.raced(lambda store: mail.set_alias(store, "nick", OTHER), lambda store: mail.set_alias(store, OTHER, BOX))
+    assert isinstance(second, InvalidInput)
 
 
 def test_an_alias_that_two_set_for_the_first_time_at_once_is_the_last_ones(stage: Stage) -> None:

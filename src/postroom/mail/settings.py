@@ -89,6 +89,8 @@ def set_alias(store: Store, name: str, session: str) -> MailboxAlias:
     if name == session:
         raise InvalidInput("an alias cannot stand for itself", field="session", hint="Name another session.")
     with store.write() as tx:
+        # A sender that looked for the alias before it was there must not store its message behind it.
+        tx.execute(tx.sql.mailboxes_lock_all)
         other = tx.fetch_one(tx.sql.alias_find, name=session)
         if other is not None:
             raise InvalidInput(f"{session} is itself an alias, of {other}", field="session", hint=f"Name {other} instead.")

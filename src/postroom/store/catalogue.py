@@ -142,6 +142,7 @@ class Catalogue(Protocol):
 
     # mailboxes
     mailbox_lock: Query[MailboxRow]
+    mailboxes_lock_all: str
     mailbox_lock_named: Query[MailboxRow]
     mailbox_open: str
     mailbox_find: Query[MailboxRow]

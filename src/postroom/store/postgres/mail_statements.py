@@ -13,6 +13,9 @@ mailbox_lock = Query(f"{mailbox_find} FOR UPDATE", MailboxRow)
 # Differs from SQLite: as `mailbox_lock`.
 mailbox_lock_named = Query(f"{mailbox_find_named} FOR UPDATE", MailboxRow)
 
+# Differs from SQLite: waits for every transaction that has locked a mailbox, and lets none lock one until COMMIT. It can only be read.
+mailboxes_lock_all = "LOCK TABLE mailboxes IN EXCLUSIVE MODE"
+
 # Differs from SQLite: octet_length, which SQLite has from 3.43 on.
 deliveries_dead_sizes = select_dead_sizes("octet_length(payload)")
 

@@ -11,6 +11,9 @@ mailbox_lock = mailbox_find
 # Differs from PostgreSQL: as `mailbox_lock`.
 mailbox_lock_named = mailbox_find_named
 
+# Differs from PostgreSQL: as `mailbox_lock`.
+mailboxes_lock_all = "SELECT 1"
+
 # Differs from PostgreSQL: the length of a text is in characters, and that of a blob in bytes.
 deliveries_dead_sizes = select_dead_sizes("length(CAST(payload AS BLOB))")
 
