@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from postroom import people
+from postroom import people, work
 from postroom.store.interface import Store
 from tests.conftest import Clock
-from tests.contract.people_data import AGENT, USER, asked, ids, new_workspace, pushed
+from tests.contract.people_data import AGENT, USER, asked, ids, new_workspace, pushed, surfaced
+from tests.contract.thread_data import last_message
 from tests.faults.inspection import assert_no_lock
 from tests.faults.test_mail_staged import Act, Stage
 from tests.postgres_server import Postgres
@@ -45,6 +46,16 @@ def test_a_list_is_read_although_an_entry_whose_time_has_come_is_deleted(stage: 
         listed = stage.meanwhile(people.history)
     assert [entry.id for entry in listed().entries] == [kept]
     assert ids(stage.first) == [kept]
+
+
+def test_a_question_that_is_deleted_while_it_is_answered_is_not_declined_too(stage: Stage) -> None:
+    thread_id, entry_id = surfaced(stage.first, "Which colour?")
+    stage.raced(
+        lambda store: work.reply(store, thread_id, sender=USER, summary="Blue"),
+        lambda store: people.delete_entry(store, entry_id, person=USER),
+    )
+    assert last_message(stage.first, thread_id).summary == "Blue"
+    assert people.history(stage.first).entries == ()
 
 
 def _hand_over(store: Store) -> list[str]:

@@ -208,8 +208,9 @@ def decline_thread_question(tx: Transaction, entry: Entry, person: str) -> None:
     """Tell a thread that its open question was deleted, so that its worker does not wait for ever."""
     if entry.ask is None or entry.ask.thread_id is None or entry.ask.state != OPEN:
         return
-    thread, _ = messages.lock_thread(tx, entry.ask.thread_id)
-    if thread.status not in TERMINAL_STATUSES:
+    messages.lock_thread(tx, entry.ask.thread_id)
+    asked = tx.fetch_one(tx.sql.message_find, message_id=entry.message_id)
+    if asked is not None and asked.is_open:  # the thread may have settled it since its entry was brought up to date
         content = messages.check_content(DECLINED_SUMMARY, "", jsontext.dumps({"declined": True}), ())
         _post_answer(tx, entry, entry.ask.thread_id, person, content)
 
