@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from postroom import people, work
+from postroom.core.errors import InvalidState
 from postroom.store.interface import Store
+from postroom.tasks import Conductor
 from tests.conftest import Clock
 from tests.contract.people_data import AGENT, USER, asked, ids, new_workspace, pushed, surfaced
 from tests.contract.thread_data import last_message
@@ -56,6 +58,20 @@ def test_a_question_that_is_deleted_while_it_is_answered_is_not_declined_too(sta
     )
     assert last_message(stage.first, thread_id).summary == "Blue"
     assert people.history(stage.first).entries == ()
+
+
+def test_a_job_that_ends_gives_back_the_task_that_is_accepted_for_it_at_the_same_time(stage: Stage) -> None:
+    first, second = Conductor(stage.first), Conductor(stage.second)
+    for agent in ("lead", AGENT):
+        first.register(agent)
+    task_id, job_id = first.submit("lead", AGENT, "Count").task_id, first.start_job(AGENT).job_id
+    accepted, ended = stage.raced(lambda store: first.accept_next(AGENT, job_id=job_id), lambda store: second.end_job(job_id))
+    assert (accepted.task.task_id, ended.job_id) == (task_id, job_id)
+    assert first.get(task_id).status.value == "pending"
+    late = second.start_job(AGENT).job_id
+    _, refused = stage.raced(lambda store: first.end_job(late), lambda store: second.accept_next(AGENT, job_id=late))
+    assert isinstance(refused, InvalidState)
+    assert first.get(task_id).status.value == "pending"
 
 
 def _hand_over(store: Store) -> list[str]:

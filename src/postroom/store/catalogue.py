@@ -215,6 +215,7 @@ class Catalogue(Protocol):
     tasks_settling: str
     job_insert: str
     job_find: Query[JobRow]
+    job_hold: Query[int]
     jobs_lapsed: Query[JobRow]
     job_move: str
     jobs_any: Query[JobRow]
