@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from postroom import people, work
-from postroom.core.errors import InvalidState
+from postroom.core.errors import InvalidState, Refusal
 from postroom.store.interface import Store
 from postroom.tasks import Conductor
 from tests.conftest import Clock
@@ -72,6 +73,14 @@ def test_a_job_that_ends_gives_back_the_task_that_is_accepted_for_it_at_the_same
     _, refused = stage.raced(lambda store: first.end_job(late), lambda store: second.accept_next(AGENT, job_id=late))
     assert isinstance(refused, InvalidState)
     assert first.get(task_id).status.value == "pending"
+
+
+@pytest.mark.parametrize("whose", [{"everyone": True}, {"person": USER}])
+def test_a_link_that_is_redeemed_while_passes_are_revoked_opens_nothing(stage: Stage, whose: dict[str, Any]) -> None:
+    link = people.issue_link(stage.first, person=USER)
+    session, _ = stage.raced(lambda store: people.redeem(store, link), lambda store: people.revoke_passes(store, **whose))
+    with pytest.raises(Refusal):
+        people.person_of(stage.first, session.token)
 
 
 def _hand_over(store: Store) -> list[str]:

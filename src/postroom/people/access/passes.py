@@ -19,6 +19,8 @@ from postroom.store.retries import retry_on_contention
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from postroom.core.records.passes import ListedPass
     from postroom.store.interface import Store, Transaction
 
@@ -91,17 +93,13 @@ def revoke_agent_token(store: Store, *, name: str) -> bool:
     """Revoke the token of an agent. Return False if it had none."""
     checks.name("name", name)
     with store.write() as tx:
-        if tx.fetch_one(tx.sql.agent_lock, name=name) is None:
-            raise NotFound(f"nobody called {name} has been seen", hint="See `inbox agent list`.", name=name)
+        _require_seen(tx, name)
         return bool(_delete_passes(tx, name, AGENT))
 
 
 def _delete_passes(tx: Transaction, name: str, *kinds: str) -> list[Pass]:
     """Delete the passes of a name that are of one of these kinds, and return them."""
-    deleted = [known for known in tx.fetch_all(tx.sql.passes_of, person=name) if known.kind in kinds]
-    for known in deleted:
-        delete_pass(tx, known)
-    return deleted
+    return _delete_until_none(tx, lambda: [known for known in tx.fetch_all(tx.sql.passes_of, person=name) if known.kind in kinds])
 
 
 @verb(caller=PEOPLE, mode=READ)
@@ -133,14 +131,28 @@ def revoke_passes(store: Store, *, pass_id: str | None = None, person: str | Non
         raise InvalidInput("name one pass, one person, or all", field="id", hint="Give an ID, --person NAME, or --all.")
     with store.write() as tx:
         if pass_id is not None:
-            chosen = _find_by_id(tx, pass_id)
+            (chosen,) = _find_by_id(tx, pass_id)
+            delete_pass(tx, chosen)
+            deleted = [chosen]
         elif person is not None:
-            chosen = _find_by_name(tx, checks.name("person", person))
+            _require_seen(tx, checks.name("person", person))
+            deleted = _delete_until_none(tx, lambda: tx.fetch_all(tx.sql.passes_of, person=person))
         else:
-            chosen = tx.fetch_all(tx.sql.passes_page, after="", until="g", limit=NO_LIMIT)
-        for known in chosen:
+            deleted = _delete_until_none(tx, lambda: tx.fetch_all(tx.sql.passes_page, after="", until="g", limit=NO_LIMIT))
+    return tuple(known.listed() for known in deleted)
+
+
+def _delete_until_none(tx: Transaction, find: Callable[[], list[Pass]]) -> list[Pass]:
+    """Delete the passes that `find` returns, until it returns none.
+
+    On PostgreSQL, a link may be exchanged for a session at the same time. The session is seen once the link was waited for.
+    """
+    deleted: list[Pass] = []
+    while found := find():
+        for known in found:
             delete_pass(tx, known)
-    return tuple(known.listed() for known in chosen)
+        deleted += found
+    return deleted
 
 
 def _find_by_id(tx: Transaction, pass_id: str) -> list[Pass]:
@@ -154,10 +166,9 @@ def _find_by_id(tx: Transaction, pass_id: str) -> list[Pass]:
     return found
 
 
-def _find_by_name(tx: Transaction, name: str) -> list[Pass]:
+def _require_seen(tx: Transaction, name: str) -> None:
     if tx.fetch_one(tx.sql.agent_lock, name=name) is None:
         raise NotFound(f"nobody called {name} has been seen", hint="See `inbox agent list`.", name=name)
-    return tx.fetch_all(tx.sql.passes_of, person=name)
 
 
 def _hash_prefix(field: str, pass_id: str) -> str:
