@@ -17,14 +17,23 @@ ROOMS = {
     "work": ("threads", "thread", "runs", "run"),
     "the rest": ("mailboxes", "mailbox", "queues", "agents", "settings"),
 }
+ENTRIES = {"document": "report", "question": "question", "changed": "changed"}
+HEADINGS = {  # of the views that are not headed by their own name
+    "document": "FOMC preview",
+    "question": "The new home page is ready",
+    "changed": "Migration plan",
+    "questions": "Needs you",
+    "thread": "Check the licences of what we ship",
+    "run": RUN,
+    "mailbox": "analyst",
+}
 FINE: dict[str, list[str]] = {"light": [], "dark": []}
 PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 640}, "has_touch": True, "is_mobile": True}
 
 
 def _path(scene: SampleData, view: str) -> str:
-    entries = {"document": "report", "question": "question", "changed": "changed"}
-    if view in entries:
-        return f"/inbox/{scene.entries[entries[view]]}"
+    if view in ENTRIES:
+        return f"/inbox/{scene.entries[ENTRIES[view]]}"
     return {
         "inbox": "/",
         "thread": f"/threads/{scene.threads['licences']}",
@@ -52,7 +61,8 @@ def _shown(reader: BrowserPage, view: str) -> None:
         "agents": "reviewer",
         "settings": "Dark",
     }
-    expect(reader.main).to_contain_text(words[view])
+    expect(reader.main.locator("h1").first).to_contain_text(HEADINGS.get(view, view.capitalize()))
+    expect(reader.detail if view in ENTRIES else reader.main).to_contain_text(words[view])
     expect(reader.page.locator('[aria-busy="true"]')).to_have_count(0)
 
 
@@ -66,10 +76,10 @@ def _judged(reader: BrowserPage) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("views", ROOMS.values(), ids=ROOMS)
 def test_axe_finds_nothing_serious_in_light_or_dark(house: SampleServer, visit: BrowserTabs, views: tuple[str, ...]) -> None:
-    reader = visit(house.server, "/settings", scripts=(chromium.AXE.read_text(),), reduced_motion="reduce")
+    reader = visit(house.server, _path(house.scene, views[0]), scripts=(chromium.AXE.read_text(),), reduced_motion="reduce")
     found = {}
     for view in views:
-        reader.go(_path(house.scene, view))
+        reader.move(_path(house.scene, view))
         _shown(reader, view)
         found[view] = _judged(reader)
     assert found == dict.fromkeys(views, FINE)
@@ -104,10 +114,10 @@ def test_axe_finds_nothing_serious_at_the_door(own: RunningServer, visit: Browse
 
 @pytest.mark.parametrize("views", ROOMS.values(), ids=ROOMS)
 def test_nothing_scrolls_sideways_on_a_phone(house: SampleServer, visit: BrowserTabs, views: tuple[str, ...]) -> None:
-    reader = visit(house.server, "/settings", **PHONE)
+    reader = visit(house.server, _path(house.scene, views[0]), **PHONE)
     found = {}
     for view in views:
-        reader.go(_path(house.scene, view))
+        reader.move(_path(house.scene, view))
         _shown(reader, view)
         found[view] = reader.value(glances.WIDER)
     assert found == {view: {"page": 0, "out": [], "sideways": []} for view in views}
@@ -142,10 +152,10 @@ PRESSED = "nav a, nav button, .compose, main button:not(.link), main select, mai
 )
 def test_what_a_finger_presses_on_a_phone_is_large_enough(house: SampleServer, visit: BrowserTabs, views: tuple[str, ...]) -> None:
     """44 px in both directions, except links within a sentence."""
-    reader = visit(house.server, "/settings", **PHONE)
+    reader = visit(house.server, _path(house.scene, views[0]), **PHONE)
     small = {}
     for view in views:
-        reader.go(_path(house.scene, view))
+        reader.move(_path(house.scene, view))
         _shown(reader, view)
         sizes = reader.page.locator(PRESSED).evaluate_all(glances.SIDES)
         assert sizes
@@ -192,7 +202,7 @@ def test_on_a_phone_nothing_covers_the_reply_to_a_thread_or_its_filters(house: S
     reader = visit(house.server, _path(house.scene, "thread"), **PHONE)
     _shown(reader, "thread")
     expect(reader.page.get_by_role("button", name="New message")).to_be_hidden()
-    reader.go("/threads")
+    reader.move("/threads")
     _shown(reader, "threads")
     assert reader.main.locator(".filters button").evaluate_all(glances.CUT) == []
 
