@@ -13,7 +13,7 @@ POSTGRES_RELEASES := 14.23.0-beta.17 15.18.0-beta.17 16.14.0-beta.17 17.10.0-bet
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 QUICK_TESTS := tests/unit tests/house tests/contract tests/tasks tests/queues
 
-.PHONY: run dist check compiled-tests quick test test-all test-postgres test-harness bench-harness transcripts format bench bench-compare torture soak reference pictures clean
+.PHONY: run dist check quick test test-all test-postgres test-harness bench-harness transcripts format bench bench-compare torture soak reference pictures clean
 
 run: $(VENV)/server
 	@$(BIN)/inbox serve --demo$(if $(PORT), --port $(PORT))
@@ -30,18 +30,18 @@ quick: check
 
 # Everything but the contract over the wires: each verb travels once over each wire (tests/server/test_verbs_over_wires.py).
 test: $(VENV)/dev $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried $(PGBOUNCER)/tried $(CADDY)/tried
-	@$(MAKE) --no-print-directory -j2 check compiled-tests
+	@$(MAKE) --no-print-directory -j2 check $(VENV)/compiled-tests
 	$(PYTEST)
 
 # The second run has all servers and pages on PostgreSQL.
 test-all: $(VENV)/dev $(SUITE)/ready $(BROWSER)/ready $(SHELLS)/tried $(PGBOUNCER)/tried $(CADDY)/tried
-	@$(MAKE) --no-print-directory -j2 check compiled-tests
+	@$(MAKE) --no-print-directory -j2 check $(VENV)/compiled-tests
 	$(PYTEST) -m "" --hypothesis-profile thorough
 	POSTROOM_TEST_SERVER_ENGINE=postgres $(PYTEST) tests/server tests/browser
 
-# pytest rewrites and compiles each module of tests once here, instead of in every worker at the same time.
-compiled-tests: $(VENV)/dev
-	@$(PYTEST) --collect-only -q -n 0 > $(VENV)/collected.txt || { cat $(VENV)/collected.txt; exit 1; }
+# pytest rewrites and compiles each module of tests once here, instead of in every worker at the same time. Nothing to do if none has changed.
+$(VENV)/compiled-tests: $(VENV)/dev $(shell find tests -name '*.py')
+	@$(PYTEST) --collect-only -q -n 0 > $@ || { cat $@; rm $@; exit 1; }
 
 # The tests that need PostgreSQL, on a server of another major version: VERSION=14 to 17. The rest of the gate runs on 18.
 VERSION ?= 16
