@@ -114,7 +114,7 @@ def eventually(fact: Callable[[], bool]) -> None:
     while not fact():
         now = time.monotonic()
         assert now < deadline, "it never came to be"
-        time.sleep(max(0.004, 2 * (now - looked)))  # a look that starts a process takes most of the time from what it waits for
+        time.sleep(max(0.004, 4 * (now - looked)))  # a look that starts a process takes time from what it waits for
         looked = time.monotonic()
 
 

@@ -68,7 +68,11 @@ def test_a_check_asks_the_program_whether_it_starts_the_server(inbox: Inbox, pro
     is_ok, detail = _check(inbox, program, _program(inbox, program, LISTED[program][1]), "tools")
     assert not is_ok
     assert detail.startswith(f"{program} says: ")
-    is_ok, detail = _check(inbox, program, _program(inbox, program, "No MCP servers configured."), "tools")
+
+
+def test_a_check_reports_that_a_program_does_not_show_the_server(inbox: Inbox) -> None:
+    connect(inbox, "claude", "--agent", "ada")
+    is_ok, detail = _check(inbox, "claude", _program(inbox, "claude", "No MCP servers configured."), "tools")
     assert (is_ok, "does not show the server" in detail) == (False, True)
 
 
