@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.browser_page import BrowserTabs
 from tests.cli.process import eventually
@@ -171,3 +171,41 @@ def test_an_inbox_can_be_emptied(emptied: RunningServer, visit: BrowserTabs) -> 
     expect(reader.row(others[0])).to_have_attribute("data-read", "false")
     reader.open(others[0])
     expect(reader.conversation).to_contain_text("There is more")
+
+
+def test_a_done_entry_does_not_come_back_while_the_server_is_told(emptied: RunningServer, visit: BrowserTabs) -> None:
+    workspace = emptied.add_workspace()
+    kept, done = workspace.push(comments="Keep me"), workspace.push(comments="I am done")
+    reader = visit(emptied)
+    expect(reader.rows).to_have_count(2)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    reader.page.route("**/state", hold)
+    reader.press("j", "e")
+    expect(reader.cursor).to_have_attribute("data-id", kept)
+    added = workspace.push(comments="Just arrived")
+    expect(reader.row(added)).to_be_visible()  # from a list that the server made before it was told
+    expect(reader.row(done)).to_have_count(0)
+    held[0].continue_()
+    eventually(lambda: emptied.entry(done)["state"] == "done")
+    last = workspace.push(comments="The last one")
+    expect(reader.row(last)).to_be_visible()
+    expect(reader.rows).to_have_count(3)
+
+
+def test_an_entry_that_could_not_be_moved_comes_back(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    identity = workspace.push(comments="Stay here")
+    reader = visit(server)
+    reader.allow("status of 500")
+    reader.page.route("**/state", lambda route: route.fulfill(status=500, json={"error": {"code": "broken", "message": "No", "hint": ""}}))
+    expect(reader.row(identity)).to_be_visible()
+    reader.row(identity).hover()
+    reader.row(identity).get_by_role("button", name="Done").click()
+    expect(reader.toasts).to_contain_text("It could not be moved.")
+    expect(reader.row(identity)).to_be_visible()
+    added = workspace.push(comments="Just arrived")
+    expect(reader.row(added)).to_be_visible()
+    expect(reader.row(identity)).to_be_visible()

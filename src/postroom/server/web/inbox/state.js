@@ -5,6 +5,7 @@ import { at, get, getIfChanged, put, remove } from "../lib/api.js";
 import { oneAtATime } from "../lib/once.js";
 import { isPending, later } from "../lib/pending.js";
 import { failed } from "../parts/toast.js";
+import { Moves } from "./moves.js";
 
 const PAGE = 100;
 const RETRY_MILLISECONDS = 3000;
@@ -49,6 +50,7 @@ export class Entries {
     this.telling = new Map(); // id → the promise of the last request
     this.marking = new Map(); // id → the readAt shown while the server is being told
     this.meanwhile = new Map(); // id → the readAt of the last event that came during that
+    this.moves = new Moves();
     this.forgetTags();
     this.head = oneAtATime(() => this.readHead());
   }
@@ -104,8 +106,7 @@ export class Entries {
     const control = (this.reading = new AbortController());
     this.forgetTags();
     try {
-      const [page, pinned] = await Promise.all([this.readFirst(control.signal), this.readPinned(control.signal)]);
-      this.take(page, pinned);
+      this.take(...(await this.readTop(control.signal)));
       this.error = null;
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -131,21 +132,27 @@ export class Entries {
     return getIfChanged("/api/inbox/history?pinned=true&state=inbox&limit=100", this.pinnedTag, signal);
   }
 
+  /** Read the first page and the pinned entries. Return both, and the moves that they may not have. */
+  async readTop(signal) {
+    const [top, moves] = await this.moves.read(() => Promise.all([this.readFirst(signal), this.readPinned(signal)]));
+    return [...top, moves];
+  }
+
   /** Show what the server answered. An answer without a body says that the list is as it was. */
-  take(page, pinned) {
+  take(page, pinned, moves) {
     [this.tag, this.pinnedTag] = [page.tag, pinned.tag];
-    if (pinned.body) this.pinned = this.withMarks(pinned.body.entries);
-    if (page.body) [this.list, this.more] = [this.withMarks(page.body.entries), page.body.hasMore];
+    if (pinned.body) this.pinned = this.current(pinned.body.entries, moves);
+    if (page.body) [this.list, this.more] = [this.current(page.body.entries, moves), page.body.hasMore];
   }
 
   async loadMore() {
     if (!this.more || this.reading || (this.room === "questions" && !this.filter.words)) return;
     const control = (this.reading = new AbortController());
     try {
-      const page = await get(this.address(this.list.at(-1)?.id, 500), control.signal);
+      const [page, moves] = await this.moves.read(() => get(this.address(this.list.at(-1)?.id, 500), control.signal));
       const known = new Set(this.list.map((entry) => entry.id));
       const fresh = page.entries.filter((entry) => !known.has(entry.id));
-      this.list = [...this.list, ...this.withMarks(fresh)];
+      this.list = [...this.list, ...this.current(fresh, moves)];
       this.more = page.hasMore && fresh.length > 0;
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -217,10 +224,14 @@ export class Entries {
 
   /** An entry changed its state of triage. Return whether nothing has to be loaded for that. */
   moved(id, state) {
-    if (this.filter.words || this.filter.state === "all" || this.room === "questions") return Boolean(this.fetch(id));
+    if (this.showsAllStates) return Boolean(this.fetch(id));
     if (state === this.filter.state) return false;
     this.forget(id);
     return true;
+  }
+
+  get showsAllStates() {
+    return Boolean(this.filter.words) || this.filter.state === "all" || this.room === "questions";
   }
 
   async fetch(id) {
@@ -232,11 +243,10 @@ export class Entries {
   /** Load the newest page again if it changed, and put it before the known entries. A failed request is tried again. */
   async readHead() {
     const asked = this.address();
-    let answer;
-    let pinned;
+    let top;
     this.headRead = true;
     try {
-      [answer, pinned] = await Promise.all([this.readFirst(), this.readPinned()]);
+      top = await this.readTop();
     } catch (error) {
       if (!this.list.length) this.error = error;
       this.retry ??= setTimeout(() => this.headAgain(), RETRY_MILLISECONDS);
@@ -244,20 +254,21 @@ export class Entries {
     } finally {
       this.headRead = false;
     }
+    const [answer, pinned, moves] = top;
     if (asked !== this.address()) return; // another filter was chosen meanwhile, and its list is on its way
     this.error = null;
     this.ready = true;
-    if (this.filter.words || this.room === "questions" || !answer.body) this.take(answer, pinned);
+    if (this.filter.words || this.room === "questions" || !answer.body) this.take(answer, pinned, moves);
     else {
-      this.take({ tag: answer.tag }, pinned);
-      this.merge(answer.body);
+      this.take({ tag: answer.tag }, pinned, moves);
+      this.merge(answer.body, moves);
     }
     this.changed();
   }
 
   /** Put a newest page before the entries that are older than it. An entry may have moved up since. */
-  merge({ entries: newest, hasMore }) {
-    const entries = this.withMarks(newest);
+  merge({ entries: newest, hasMore }, moves) {
+    const entries = this.current(newest, moves);
     const fresh = new Set(entries.map((entry) => entry.id));
     const isKnown = this.list.some((entry) => fresh.has(entry.id));
     if (!hasMore) [this.list, this.more] = [[...entries, ...this.kept(fresh)], false];
@@ -288,9 +299,13 @@ export class Entries {
     this.pinned = this.pinned.map(changed);
   }
 
-  /** Entries as the server has them, except that a mark on its way to the server is shown as this person set it. */
-  withMarks(entries) {
-    return this.marking.size ? entries.map((entry) => this.withMark(entry)) : entries;
+  /**
+   * Entries as the server has them, except that a mark on its way to the server is shown as this person set it, and that those are left out
+   * which were moved elsewhere: `moves` has what this answer may not have.
+   */
+  current(entries, moves) {
+    const isElsewhere = ({ id }) => moves.has(id) && moves.get(id) !== this.filter.state && !this.showsAllStates;
+    return entries.filter((entry) => !isElsewhere(entry)).map((entry) => this.withMark(entry));
   }
 
   withMark(entry) {
@@ -328,11 +343,14 @@ export class Entries {
     if (!this.moved(id, state)) this.replace(id, { state, snoozedUntil: until });
     this.changed();
     try {
-      await this.inTurn(id, () => put(at("api", "inbox", id, "state"), until ? { state, until } : { state }));
+      await this.moves.tell(id, state, () =>
+        this.inTurn(id, () => put(at("api", "inbox", id, "state"), until ? { state, until } : { state })),
+      );
     } catch (error) {
       [this.list, this.pinned] = before;
       failed("It could not be moved.", error);
       this.changed();
+      this.headAgain(); // what came since
     }
   }
 
