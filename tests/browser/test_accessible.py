@@ -261,3 +261,12 @@ def test_nothing_moves_for_who_asked_for_that(house: SampleServer, visit: Browse
     assert reader.value(glances.MOVING) == []
     reader.press("?")
     assert reader.value(glances.MOVING) == []
+
+
+def test_on_a_phone_the_reply_is_written_in_the_middle_of_its_field(house: SampleServer, visit: BrowserTabs) -> None:
+    reader = visit(house.server, _path(house.scene, "question"), **PHONE)
+    _shown(reader, "question")
+    above, line, high = reader.reply.evaluate(
+        "field => [getComputedStyle(field).paddingTop, getComputedStyle(field).lineHeight, field.clientHeight].map(parseFloat)"
+    )
+    assert above == pytest.approx((high - line) / 2, abs=1)

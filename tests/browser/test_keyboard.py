@@ -213,3 +213,80 @@ def test_the_palette_opens_while_something_is_typed_and_gives_the_focus_back(
     expect(reader.dialog("Command palette")).to_have_count(0)
     expect(reader.reply).to_be_focused()
     expect(reader.reply).to_have_value("Half")
+
+
+def test_an_entry_that_follows_a_done_one_can_be_read_at_once(emptied: RunningServer, visit: BrowserTabs) -> None:
+    workspace = emptied.add_workspace()
+    workspace.write("long.md", "\n\n".join(f"Paragraph {number}" for number in range(200)))
+    for comments in ("Third", "Second", "First"):
+        workspace.push("long.md", comments=comments)
+    reader = visit(emptied)
+    text = reader.detail.get_by_role("region", name="Entry")
+    reader.press("j", "Enter")
+    for key in ("e", "#"):
+        expect(text).to_be_focused()
+        reader.press(key)
+    expect(text).to_be_focused()
+    expect(text).to_contain_text("Paragraph 199")
+    reader.press("Space")
+    reader.page.wait_for_function("() => document.querySelector('#detail .scroll').scrollTop > 100")
+
+
+def test_j_goes_on_where_a_question_was_answered(emptied: RunningServer, visit: BrowserTabs) -> None:
+    agent = emptied.add_workspace().agent
+    asked = [emptied.ask(agent, f"Number {number}?", "--choice", "Yes", "--choice", "No") for number in range(4)]
+    reader = visit(emptied, "/questions")
+    expect(reader.rows).to_have_count(4)
+    order = [str(row.get_attribute("data-id")) for row in reader.rows.all()]
+    reader.press("j", "j", "1")
+    expect(reader.row(order[1])).to_have_count(0)
+    expect(reader.cursor).to_have_count(0)  # one key too many answers nothing else
+    reader.press("1")
+    reader.press("j")
+    expect(reader.cursor).to_have_attribute("data-id", order[2])
+    reader.press("k")
+    expect(reader.cursor).to_have_attribute("data-id", order[0])
+    eventually(lambda: [emptied.entry(each)["question"]["state"] for each in asked].count("answered") == 1)
+
+
+def test_a_key_that_is_held_down_acts_once(emptied: RunningServer, visit: BrowserTabs) -> None:
+    workspace = emptied.add_workspace()
+    for number in range(6):
+        workspace.push(comments=f"Entry {number}")
+    reader = visit(emptied)
+    keyboard = reader.page.keyboard
+    for _ in range(3):  # the second and the third are repeats
+        keyboard.down("j")
+    keyboard.up("j")
+    expect(reader.cursor).to_contain_text("Entry 3")
+    for _ in range(3):
+        keyboard.down("e")
+    keyboard.up("e")
+    expect(reader.rows).to_have_count(5)
+    expect(reader.cursor).to_contain_text("Entry 2")
+
+
+def test_a_done_question_says_that_it_still_waits(emptied: RunningServer, visit: BrowserTabs) -> None:
+    workspace = emptied.add_workspace()
+    workspace.push(comments="A report")
+    emptied.ask(workspace.agent, "May I?")
+    reader = visit(emptied)
+    reader.press("j", "e")
+    expect(reader.toasts).to_contain_text("Done. Its question still waits in Needs you")
+    reader.press("e")
+    expect(reader.toasts.get_by_text("Done", exact=True)).to_be_visible()
+
+
+def test_many_messages_do_not_push_away_what_can_be_taken_back(emptied: RunningServer, visit: BrowserTabs) -> None:
+    workspace = emptied.add_workspace()
+    first, *_ = (workspace.push(comments=f"Entry {number}") for number in range(6))
+    reader = visit(emptied, f"/inbox/{first}")
+    expect(reader.detail).to_be_visible()
+    reader.reply.fill("On second thoughts")
+    reader.press("Control+Enter", "Escape")
+    expect(reader.toasts).to_contain_text("Sending: On second thoughts")
+    reader.press(*"eeeee")
+    expect(reader.rows).to_have_count(1)
+    reader.toasts.locator(".toast").filter(has_text="Sending:").get_by_role("button", name="Undo").press("Enter")
+    expect(reader.toasts).not_to_contain_text("Sending:")
+    assert emptied.entry(first)["replies"] == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from tests.browser.browser_page import BrowserPage, BrowserTabs
 from tests.cli.process import eventually
@@ -138,3 +138,24 @@ def test_short_choices_are_not_cut_and_more_of_them_are_announced(emptied: Runni
     shown.last.click()
     expect(reader.of(many).get_by_role("group", name="Choices").get_by_role("button")).to_have_text(six)
     expect(reader.of(many).get_by_role("button", name="Option 0")).to_be_focused()
+
+
+def test_an_answered_row_stays_away_until_its_answer_failed(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    identity = server.ask(workspace.agent, "Ship it?", "--choice", "Yes", "--choice", "No")
+    reader = visit(server, "/questions")
+    reader.allow("status of 409")
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    reader.page.route(f"**/{identity}/reply", hold)
+    _button(reader, identity, "Yes").click()
+    with reader.page.expect_request(f"**/{identity}/reply"):
+        reader.press("Enter")
+    expect(reader.toasts.get_by_text("Sending:")).to_have_count(0)
+    reader.press("Escape")
+    expect(reader.row(identity)).to_have_count(0)  # it is on its way
+    held[0].fulfill(status=409, json={"error": {"code": "invalid_state", "message": "Not now", "hint": ""}})
+    expect(reader.toasts).to_contain_text("The reply was not sent. Not now")
+    expect(_button(reader, identity, "Yes")).to_be_visible()

@@ -168,3 +168,16 @@ def test_a_mark_of_another_is_not_overwritten_by_the_late_answer_to_ours(emptied
     route, answer = held[0]
     route.fulfill(response=answer)
     expect(reader.row(identity)).to_have_attribute("data-read", "true")
+
+
+def test_a_first_paragraph_that_became_the_title_is_not_repeated(
+    server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs
+) -> None:
+    titled = workspace.push(comments="The rounding is **fixed**, at `total`.\n\nTwo invoices differ.")
+    linked = workspace.push(comments="See [the issue](https://example.org/7).\n\nTwo invoices differ.")
+    reader = visit(server)
+    reader.open(titled)
+    expect(reader.detail.get_by_role("heading", level=1)).to_have_text("The rounding is fixed, at total.")
+    expect(reader.detail.locator(".comments")).to_have_text("Two invoices differ.")
+    reader.open(linked)  # its link is nowhere else
+    expect(reader.detail.locator(".comments")).to_have_text(re.compile(r"See the issue\.\s+Two invoices differ\."))

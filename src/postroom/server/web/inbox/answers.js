@@ -45,10 +45,9 @@ export class Answers {
   send({ entryId: id }, body, words) {
     const done = (answer) => {
       if (answer && body.decision) forgetProposal(id);
-      this.inbox.entries.heard([]);
+      return this.inbox.entries.heard([]); // until then its row stays away
     };
     this.numbered.forget();
-    sendLater(id, body, { words, of: `choice:${id}`, done, back: () => this.inbox.draw() });
-    this.inbox.draw();
+    sendLater(id, body, { words, of: `choice:${id}`, done });
   }
 }

@@ -357,10 +357,11 @@ export class Detail {
   }
 }
 
-/** Longer comments without a first paragraph that the title repeats word for word, because it was made of it. */
+/** Longer comments without a first paragraph that the title repeats word for word, because it was made of it. Its links are kept. */
 function withoutTitle(text, { title }) {
   const first = text.firstElementChild;
-  if (text.childElementCount > 1 && first.tagName === "P" && !first.childElementCount && first.textContent.trim() === title) first.remove();
+  const isTitle = first?.tagName === "P" && first.textContent.trim() === title && !first.querySelector(":not(strong, em, code, del)");
+  if (text.childElementCount > 1 && isTitle) first.remove();
   return text;
 }
 

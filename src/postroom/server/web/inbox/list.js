@@ -69,11 +69,13 @@ export class List {
       return same ? old : item;
     };
     const { room, query, hit } = this;
+    const place = this.rows().findIndex((item) => item.key === cursor);
     this.all = grouped(entries, { room, searches: this.searches, more: this.more }).map((item) => {
       const states = { room, query, hit, cursor: item.key === cursor, open: item.key === open, selected: this.selected.has(item.key) };
       return same(item.name ? item : { ...item, ...states });
     });
     this.items = this.all.filter((item) => !item.hidden);
+    if (place >= 0 && !entries.some((entry) => entry.id === cursor)) this.left = { id: cursor, place };
     this.count(entries);
     this.scroll.set(this.items);
     this.stick();
@@ -148,11 +150,19 @@ export class List {
     this.seen();
   }
 
-  /** The id of the entry that is shown next to another one, before (-1) or after it (1); at the end, that one itself. */
+  rows() {
+    return this.all.filter((item) => !item.name);
+  }
+
+  /**
+   * The id of the entry that is shown next to another one, before (-1) or after it (1); at the end, that one itself. Beside one that has
+   * left the list are those around its place.
+   */
   beside(id, step) {
-    const rows = this.all.filter((item) => !item.name);
+    const rows = this.rows();
     const from = rows.findIndex((item) => item.key === id);
-    let at = from < 0 ? 0 : from + step;
+    const hasLeft = from < 0 && this.left && this.left.id === id;
+    let at = from >= 0 ? from + step : hasLeft ? Math.min(rows.length - 1, Math.max(0, this.left.place + Math.min(step, 0))) : 0;
     while (rows[at]?.hidden) at += from < 0 ? 1 : step;
     return (rows[at] ?? (rows[from]?.hidden ? null : rows[from]))?.key ?? null;
   }

@@ -76,7 +76,7 @@ export function sendLater(id, body, { words, of, path, done, back, typed = false
   if (pendingOf(`reply ${id}`)[0] === words) return sendNow(`reply ${id}`); // pressed again
   if (typed) sendNow(`reply ${id}`);
   const shown = words.length > 40 ? `${words.slice(0, 39)}…` : words;
-  const act = async (leaving) => done?.(await send(id, body, { of, path, keepalive: leaving }));
+  const act = async (leaving) => await done?.(await send(id, body, { of, path, keepalive: leaving }));
   later(`reply ${id}`, `Sending: ${shown}`, { send: act, back, value: words });
 }
 

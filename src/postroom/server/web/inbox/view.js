@@ -2,7 +2,7 @@
 
 import { get, post } from "../lib/api.js";
 import { fill, h } from "../lib/dom.js";
-import { isPending, sendNow } from "../lib/pending.js";
+import { isPending, onPending, sendByEnter } from "../lib/pending.js";
 import { address, go, query, setQuery } from "../lib/router.js";
 import { settings } from "../lib/settings.js";
 import { onSwipe } from "../lib/swipe.js";
@@ -29,6 +29,7 @@ class Inbox {
     Object.assign(this, { main, room, summary, summaryRead, titled, cursor: id, detail: null, workspaces: [] });
     this.marked = new Set(); // opened here, and so read; unless they say otherwise
     this.answers = new Answers(this);
+    this.stop = onPending(() => this.draw());
     this.entries = new Entries(room, () => this.draw(), filterOf(query()));
     const act = {
       remove: (id) => this.remove(id),
@@ -226,7 +227,7 @@ class Inbox {
   }
 
   enter(event) {
-    if (sendNow("reply ")) return true;
+    if (sendByEnter(event)) return true;
     if (event.target.closest?.("button, summary") || (event.target.closest?.("a") && !event.target.closest(".row"))) return false;
     if (!this.cursor) return false;
     this.go(this.cursor);
@@ -242,6 +243,17 @@ class Inbox {
     return null;
   }
 
+  /** Open the entry after one that left the list, and read on there. */
+  goOn(id) {
+    this.go(id);
+    this.detail?.focus();
+  }
+
+  asks(id) {
+    const { question } = this.entries.find(id) ?? this.detail?.detail?.entry ?? {};
+    return question?.state === "open" && !isPending(`reply ${question.entryId}`);
+  }
+
   /** Move entries elsewhere, go on with the next one, and offer to undo it. */
   shift(ids, state, text, until = null) {
     if (!ids.length) return;
@@ -253,7 +265,7 @@ class Inbox {
       undo: () => ids.forEach((id) => this.entries.move(id, before.get(id))),
     });
     this.cursor = next;
-    if (this.detail && ids.includes(this.detail.id)) this.go(next);
+    if (this.detail && ids.includes(this.detail.id)) this.goOn(next);
     this.draw();
     if (next) this.list.reveal(next, { focus: !this.detail });
     this.entries.head();
@@ -263,7 +275,7 @@ class Inbox {
     const ids = id ? [id] : this.targets;
     if (this.room === "notices") return this.read(true, ids);
     if (this.entries.filter.state === "done") this.shift(ids, "inbox", "Back in the inbox");
-    else this.shift(ids, "done", "Done");
+    else this.shift(ids, "done", ids.length === 1 && this.asks(ids[0]) ? "Done. Its question still waits in Needs you" : "Done");
   }
 
   async snooze(ids = this.targets) {
@@ -313,7 +325,7 @@ class Inbox {
     const ids = (id ? [id] : this.targets).filter((each) => !isPending(`delete ${each}`));
     if (!ids.length) return;
     this.cursor = this.after(ids);
-    if (ids.includes(this.detail?.id)) this.go(this.cursor);
+    if (ids.includes(this.detail?.id)) this.goOn(this.cursor);
     const back = (returned) => {
       this.cursor = returned;
       this.draw();
@@ -388,6 +400,7 @@ class Inbox {
   leave() {
     document.removeEventListener("visibilitychange", this.becameVisible);
     places.set(this.room, this.list.view.scrollTop);
+    this.stop();
     this.tools.leave();
     this.list.leave();
     this.entries.leave();

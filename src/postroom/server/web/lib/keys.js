@@ -1,6 +1,7 @@
 // Keyboard shortcuts. The newest layer that binds a key handles it. Keys typed in a field are not shortcuts.
 
 const SEQUENCE = 1000; // milliseconds between the two keys of "g i"
+const MOVES = new Set(["j", "k", "J", "K", "ArrowDown", "ArrowUp"]); // they act again while they are held down; other keys act once
 const layers = [];
 let first = null;
 
@@ -28,6 +29,7 @@ document.addEventListener("keydown", (event) => {
   const anywhere = name === "Escape" || name.startsWith("mod+");
   if (!anywhere && (inField(event.target) || document.querySelector("dialog[open]"))) return;
   if (name === "Escape" && document.querySelector("dialog[open]")) return; // a dialog closes itself
+  if (event.repeat && !MOVES.has(name)) return void (meaning(name) && event.preventDefault());
   const act = (first && meaning(`${first} ${name}`)) ?? meaning(name);
   clearTimeout(forget);
   first = !act && layers.some((layer) => Object.keys(layer).some((key) => key.startsWith(`${name} `))) ? name : null;

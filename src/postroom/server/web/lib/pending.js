@@ -5,6 +5,7 @@ import { toast } from "../parts/toast.js";
 
 export const UNDO_MILLISECONDS = 5000;
 const waiting = new Map(); // key → {send, finish, undo}
+const sending = new Map(); // key → the number of requests on their way
 const listeners = new Set();
 
 const changed = () => listeners.forEach((listener) => listener());
@@ -15,7 +16,8 @@ export function onPending(listener) {
   return () => listeners.delete(listener);
 }
 
-export const isPending = (key) => waiting.has(key);
+/** Whether an action waits to be sent, or its request is on the way. */
+export const isPending = (key) => waiting.has(key) || sending.has(key);
 
 /** The values of the actions whose key begins with a text. */
 export const pendingOf = (start) => [...waiting].filter(([key]) => key.startsWith(start)).map(([, action]) => action.value);
@@ -32,7 +34,16 @@ export function later(key, text, { send, back, value = null, after = UNDO_MILLIS
     gone();
     return true;
   };
-  const finish = (leaving = false) => end() && (send(leaving), changed());
+  const finish = (leaving = false) => {
+    if (!end()) return;
+    sending.set(key, (sending.get(key) ?? 0) + 1);
+    Promise.resolve(send(leaving)).finally(() => {
+      if (sending.get(key) > 1) sending.set(key, sending.get(key) - 1);
+      else sending.delete(key);
+      changed();
+    });
+    changed();
+  };
   const undo = () => end() && (back?.(), changed());
   const action = { finish, undo, drop: end, value };
   waiting.set(key, action);
@@ -46,6 +57,9 @@ export function sendNow(start = "") {
   for (const [, { finish }] of some) finish();
   return some.length > 0;
 }
+
+/** Send the answers and replies that wait, by the key Enter, unless it presses an Undo or a link of the bar. Returns whether there was one. */
+export const sendByEnter = ({ target }) => !target.closest?.("#toasts, .bar") && sendNow("reply ");
 
 window.addEventListener("pagehide", () => {
   for (const { finish } of waiting.values()) finish(true);

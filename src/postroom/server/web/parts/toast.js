@@ -3,6 +3,7 @@
 import { $, h } from "../lib/dom.js";
 
 export const UNDO_MILLISECONDS = 6000;
+const MOST = 4; // messages at once
 const undos = [];
 
 /** Show a message for a while. The key z calls the newest undo. Returns a function that removes the message. */
@@ -21,7 +22,7 @@ export function toast(text, { undo = null, wrong = false, after = UNDO_MILLISECO
     });
   const element = h(
     wrong ? "div.toast.wrong" : "div.toast",
-    {},
+    { "data-pending": Boolean(done) },
     h("span", {}, text),
     back && h("button.link", { type: "button", onclick: back }, "Undo"),
     wrong && h("button.link", { type: "button", onclick: gone }, "Dismiss"),
@@ -34,8 +35,14 @@ export function toast(text, { undo = null, wrong = false, after = UNDO_MILLISECO
       }, after);
   if (back) undos.push(back);
   $("#toasts").append(element);
-  while ($("#toasts").children.length > 4) $("#toasts").firstElementChild.remove();
+  makeRoom();
   return gone;
+}
+
+/** Remove the oldest messages: first those that only say what was done. */
+function makeRoom() {
+  const all = $("#toasts");
+  while (all.children.length > MOST) ($(".toast:not(.wrong, [data-pending])", all) ?? all.firstElementChild).remove();
 }
 
 /** Call the newest undo. Return whether there was one. */

@@ -3,7 +3,7 @@
 import { at, get, post } from "../lib/api.js";
 import { $, h } from "../lib/dom.js";
 import { inField } from "../lib/keys.js";
-import { onPending, pendingOf, sendNow } from "../lib/pending.js";
+import { onPending, pendingOf, sendByEnter } from "../lib/pending.js";
 import { address, go } from "../lib/router.js";
 import { draft } from "../lib/settings.js";
 import { ago, everySecond, when } from "../lib/time.js";
@@ -126,7 +126,7 @@ async function loadEarlier(view, id) {
 function keys(view) {
   return {
     r: () => $("textarea", view.box)?.focus() ?? true,
-    Enter: () => sendNow("reply "),
+    Enter: sendByEnter,
     Escape: () => (inField(document.activeElement) ? document.activeElement.blur() : go(address("threads"))),
   };
 }
