@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from tests.browser import chromium, glances
 from tests.browser.browser_page import BrowserPage, BrowserTabs, SampleServer
 from tests.browser.sample_data import RUN, SampleData
-from tests.server.running_server import RunningServer
+from tests.server.running_server import RunningServer, WorkspaceClient
 
 ROOMS = {
     "inbox": ("inbox", "document", "question", "changed", "notices"),
@@ -270,3 +270,19 @@ def test_on_a_phone_the_reply_is_written_in_the_middle_of_its_field(house: Sampl
         "field => [getComputedStyle(field).paddingTop, getComputedStyle(field).lineHeight, field.clientHeight].map(parseFloat)"
     )
     assert above == pytest.approx((high - line) / 2, abs=1)
+
+
+def test_what_a_finger_presses_in_a_dialog_is_large_enough(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
+    identity = server.ask(workspace.agent, "May I send it?", "--propose", "Dear Globex")
+    reader = visit(server, "/questions", **PHONE)
+    reader.row(identity).get_by_role("button", name="Reject…").tap()
+    reject = reader.dialog("Reject this proposal?")
+    expect(reject).to_be_visible()
+    small = reject.locator("button, input").evaluate_all(glances.SIDES)
+    reject.get_by_role("button", name="Close").tap()
+    reader.page.get_by_role("button", name="New message").tap()
+    compose = reader.dialog("New message")
+    expect(compose).to_be_visible()
+    small += compose.locator("button, input, select").evaluate_all(glances.SIDES)
+    assert len(small) == 4 + 6
+    assert [found for found in small if found[0] < FINGER_PIXELS] == []

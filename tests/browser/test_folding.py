@@ -119,3 +119,12 @@ def test_the_head_that_sticks_folds_its_group(emptied: RunningServer, visit: Bro
     expect(_head(reader, "Macro thesis")).to_have_attribute("aria-expanded", "false")
     expect(_head(reader, "Macro thesis")).to_be_in_viewport()
     expect(reader.row(old)).to_be_visible()
+
+
+def test_the_tools_stay_inside_a_narrow_list(emptied: RunningServer, visit: BrowserTabs) -> None:
+    _furnished(emptied)
+    reader = visit(emptied, viewport={"width": 1000, "height": 700})
+    before = reader.search.bounding_box()
+    _group_by(reader, "workspace")
+    expect(_head(reader, "Billing")).to_be_visible()
+    assert reader.search.bounding_box() == before

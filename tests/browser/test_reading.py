@@ -175,7 +175,10 @@ def test_a_first_paragraph_that_became_the_title_is_not_repeated(
 ) -> None:
     titled = workspace.push(comments="The rounding is **fixed**, at `total`.\n\nTwo invoices differ.")
     linked = workspace.push(comments="See [the issue](https://example.org/7).\n\nTwo invoices differ.")
+    leading = workspace.push(comments="These two are large:\n\nNumber 2041 and number 2077.")
     reader = visit(server)
+    reader.open(leading)  # what follows needs it
+    expect(reader.detail.locator(".comments")).to_have_text(re.compile(r"These two are large:\s+Number"))
     reader.open(titled)
     expect(reader.detail.get_by_role("heading", level=1)).to_have_text("The rounding is fixed, at total.")
     expect(reader.detail.locator(".comments")).to_have_text("Two invoices differ.")

@@ -357,11 +357,14 @@ export class Detail {
   }
 }
 
-/** Longer comments without a first paragraph that the title repeats word for word, because it was made of it. Its links are kept. */
+/**
+ * Longer comments without a first paragraph that the title repeats word for word, because it was made of it. One with links is kept, and one
+ * with a colon at its end, which leads to what follows.
+ */
 function withoutTitle(text, { title }) {
   const first = text.firstElementChild;
   const isTitle = first?.tagName === "P" && first.textContent.trim() === title && !first.querySelector(":not(strong, em, code, del)");
-  if (text.childElementCount > 1 && isTitle) first.remove();
+  if (text.childElementCount > 1 && isTitle && !title.endsWith(":")) first.remove();
   return text;
 }
 
