@@ -9,16 +9,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from postroom.store.sqlite.mail_statements import *  # noqa: F403
     from postroom.store.sqlite.people_statements import *  # noqa: F403
-    from postroom.store.sqlite.task_statements import *  # noqa: F403
     from postroom.store.sqlite.work_statements import *  # noqa: F403
     from postroom.store.statements.channels import *  # noqa: F403
     from postroom.store.statements.retention import *  # noqa: F403
+    from postroom.store.statements.tasks import *  # noqa: F403
     from postroom.store.statements.watched_queues import *  # noqa: F403
 
 MODULES = {
     "work": "postroom.store.sqlite.work_statements",
     "mail": "postroom.store.sqlite.mail_statements",
-    "tasks": "postroom.store.sqlite.task_statements",
+    "tasks": "postroom.store.statements.tasks",
     "people": "postroom.store.sqlite.people_statements",
     "retention": "postroom.store.statements.retention",
     "watched queues": "postroom.store.statements.watched_queues",
