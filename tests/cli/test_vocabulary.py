@@ -166,6 +166,7 @@ SWITCHES = {
     "also read ones": "--include-read",
     "record as read": "--mark-read",
     "only done ones": "--done",
+    "only acked ones": "--acked",
     "only snoozed ones": "--snoozed",
     "only pinned ones": "--pinned",
     "only questions": "--questions",

@@ -73,7 +73,13 @@ PROGRAMS = {
 
 
 def run_program(location: str, program: str) -> None:
-    done = subprocess.run([sys.executable, "-c", BEGIN + program, location], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", BEGIN + program, location],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
