@@ -88,6 +88,7 @@ def test_what_is_chosen_or_looked_for_is_not_hidden(emptied: RunningServer, visi
     _, chapters, _ = _furnished(emptied)
     reader = visit(emptied)
     _group_by(reader, "workspace")
+    expect(_head(reader, "Billing")).to_be_visible()
     reader.press("j", "x", "J")
     expect(reader.page.get_by_role("group", name="Chosen entries")).to_contain_text("2 chosen")
     _head(reader, "Macro thesis").click()

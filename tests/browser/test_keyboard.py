@@ -186,8 +186,9 @@ def test_the_palette_goes_everywhere_and_finds_entries(server: RunningServer, wo
 
 
 def test_the_palette_names_the_entry_that_it_would_act_on(server: RunningServer, workspace: WorkspaceClient, visit: BrowserTabs) -> None:
-    workspace.push(comments="Keep me")
+    identity = workspace.push(comments="Keep me")
     reader = visit(server)
+    expect(reader.row(identity)).to_be_visible()
     reader.press("j", "Control+k")
     options = reader.page.get_by_role("dialog").get_by_role("option")
     expect(options.filter(has_text="Delete")).to_have_text(re.compile("^Delete: Keep me"))
@@ -222,6 +223,7 @@ def test_an_entry_that_follows_a_done_one_can_be_read_at_once(emptied: RunningSe
         workspace.push("long.md", comments=comments)
     reader = visit(emptied)
     text = reader.detail.get_by_role("region", name="Entry")
+    expect(reader.rows).to_have_count(3)
     reader.press("j", "Enter")
     for key in ("e", "#"):
         expect(text).to_be_focused()
@@ -254,6 +256,7 @@ def test_a_key_that_is_held_down_acts_once(emptied: RunningServer, visit: Browse
     for number in range(6):
         workspace.push(comments=f"Entry {number}")
     reader = visit(emptied)
+    expect(reader.rows).to_have_count(6)
     keyboard = reader.page.keyboard
     for _ in range(3):  # the second and the third are repeats
         keyboard.down("j")
@@ -271,6 +274,7 @@ def test_a_done_question_says_that_it_still_waits(emptied: RunningServer, visit:
     workspace.push(comments="A report")
     emptied.ask(workspace.agent, "May I?")
     reader = visit(emptied)
+    expect(reader.rows).to_have_count(2)
     reader.press("j", "e")
     expect(reader.toasts).to_contain_text("Done. Its question still waits in Needs you")
     reader.press("e")
@@ -281,7 +285,7 @@ def test_many_messages_do_not_push_away_what_can_be_taken_back(emptied: RunningS
     workspace = emptied.add_workspace()
     first, *_ = (workspace.push(comments=f"Entry {number}") for number in range(6))
     reader = visit(emptied, f"/inbox/{first}")
-    expect(reader.detail).to_be_visible()
+    expect(reader.rows).to_have_count(6)
     reader.reply.fill("On second thoughts")
     reader.press("Control+Enter", "Escape")
     expect(reader.toasts).to_contain_text("Sending: On second thoughts")
