@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from postroom.core.records.retention import PruneResult
 from postroom.maintenance import paced_batches
 from postroom.maintenance.pruning import prune
 from postroom.store.event_log import BLOCK_EVENTS
+from postroom.store.files.jsonl_mirror import JsonlMirror
 from postroom.store.interface import Store
 from postroom.store.sqlite.engine import SqliteStore
 from postroom.tasks import A2ATaskStatus, Conductor
@@ -369,6 +371,47 @@ def test_an_entry_that_is_pinned_after_it_was_found_stays(store: Store, clock: C
     assert people.find_entry(store, entry).pinned_at
     with pytest.raises(NotFound):
         people.find_entry(store, other)
+
+
+def test_a_push_beside_pruning_leaves_the_lines_of_pruned_entries_to_it(
+    store: Store, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each push would rewrite the mirror. Once the run is interrupted, the next change does it."""
+    monkeypatch.setattr(paced_batches, "WORK_SHARE", 0)
+    monkeypatch.setenv("INBOX_DATA", str(tmp_path / "data"))
+    mirror = tmp_path / "data" / "inbox" / "entries.jsonl"
+    workspace = people_data.new_workspace(store, tmp_path)
+    old = [read_entry(store, workspace) for _ in range(4)]
+    clock.advance(91 * DAY_SECONDS)
+    rewrites: list[None] = []
+    rewrite = JsonlMirror.rewrite_lines
+
+    def count_and_rewrite(*args: Any, **named: Any) -> None:
+        rewrites.append(None)
+        rewrite(*args, **named)
+
+    monkeypatch.setattr(JsonlMirror, "rewrite_lines", count_and_rewrite)
+    seen: list[int] = []
+
+    def push_once() -> bool:
+        seen.append(count(store, "entries"))
+        if seen[-1] == 2 and seen.count(2) == 1:
+            people.delete_entry(store, people_data.pushed(store, workspace, "A mistake"), person="user")
+            rewrites.clear()
+            people_data.pushed(store, workspace, "While it goes on")
+            assert "A mistake" not in mirror.read_text()  # what a person deletes goes at once
+        return seen.count(2) == 2  # one of the old ones is left, with the new one
+
+    with pytest.raises(Interrupted):
+        pruned(store, is_stopping=push_once)
+    assert rewrites == []
+    assert mirror.read_text().count("\n") == 5
+    people.delete_entry(store, old[3], person="user")
+    assert mirror.read_text().count("\n") == 1
+    pruned(store)
+    assert [entry.comments for entry in people.history(store).entries] == ["While it goes on"]
+    assert "While it goes on" in mirror.read_text()
+    assert mirror.read_text().count("\n") == 1
 
 
 @pytest.mark.parametrize("kind", ["mail", "entry"])

@@ -18,6 +18,7 @@ from postroom.people import entries_mirror, repository
 from postroom.people.questions import due_questions
 from postroom.store import event_log
 from postroom.store.maintenance import space
+from postroom.store.statements.people import PRUNER
 from postroom.tasks.settling import settle_tasks
 
 TYPE_CHECKING = False
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 PAGE_ROWS = 500
 MAIL_PAGE_ROWS = 100  # each may have 10 MiB, which are read
 MAX_HISTORY_EVENTS = 100  # that go with their row. A longer history goes before, in steps
-SOURCE = "retention"  # named in the events of removed entries
 
 
 def prune(
@@ -63,6 +63,7 @@ class _Pruner:
         self._batches = batches
         self._keep_runs = keep_runs
         self._dry_run = dry_run
+        self._entries_pruning = entries_mirror.EntriesPruning(store)
         with store.read() as tx:
             self._before_at = tx.now() - int(older_than_seconds * clock.MICROSECONDS_PER_SECOND)
             self._before = clock.format_stamp(self._before_at)
@@ -78,15 +79,15 @@ class _Pruner:
             "mail": self._prune_mail(),
             "tasks": self._prune_rows(lambda tx: tx.sql.prune_tasks, self._remove_task, before=self._before),
             "jobs": self._prune_rows(lambda tx: tx.sql.prune_jobs, _remove_job, before=self._before),
-            "entries": self._prune_entries(),
         }
+        with self._entries_pruning:
+            counts["entries"] = self._prune_entries()
         counts["queue_events"], notes = queue_pruning.prune_watched_queues(self._store, self._before_at, dry_run=self._dry_run)
         returned_bytes = 0
         if not self._dry_run:
             Leftovers(self._store, self._batches).prune(upto=self._upto)
             self._batches.sync()
-            if counts["entries"]:
-                entries_mirror.update_mirror(self._store)
+            entries_mirror.update_mirror(self._store)
             returned_bytes, note = space.return_free_pages(self._store, self._batches.run_all)
             notes += [note] * bool(note)
         place = {"next_event_id": max(self._upto, self._removed_before), "returned_bytes": returned_bytes}
@@ -149,7 +150,7 @@ class _Pruner:
         for page in self._pages_of_rows(lambda tx: tx.sql.prune_entries, **ages):
             if not self._dry_run:
                 if not total:
-                    self._batches.run_once(lambda tx: tx.fetch_all(tx.sql.words_small_pages))
+                    self._batches.run_once(self._begin_entries)
                 pieces = self._list_pieces(page)
                 self._shorten_histories([(piece.id, 0) for piece, _ in pieces])
                 total += self._batches.run_all(
@@ -158,6 +159,10 @@ class _Pruner:
             else:
                 total += len(page)
         return total
+
+    def _begin_entries(self, tx: Transaction) -> None:
+        tx.fetch_all(tx.sql.words_small_pages)
+        self._entries_pruning.begin(tx)
 
     def _list_pieces(self, page: Sequence[AgedRow]) -> list[tuple[AgedRow | PartKey, AgedRow]]:
         """Return the parts of each entry, newest first, and then the entry. Each with the entry."""
@@ -173,7 +178,7 @@ class _Pruner:
         if found is None or not tx.fetch_all(tx.sql.prune_entries, after=row.position - 1, upto=row.position, limit=1, **ages):
             return 0
         tx.execute(tx.sql.prune_subject_events, subject=piece.id, delivery_id=0, upto=self._upto)
-        removal.remove_entry_row(tx, found, source=SOURCE)
+        removal.remove_entry_row(tx, found, source=PRUNER)
         return int(piece is row)
 
     def _shorten_histories(self, subjects: Sequence[tuple[str, int]]) -> None:

@@ -237,7 +237,7 @@ def count_waiting(tx: Transaction) -> EntryCounts:
         tx.fetch_all(tx.sql.entries_page, section=section, ts=checks.AFTER_ALL_IDS, seq=checks.AFTER_ALL_IDS, limit=1)
         for section in SECTIONS
     )
-    had_entries = has_entries or bool(tx.fetch_all(tx.sql.gone_after, after=0, limit=1))
+    had_entries = has_entries or bool(tx.fetch_all(tx.sql.gone_after, after=0, pruned=1, limit=1))
     return EntryCounts(unread, questions, notices, had_entries)
 
 

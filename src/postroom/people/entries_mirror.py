@@ -7,6 +7,7 @@ the file. Lines that are not entries stay where they are. The verbs that make or
 
 from __future__ import annotations
 
+import fcntl
 import os
 
 from postroom._fastpath import json_text as jsontext
@@ -20,11 +21,12 @@ from postroom.store.files.jsonl_mirror import JsonlMirror, LockedPositions, load
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
+    from typing import Any, Self
 
     from postroom.store.interface import Store, Transaction
 
 PAGE_ROWS = 500
+MARK_BYTES = 20
 MAX_IDS_SOUGHT_AS_TEXT = 8  # up to this many ids, a text search in a line is faster than parsing it
 LOCK_WAIT_SECONDS = 5.0  # behind a stopped writer. After a timeout, the next change writes the missing lines
 
@@ -33,6 +35,60 @@ def update_mirror(store: Store) -> None:
     """Bring the mirror up to date after a change. The entries are committed, so if this fails, the next change does it."""
     if store.data_folder is not None:
         EntriesMirror(store, store.data_folder).sync()
+
+
+class EntriesPruning:
+    """Marks that entries are pruned: meanwhile, the calls of others leave the lines of these entries in the file, which they would rewrite.
+
+    The mark is a locked file with the newest event before. Once the lock is gone, also because the process was killed, the next call
+    removes the lines and the mark.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._file: int | None = None
+
+    def begin(self, tx: Transaction) -> None:
+        """Make the mark, unless another process has made it."""
+        if self._store.data_folder is None or self._file is not None:
+            return
+        file = make_file_opener(self._store.location)(_mark_path(self._store.data_folder), os.O_RDWR)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            return
+        if not os.pread(file, MARK_BYTES, 0):
+            os.pwrite(file, str(tx.fetch_one(tx.sql.event_latest) or 0).encode(), 0)
+        self._file = file
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._file is not None:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+            os.close(self._file)
+            self._file = None
+
+
+def _mark_path(folder: str) -> str:
+    return os.path.join(folder, "inbox", ".pruning")
+
+
+def _read_mark(folder: str) -> tuple[bool, int | None]:
+    """Return whether entries are being pruned, and if they were and the lines are still there, the newest event before."""
+    try:
+        file = os.open(_mark_path(folder), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False, None
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False, int(os.pread(file, MARK_BYTES, 0) or b"0")
+    except BlockingIOError:
+        return True, None
+    finally:
+        os.close(file)
 
 
 def begin_again(store: Store, mark: str) -> None:
@@ -71,6 +127,7 @@ class EntriesMirror:
 
     def __init__(self, store: Store, folder: str) -> None:
         self._store = store
+        self._folder = folder
         self._open_file = make_file_opener(store.location)
         self._positions_path = os.path.join(folder, "inbox", ".entries")
         self._file = JsonlMirror(os.path.join(folder, "inbox", "entries.jsonl"), self._open_file, ("inode", "size", "mtime_ns", "last_id"))
@@ -94,8 +151,12 @@ class EntriesMirror:
         """Return whether an entry was made or deleted since this object synchronized the file. Does not touch the file."""
         try:
             with self._store.read() as tx:
-                statements = (tx.sql.entries_after, tx.sql.gone_after, tx.sql.entries_changed)
-                return any(tx.fetch_all(statement, after=self._synced_id, limit=1) for statement in statements)
+                place = {"after": self._synced_id, "limit": 1}
+                return bool(
+                    tx.fetch_all(tx.sql.entries_after, **place)
+                    or tx.fetch_all(tx.sql.gone_after, pruned=int(not _read_mark(self._folder)[0]), **place)
+                    or tx.fetch_all(tx.sql.entries_changed, **place)
+                )
         except Refusal:
             return False
 
@@ -124,9 +185,11 @@ class EntriesMirror:
         lines = _ForeignLines(file)
         if not unchanged:
             lines.read_and_import(self._store)
+        is_pruning, pruned_after = _read_mark(self._folder)
         with self._store.read() as tx:  # one snapshot: the next call handles a later deletion
             newest = tx.fetch_one(tx.sql.event_latest)
-            deleted, changed = _deleted_ids(tx, deleted_after), _changed_ids(tx, deleted_after)
+            changed = _changed_ids(tx, deleted_after)
+            deleted = _deleted_ids(tx, deleted_after if pruned_after is None else min(pruned_after, deleted_after), pruned=not is_pruning)
             if briefly and (deleted or changed):
                 return False
             file.accept_fingerprint(fingerprint)
@@ -134,6 +197,8 @@ class EntriesMirror:
         file.last_id = newest or 0
         if file.is_at_position():  # else another program wrote at the same time: the next call imports from the old position
             positions.save_positions()
+            if pruned_after is not None:
+                os.unlink(_mark_path(self._folder))
             self.synced_fingerprint, self._synced_id = (file.inode, file.size, file.mtime_ns), file.last_id
         return True
 
@@ -234,11 +299,11 @@ def _changed_ids(tx: Transaction, after: int) -> set[str]:
         after = rows[-1].changed_seq
 
 
-def _deleted_ids(tx: Transaction, after: int) -> set[str]:
-    """Return the ids of the entries that were deleted after this event."""
+def _deleted_ids(tx: Transaction, after: int, *, pruned: bool) -> set[str]:
+    """Return the ids of the entries that were deleted after this event. With `pruned`, also by pruning."""
     deleted: set[str] = set()
     while True:
-        rows = tx.fetch_all(tx.sql.gone_after, after=after, limit=PAGE_ROWS)
+        rows = tx.fetch_all(tx.sql.gone_after, after=after, pruned=int(pruned), limit=PAGE_ROWS)
         deleted.update(row.id for row in rows)
         if len(rows) < PAGE_ROWS:
             return deleted

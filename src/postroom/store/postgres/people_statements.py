@@ -10,6 +10,7 @@ from postroom.store.statements.people import (
     SEARCH_CONDITIONS,
     SELECT_FOR_PAGE,
     SELECT_WITH_ASK,
+    UNLESS_PRUNED,
     cursor_find,
     make_entry_with_ask,
 )
@@ -59,6 +60,7 @@ entries_changed = Query(
 # Differs from SQLite: as above.
 gone_after = Query(
     f"""
-    SELECT {DELETED_ENTRIES.column_list} FROM entries_gone WHERE seq > :after AND seq <= {SETTLED_EVENT} ORDER BY seq LIMIT :limit""",
+    SELECT {DELETED_ENTRIES.column_list} FROM entries_gone WHERE seq > :after AND seq <= {SETTLED_EVENT} AND {UNLESS_PRUNED}
+    ORDER BY seq LIMIT :limit""",
     DeletedEntry,
 )

@@ -181,7 +181,13 @@ texts_seen_delete = "DELETE FROM read_documents WHERE entry_id = :entry_id"
 entry_delete = "DELETE FROM entries WHERE id = :id"
 gone_insert = DELETED_ENTRIES.insert_statement()
 gone_find = Query("SELECT ts, entry_seq FROM entries_gone WHERE id = :id", EntryPlace)
-gone_after = Query(f"SELECT {DELETED_ENTRIES.column_list} FROM entries_gone WHERE seq > :after ORDER BY seq LIMIT :limit", DeletedEntry)
+PRUNER = "retention"  # named in the events of the entries that pruning deletes
+# With 0 for `pruned`, the entries that pruning deleted are left out.
+UNLESS_PRUNED = f"""
+    (:pruned = 1 OR coalesce((SELECT v.source FROM events v WHERE v.event_id = entries_gone.seq LIMIT 1), '') <> '{PRUNER}')"""
+gone_after = Query(
+    f"SELECT {DELETED_ENTRIES.column_list} FROM entries_gone WHERE seq > :after AND {UNLESS_PRUNED} ORDER BY seq LIMIT :limit", DeletedEntry
+)
 
 ask_insert = ASKS.insert_statement()
 ask_answer = """
