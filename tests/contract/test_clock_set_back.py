@@ -1,11 +1,17 @@
-"""A clock that is set back: what an agent held before becomes available, and a small correction changes nothing."""
+"""A clock that is set back: what an agent held before becomes available, and a small correction changes nothing.
+
+Events that were written while the clock was wrong make pruning remove less, never more.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from postroom import mail, work
+from postroom.core import clock as time
 from postroom.core.errors import LeaseHeld
+from postroom.maintenance import leftovers
+from postroom.maintenance.pruning import prune
 from postroom.store.interface import Store
 from tests.conftest import Clock
 from tests.contract.mail_data import BOX, DAY, drained, post, taken
@@ -83,3 +89,56 @@ def test_a_corrected_clock_times_out_no_delivery(store: Store, clock: Clock) -> 
     clock.advance(-CORRECTION)
     assert mail.dequeue(store, BOX) is None
     assert mail.ack(store, BOX, delivery.message.msg_id, delivery_token=delivery.delivery_token).changed
+
+
+def newest_event(store: Store) -> int:
+    with store.read() as tx:
+        return tx.fetch_one(tx.sql.event_latest) or 0
+
+
+def sent_at(store: Store, clock: Clock, instant: int, number: int = 1) -> int:
+    """The newest event, after some threads were sent while the clock showed another instant."""
+    clock.instant, right = instant, clock.instant
+    for _ in range(number):
+        sent(store)
+    clock.instant = right
+    return newest_event(store)
+
+
+def pruned_upto(store: Store) -> int:
+    return prune(store, older_than_seconds=DAY).next_event_id
+
+
+@pytest.mark.parametrize("wrong", [0, YEAR], ids=["early", "late"])
+def test_a_wrong_clock_after_young_events_removes_none_of_them(store: Store, clock: Clock, wrong: int) -> None:
+    """As of a machine that begins in 1970 and gets the right time later."""
+    old = sent_at(store, clock, clock.instant, 4)
+    clock.advance(2 * DAY)
+    sent_at(store, clock, clock.instant, 2)
+    sent_at(store, clock, wrong and clock.instant + wrong * time.MICROSECONDS_PER_SECOND, 40)
+    sent_at(store, clock, clock.instant, 2)
+    upto = pruned_upto(store)
+    assert upto == pruned_upto(store) == old
+    assert len(work.watch(store, after_event=upto, timeout_seconds=1).events) == 44
+
+
+@pytest.mark.parametrize("wrong", [0, YEAR], ids=["early", "late"])
+def test_a_wrong_clock_after_old_events_removes_what_is_old(store: Store, clock: Clock, wrong: int) -> None:
+    old = sent_at(store, clock, clock.instant, 4)
+    clock.advance(2 * DAY)
+    sent_at(store, clock, wrong and clock.instant + wrong * time.MICROSECONDS_PER_SECOND, 40)
+    last = sent_at(store, clock, clock.instant, 2)
+    assert [pruned_upto(store) for _ in range(3)] == [old] * 3
+    clock.advance(2 * DAY)
+    assert [pruned_upto(store) for _ in range(3)] == [last - 1] * 3  # the newest stays
+
+
+def test_events_are_read_in_pages_to_find_the_old_ones(store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers, "EVENTS_PER_PAGE", 3)
+    old = sent_at(store, clock, clock.instant, 10)
+    clock.advance(2 * DAY)
+    sent_at(store, clock, 0, 10)
+    sent_at(store, clock, clock.instant, 10)
+    sent_at(store, clock, clock.instant - int(1.5 * DAY * time.MICROSECONDS_PER_SECOND), 10)
+    sent_at(store, clock, clock.instant, 10)
+    assert [pruned_upto(store) for _ in range(3)] == [old] * 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from postroom.core import clock
+from postroom.core.records.retention import AgedEvent
 from postroom.store import event_log
 
 TYPE_CHECKING = False
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 PAGE_ROWS = 500
 EVENTS_SETTING = "retention.events"  # the last event that was looked at. An interrupted run comes back to it
+TIME_SETTING = "retention.time"  # of the last event that may have been removed
+EVENTS_PER_PAGE = 4096  # of which the times are read in one view
 EVENTS_PER_STEP = 64  # looked at by one statement
 BLOCKS_PER_STEP = 100  # of a topic
 
@@ -73,17 +77,33 @@ class Leftovers:
             agent_id, thread_id = page[-1].agent_id, page[-1].thread_id
 
 
-def find_last_event_before(tx: Transaction, before: str) -> int:
-    """Return the newest removable event that is older than an instant, by bisection: events are in the order of time."""
-    low, high = 0, max(tx.fetch_one(tx.sql.prune_event_newest) or 0, 0)
-    while low < high:
-        middle = (low + high + 1) // 2
-        found = tx.fetch_one(tx.sql.prune_event_from, event_id=middle)
-        if found is None or found.created_at >= before:
-            high = middle - 1
-        else:
-            low = min(found.event_id, high) if found.event_id > middle else middle
-    return low
+def find_last_removable(store: Store, before: str) -> AgedEvent:
+    """Return the last event that may be removed, because it and those before it are older than an instant.
+
+    Events are in the order of time, except for those of a clock that was wrong. So the search ends at the first young event, and a time
+    in the future says nothing. Nor does one that is before the time of an earlier event: the event may be young.
+    """
+    with store.read() as tx:
+        removed, newest, now = event_log.last_removed_event(tx), tx.fetch_one(tx.sql.prune_event_newest) or 0, clock.format_stamp(tx.now())
+        removed_time = tx.fetch_one(tx.sql.setting_find, name=TIME_SETTING) or ""
+    last = AgedEvent(removed, removed_time if removed_time < before else "")
+    for after in range(removed, newest, EVENTS_PER_PAGE):
+        until = min(after + EVENTS_PER_PAGE, newest)
+        with store.read() as tx:
+            young = tx.fetch_one(tx.sql.prune_event_young, after=after, until=until, before=before, now=now)
+            old = tx.fetch_one(tx.sql.prune_event_old, after=after, until=until if young is None else young - 1, before=before)
+        if old is not None and old.created_at >= last.created_at:
+            last = old
+        if young is not None:
+            break
+    return last
+
+
+def mark_removed(tx: Transaction, last: AgedEvent) -> None:
+    """Record that the events up to this one are being removed."""
+    if last.event_id > event_log.last_removed_event(tx):
+        event_log.mark_removed(tx, last.event_id)
+        tx.execute(tx.sql.setting_put, name=TIME_SETTING, value=last.created_at)
 
 
 def _remove_topic(tx: Transaction, item: tuple[str, int]) -> int:

@@ -11,12 +11,11 @@ from postroom.core import clock
 from postroom.core.records.retention import PruneResult
 from postroom.mail import sweeping
 from postroom.maintenance import queue_pruning, removal
-from postroom.maintenance.leftovers import Leftovers, find_last_event_before
+from postroom.maintenance.leftovers import Leftovers, find_last_removable, mark_removed
 from postroom.maintenance.paced_batches import PacedBatches
 from postroom.maintenance.thread_pruning import ThreadPruner
 from postroom.people import entries_mirror, repository
 from postroom.people.questions import due_questions
-from postroom.store import event_log
 from postroom.store.maintenance import space
 from postroom.store.statements.people import PRUNER
 from postroom.tasks.settling import settle_tasks
@@ -66,13 +65,13 @@ class _Pruner:
         self._entries_pruning = entries_mirror.EntriesPruning(store)
         with store.read() as tx:
             self._before_at = tx.now() - int(older_than_seconds * clock.MICROSECONDS_PER_SECOND)
-            self._before = clock.format_stamp(self._before_at)
-            self._upto = find_last_event_before(tx, self._before)
-            self._removed_before = event_log.last_removed_event(tx)
+        self._before = clock.format_stamp(self._before_at)
+        self._last = find_last_removable(store, self._before)
+        self._upto = self._last.event_id
 
     def run(self) -> PruneResult:
-        if not self._dry_run and self._upto > self._removed_before:
-            self._batches.run_once(lambda tx: event_log.mark_removed(tx, self._upto))  # first: no cursor may miss an event unawares
+        if not self._dry_run:
+            self._batches.run_once(lambda tx: mark_removed(tx, self._last))  # first: no cursor may miss an event unawares
         threads = ThreadPruner(self._store, self._batches, before=self._before, upto=self._upto, keep_runs=self._keep_runs)
         counts = {
             "threads": threads.count() if self._dry_run else threads.run(),
@@ -90,7 +89,7 @@ class _Pruner:
             entries_mirror.update_mirror(self._store)
             returned_bytes, note = space.return_free_pages(self._store, self._batches.run_all)
             notes += [note] * bool(note)
-        place = {"next_event_id": max(self._upto, self._removed_before), "returned_bytes": returned_bytes}
+        place = {"next_event_id": self._upto, "returned_bytes": returned_bytes}
         return PruneResult(**counts, **place, dry_run=self._dry_run, note=" ".join(notes))
 
     def _prune_mail(self) -> int:

@@ -339,8 +339,9 @@ class Catalogue(Protocol):
     setting_find: Query[str]
     setting_put: str
     setting_delete: str
-    prune_event_from: Query[AgedEvent]
     prune_event_newest: Query[int]
+    prune_event_young: Query[int]
+    prune_event_old: Query[AgedEvent]
     prune_events_settle: str
     prune_events: str
     prune_subject_events: str

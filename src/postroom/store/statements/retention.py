@@ -27,9 +27,23 @@ setting_delete = "DELETE FROM settings WHERE name = :name"
 
 # events
 
-prune_event_from = Query("SELECT event_id, created_at FROM events WHERE event_id >= :event_id ORDER BY event_id LIMIT 1", AgedEvent)
 # The newest event that may be removed. One stays, so that the newest id is always known.
 prune_event_newest = Query("SELECT coalesce(max(event_id), 0) - 1 FROM events", single_value)
+# The first young event of an interval, and the event with the last time of the old ones.
+prune_event_young = Query(
+    """
+    SELECT min(event_id) FROM events
+    WHERE event_id > :after AND event_id <= :until AND created_at >= :before AND created_at <= :now""",
+    single_value,
+)
+prune_event_old = Query(
+    """
+    SELECT event_id, created_at FROM events
+    WHERE event_id > :after AND event_id <= :until AND created_at = (
+      SELECT max(created_at) FROM events WHERE event_id > :after AND event_id <= :until AND created_at < :before)
+    ORDER BY event_id DESC LIMIT 1""",
+    AgedEvent,
+)
 # Differs from PostgreSQL: every visible event is settled.
 prune_events_settle = "SELECT 1"
 
