@@ -83,6 +83,30 @@ def test_a_link_that_is_redeemed_while_passes_are_revoked_opens_nothing(stage: S
         people.person_of(stage.first, session.token)
 
 
+def test_a_new_name_is_not_made_a_person_and_an_agent_at_the_same_time(stage: Stage, tmp_path: Path) -> None:
+    (tmp_path / "desk").mkdir()
+
+    def make_person(store: Store) -> object:
+        return work.add_agent(store, "zed", kind="human")
+
+    def forget(name: str) -> None:
+        for workspace in people.list_workspaces(stage.first):
+            people.remove_workspace(stage.first, workspace.workspace_id)
+        with stage.first.write() as tx:
+            tx.execute("DELETE FROM agents WHERE name = :name", name=name)
+            tx.execute("DELETE FROM passes WHERE person = :name", name=name)
+
+    agents: list[Act] = [
+        lambda store: people.issue_agent_token(store, name="zed"),
+        lambda store: people.add_workspace(store, str(tmp_path / "desk"), label="Desk", agent="zed"),
+    ]
+    for make_agent in agents:
+        for acts in ((make_person, make_agent), (make_agent, make_person)):
+            done = stage.raced(*acts)
+            assert [isinstance(one, Refusal) for one in done] == [False, True]
+            forget("zed")
+
+
 def _hand_over(store: Store) -> list[str]:
     return [message.body for message in people.hand_over_messages(store, agent=AGENT).messages]
 

@@ -132,6 +132,7 @@ class Catalogue(Protocol):
     agent_seen: str
     people_names_unless_known: Query[str]
     agent_put: str
+    agent_open: str
     agent_find: Query[Agent]
     agents_all: Query[Agent]
     read_owed: str

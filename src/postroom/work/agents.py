@@ -29,11 +29,11 @@ def add_agent(store: Store, name: str, *, kind: str = "agent") -> Agent:
     checks.choice("kind", kind, AGENT_KINDS)
     with store.write() as tx:
         refuse_lookalike(tx, "name", name)
+        tx.execute(tx.sql.agent_put, name=name, kind=kind, now=clock.format_stamp(tx.now()))
+        # Read workspaces and passes after `agent_put`: the write locks the name, so none can be added in between.
         workspace = tx.fetch_one(tx.sql.workspace_of_agent, agent=name) if kind == "human" else None
         if workspace is not None:
             raise InvalidState(f"{name} is the agent of the workspace {workspace.workspace_id}", hint="Choose another name for the person.")
-        tx.execute(tx.sql.agent_put, name=name, kind=kind, now=clock.format_stamp(tx.now()))
-        # Read the passes after `agent_put`: the write locks the name, so none can be added in between.
         passes = tx.fetch_all(tx.sql.passes_of, person=name)
         if kind == "human" and any(known.kind == "agent" for known in passes):
             raise InvalidState(f"{name} has an agent's token", hint=f"Void it first: `inbox agent token {shell_quote(name)} --revoke`.")

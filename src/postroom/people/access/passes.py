@@ -79,7 +79,7 @@ def issue_agent_token(store: Store, *, name: str, scope: str = OWN_SCOPE) -> str
         known = tx.fetch_one(tx.sql.agent_lock, name=name)
         if known is None:
             refuse_lookalike(tx, "name", name)
-            tx.execute(tx.sql.agent_put, name=name, kind="agent", now=clock.format_stamp(tx.now()))
+            tx.execute(tx.sql.agent_open, name=name, now=clock.format_stamp(tx.now()))
             known = tx.fetch_one(tx.sql.agent_lock, name=name)
         if known is None or known.is_person:
             raise InvalidInput(f"{name} is a person", field="name", hint="People sign in: `inbox sign-in` makes a link.")

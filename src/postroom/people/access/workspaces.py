@@ -38,15 +38,14 @@ def add_workspace(store: Store, path: str, *, label: str, agent: str | None = No
         _refuse_taken(tx, folder, name)
         if tx.fetch_one(tx.sql.workspace_at, number=MAX_WORKSPACES - 1) is not None:
             raise InvalidState(f"there are {MAX_WORKSPACES} workspaces already", hint="Remove one with `inbox workspace remove`.")
-        known = tx.fetch_one(tx.sql.agent_find, name=name)
         refuse_lookalike(tx, "agent", name)
-        if known is not None and known.is_person:
-            raise InvalidInput(f"{name} is a person", field="agent", hint="Name the workspace's agent with --agent.")
         now = clock.format_stamp(tx.now())
+        tx.execute(tx.sql.agent_open, name=name, now=now)
+        known = tx.fetch_one(tx.sql.agent_lock, name=name)
+        if known is None or known.is_person:
+            raise InvalidInput(f"{name} is a person", field="agent", hint="Name the workspace's agent with --agent.")
         workspace = Workspace(tx.new_id("ws"), label, folder, name, now)
         tx.execute(tx.sql.workspace_insert, **dict(workspace.items()), token_hash=tokens.hash_token(token))
-        if known is None:
-            tx.execute(tx.sql.agent_put, name=name, kind="agent", now=now)
     return WorkspaceRegistration(workspace, token)
 
 

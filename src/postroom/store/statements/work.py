@@ -365,6 +365,9 @@ agent_put = """
     INSERT INTO agents (name, kind, created_at) VALUES (:name, :kind, :now)
     ON CONFLICT (name) DO UPDATE SET kind = excluded.kind"""
 
+# Waits for a transaction that adds the same name. The kind that this one gives it stays.
+agent_open = "INSERT INTO agents (name, kind, created_at) VALUES (:name, 'agent', :now) ON CONFLICT (name) DO NOTHING"
+
 agent_find = Query(f"SELECT {AGENTS.column_list} FROM agents WHERE name = :name", Agent)
 
 agents_all = Query(f"SELECT {AGENTS.column_list} FROM agents WHERE name > :after ORDER BY name LIMIT :limit", Agent)
