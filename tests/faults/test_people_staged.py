@@ -11,6 +11,7 @@ import pytest
 
 from postroom import people, work
 from postroom.core.errors import InvalidState, Refusal
+from postroom.people.agents import handovers
 from postroom.store.interface import Store
 from postroom.tasks import Conductor
 from tests.conftest import Clock
@@ -81,6 +82,19 @@ def test_a_link_that_is_redeemed_while_passes_are_revoked_opens_nothing(stage: S
     session, _ = stage.raced(lambda store: people.redeem(store, link), lambda store: people.revoke_passes(store, **whose))
     with pytest.raises(Refusal):
         people.person_of(stage.first, session.token)
+
+
+def test_what_was_handed_again_stays_with_its_new_client_when_the_one_before_is_ended(stage: Stage, clock: Clock) -> None:
+    people.reply(stage.first, asked(stage.first), person=USER, body="Yes")
+    assert people.hand_over_messages(stage.first, agent=AGENT, client="gone").messages
+    clock.advance(handovers.HANDOVER_SECONDS + 1)
+    handed, _ = stage.raced(
+        lambda store: people.hand_over_messages(store, agent=AGENT, client="new"),
+        lambda store: handovers.end_handovers(store, agent=AGENT, client="gone"),
+    )
+    assert [message.body for message in handed.messages] == ["Yes"]
+    assert _hand_over(stage.first) == []
+    assert people.confirm_handover(stage.first, agent=AGENT, client="new") == 1
 
 
 def test_a_new_name_is_not_made_a_person_and_an_agent_at_the_same_time(stage: Stage, tmp_path: Path) -> None:

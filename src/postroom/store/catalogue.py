@@ -310,6 +310,7 @@ class Catalogue(Protocol):
     routes_forget: str
     routes_of: Query[WakeRoute]
     handover_put: str
+    handover_end: str
     handovers_of: Query[HandedItem]
     handover_delete: str
     reply_insert: str

@@ -168,7 +168,7 @@ def end_handovers(store: Store, *, agent: str, client: str) -> int:
         for handover_id, names in _mail_by_handover(items).items():
             holding.release_held(tx, agent, handover_id, names)
         for item in items:
-            tx.execute(tx.sql.handover_put, **dict(item.replace(until=tx.now()).items()))
+            tx.execute(tx.sql.handover_end, until=tx.now(), **_key_of(item))
         _announce_answers(tx, items, agent)
         return len(items)
 
@@ -205,5 +205,8 @@ def _collect_answer(tx: Transaction, item: HandedItem) -> int:
 
 def _delete_items(tx: Transaction, items: Iterable[HandedItem]) -> None:
     for item in items:
-        key = {name: getattr(item, name) for name in ("agent", "kind", "item_id", "sender", "handover_id")}
-        tx.execute(tx.sql.handover_delete, **key)
+        tx.execute(tx.sql.handover_delete, **_key_of(item))
+
+
+def _key_of(item: HandedItem) -> dict[str, str]:
+    return {name: getattr(item, name) for name in ("agent", "kind", "item_id", "sender", "handover_id")}

@@ -277,6 +277,10 @@ handovers_of = Query(
     ORDER BY kind, item_id, sender LIMIT :limit""",
     HandedItem,
 )
+# Only that handover: the item may have been taken back, or handed over again.
+handover_end = """
+    UPDATE handovers SET until = :until
+    WHERE agent = :agent AND kind = :kind AND item_id = :item_id AND sender = :sender AND handover_id = :handover_id"""
 handover_delete = """
     DELETE FROM handovers
     WHERE agent = :agent AND kind = :kind AND item_id = :item_id AND sender = :sender AND handover_id = :handover_id"""
