@@ -216,7 +216,6 @@ class Catalogue(Protocol):
     tasks_settling: str
     job_insert: str
     job_find: Query[JobRow]
-    job_hold: Query[int]
     jobs_lapsed: Query[JobRow]
     job_move: str
     jobs_any: Query[JobRow]
@@ -228,6 +227,7 @@ class Catalogue(Protocol):
 
     # people: workspaces, entries, asks, replies, passes
     agent_lock: Query[Agent]
+    agent_job_hold: Query[int]
     workspace_insert: str
     workspace_find: Query[Workspace]
     workspace_of_agent: Query[Workspace]

@@ -376,7 +376,7 @@ class Conductor(JobVerbs):
 def _accept_row(tx: Transaction, row: TaskRow, lease_seconds: float, job_id: str | None) -> Accepted:
     """Accept a pending task, for a job of its agent if `job_id` is given."""
     if job_id is not None:
-        tx.fetch_one(tx.sql.job_hold, job_id=job_id)  # its end gives back what it has accepted, and must not miss this task
+        tx.fetch_one(tx.sql.agent_job_hold, job_id=job_id)  # its end gives back what it has accepted, and must not miss this task
         if jobs.find_job(tx, job_id, running=True).agent != row.target_agent:
             raise InvalidInput(f"job {job_id} is not a job of {row.target_agent}", field="job_id", hint="Name a job of the agent itself.")
     token = tx.new_id("lse")

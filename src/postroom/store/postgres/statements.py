@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from postroom.store.postgres.mail_statements import *  # noqa: F403
     from postroom.store.postgres.people_statements import *  # noqa: F403
     from postroom.store.postgres.retention_statements import *  # noqa: F403
-    from postroom.store.postgres.task_statements import *  # noqa: F403
     from postroom.store.postgres.work_statements import *  # noqa: F403
     from postroom.store.statements.channels import *  # noqa: F403
+    from postroom.store.statements.tasks import *  # noqa: F403
     from postroom.store.statements.watched_queues import *  # noqa: F403
 
 MODULES = {
     "work": "postroom.store.postgres.work_statements",
     "mail": "postroom.store.postgres.mail_statements",
-    "tasks": "postroom.store.postgres.task_statements",
+    "tasks": "postroom.store.statements.tasks",
     "people": "postroom.store.postgres.people_statements",
     "retention": "postroom.store.postgres.retention_statements",
     "watched queues": "postroom.store.statements.watched_queues",

@@ -151,3 +151,6 @@ agent_seen = """
 
 # Differs from SQLite: the agent is locked until COMMIT.
 agent_lock = Query(f"{agent_find} FOR UPDATE", Agent)
+
+# Differs from SQLite: the job cannot end until COMMIT. Several transactions can hold it at the same time.
+agent_job_hold = Query("SELECT 1 FROM jobs WHERE job_id = :job_id FOR SHARE", single_value)

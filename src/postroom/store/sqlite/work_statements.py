@@ -20,7 +20,7 @@ from postroom.store.statements.work import (
     agent_find,
     select_threads,
 )
-from postroom.store.tables import Query
+from postroom.store.tables import Query, single_value
 
 # Differs from PostgreSQL: the index has to be named, because the primary key begins with the same columns.
 threads_visited = Query(THREADS_VISITED.format(hint=" INDEXED BY idx_reads_guest"), Thread)
@@ -85,3 +85,6 @@ agent_seen = """
 
 # Differs from PostgreSQL: a write transaction is alone, so it needs no lock.
 agent_lock = agent_find
+
+# Differs from PostgreSQL: as `agent_lock`.
+agent_job_hold = Query("SELECT 1 FROM jobs WHERE job_id = :job_id", single_value)
