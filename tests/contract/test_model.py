@@ -123,6 +123,7 @@ class LeaseMachine(RuleBasedStateMachine):
     def said(self, line: ThreadModel, kind: str, *, by: str, status: str | None = None) -> None:
         line.kinds.append(kind)
         line.status = status or line.status
+        line.waiting = line.waiting and line.status == "blocked"
         if line.status in TERMINAL_STATUSES:
             line.questions.clear()
         if line.holder == by:
