@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postroom.core.records.tasks import JobRow, TaskRow
-from postroom.store.tables import Query, Table, single_value
+from postroom.store.tables import Query, Table
 
 JOBS = Table("jobs", JobRow.__fields__)
 TASKS = Table("tasks", TaskRow.__fields__)
@@ -83,8 +83,6 @@ tasks_abandoned = Query(
 
 job_insert = JOBS.insert_statement()
 job_find = Query(f"SELECT {JOBS.column_list} FROM jobs WHERE job_id = :job_id", JobRow)
-# The job cannot end before this transaction: on SQLite nobody else writes meanwhile.
-job_hold = Query("SELECT 1 FROM jobs WHERE job_id = :job_id", single_value)
 job_move = """
     UPDATE jobs SET status = :status, sheet = :sheet, version = version + 1, state_json = :state_json, updated_at = :updated_at,
       lease_token = :lease_token, lease_seconds = :lease_seconds, lease_expires_at = :lease_expires_at
