@@ -434,20 +434,15 @@ messages_page_before = _page_query("max", "<", ":before")
 messages_page_after = _page_query("min", ">", ":after")
 
 message_to_people_after = Query(
-    f"""
-    SELECT event_id FROM messages
-    WHERE kind IN {PEOPLE_KINDS} AND event_id > :after ORDER BY event_id LIMIT 1""",
-    single_value,
+    f"SELECT event_id FROM messages WHERE kind IN {PEOPLE_KINDS} AND event_id > :after ORDER BY event_id LIMIT 1", single_value
 )
 
-# results of calls with an idempotency key
 idempotency_find = Query("SELECT result FROM idempotency_keys WHERE key_hash = :key_hash AND created_at > :after", single_value)
 # Also over a result that is too old and not dropped yet. Changes no row if another server has kept one meanwhile.
 idempotency_keep = """
     INSERT INTO idempotency_keys (key_hash, result, created_at) VALUES (:key_hash, :result, :now)
-    ON CONFLICT (key_hash) DO UPDATE SET result = excluded.result, created_at = excluded.created_at
-    WHERE idempotency_keys.created_at <= :after"""
+    ON CONFLICT (key_hash) DO UPDATE SET result = excluded.result, created_at = excluded.created_at WHERE idempotency_keys.created_at <= :after"""
 idempotency_oldest = Query("SELECT created_at FROM idempotency_keys ORDER BY created_at LIMIT 1", single_value)
 idempotency_drop = """
-    DELETE FROM idempotency_keys WHERE key_hash IN (
-      SELECT key_hash FROM idempotency_keys WHERE created_at <= :before ORDER BY created_at LIMIT :limit)"""
+    DELETE FROM idempotency_keys
+    WHERE key_hash IN (SELECT key_hash FROM idempotency_keys WHERE created_at <= :before ORDER BY created_at LIMIT :limit)"""
