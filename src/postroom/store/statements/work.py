@@ -441,7 +441,8 @@ idempotency_find = Query("SELECT result FROM idempotency_keys WHERE key_hash = :
 # Also over a result that is too old and not dropped yet. Changes no row if another server has kept one meanwhile.
 idempotency_keep = """
     INSERT INTO idempotency_keys (key_hash, result, created_at) VALUES (:key_hash, :result, :now)
-    ON CONFLICT (key_hash) DO UPDATE SET result = excluded.result, created_at = excluded.created_at WHERE idempotency_keys.created_at <= :after"""
+    ON CONFLICT (key_hash) DO UPDATE SET result = excluded.result, created_at = excluded.created_at
+    WHERE idempotency_keys.created_at <= :after"""
 idempotency_oldest = Query("SELECT created_at FROM idempotency_keys ORDER BY created_at LIMIT 1", single_value)
 idempotency_drop = """
     DELETE FROM idempotency_keys
