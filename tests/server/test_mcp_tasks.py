@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from postroom import work
+from postroom.core.records.work import Attachment
 from postroom.server.mcp.task_tools import MAX_WAITING
 from tests.server.agents import McpAgent, at
+from tests.server.mailbox_data import opened
 from tests.server.running_server import RunningServer, WorkspaceClient
 
 
@@ -63,6 +66,15 @@ def test_the_most_urgent_of_threads_and_tasks_is_claimed(
     giver.ok("work_send", skill=f"skill-{other.agent}", kind="task", summary="A task")
     assert [taker.ok("work_claim")["thread"]["subject"] for _ in range(2)] == ["A task", "A thread"]
     assert taker.ok("work_claim")["thread"] is None
+
+
+def test_an_agent_sees_the_artifacts_of_a_message(server: RunningServer, other: WorkspaceClient, taker: McpAgent) -> None:
+    attached = [Attachment("reports/auth.md"), Attachment("build.log", "log", '{"lines": 12}')]
+    with opened(server) as store:
+        thread_id = work.send(store, sender="user", to=other.agent, subject="Look", artifacts=attached).thread.thread_id
+    [message] = taker.ok("work_fetch", threadId=thread_id)["messages"]
+    shown = [{"path": "reports/auth.md", "kind": "file"}, {"path": "build.log", "kind": "log", "metadata": {"lines": 12}}]
+    assert message["artifacts"] == shown
 
 
 def test_an_agent_answers_a_question_in_a_thread_that_it_opened(other: WorkspaceClient, giver: McpAgent, taker: McpAgent) -> None:

@@ -13,7 +13,7 @@ from postroom.core.errors import InvalidInput, Refusal
 from postroom.core.limits import MAX_PROMPT_CHARS
 from postroom.core.records.handovers import Handover, ReceivedMessage
 from postroom.core.records.people import OPEN, Answer, Entry, EntryPage, Workspace
-from postroom.core.records.work import Message, Thread
+from postroom.core.records.work import Artifact, Message, Thread
 from postroom.core.states import WAITED_KINDS
 from postroom.mail.waiting import DueMailWake
 from postroom.people import entries
@@ -299,6 +299,8 @@ class ToolHandlers(TaskTools):
         content: JsonObject = {name: getattr(message, name) for name in ("kind", "summary", "body")}
         if message.payload_json != "{}":
             content["payload"] = _parse_payload(message.payload_json)
+        if message.artifacts:
+            content["artifacts"] = [_artifact_json(artifact) for artifact in message.artifacts]
         names = {"from": self._visible_name(message.from_agent), "to": self._visible_name(message.to_agent)}
         ids: JsonObject = {"messageId": message.message_id, "eventId": message.event_id}
         if message.kind == "question":
@@ -323,6 +325,11 @@ class ToolHandlers(TaskTools):
             key: own_names.sub("you", value) for key, value in error.items() if isinstance(value, str) and key not in ("code", "field")
         }
         return {"error": {**error, **texts}, "ok": False}
+
+
+def _artifact_json(artifact: Artifact) -> JsonObject:
+    metadata = {} if artifact.metadata_json == "{}" else {"metadata": _parse_payload(artifact.metadata_json)}
+    return {"path": artifact.path, "kind": artifact.kind, **metadata}
 
 
 def _parse_payload(payload_json: str) -> Any:
