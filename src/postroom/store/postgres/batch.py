@@ -25,8 +25,13 @@ WRITES = ("INSERT", "UPDATE", "DELETE", guard_row_count("").split()[0])
 LOCK_WAIT = "500ms"  # a deadlock of two batches would last until the server looks for it, by default after a second
 
 
-class _BatchFailed(InvalidState):
-    """A verb began a transaction in a batch that is to be rolled back."""
+class _BatchState:
+    """What the verbs of one batch share: whether it has failed, and the refusal of verbs that go on nevertheless."""
+
+    def __init__(self) -> None:
+        self.has_failed = False
+        # Not `Contended`: the verb must not try again in a transaction that is rolled back anyway.
+        self.refusal = InvalidState("the batch of this verb has failed", hint="The batch runs again.")
 
 
 class BatchTransaction(PostgresWriteTransaction):
@@ -51,12 +56,12 @@ class PostgresBatch:
             store = store.with_door(store.door)
             store.committed_topics = committed_topics
             self._outer = BatchTransaction(store)
-        self._failures: list[bool] = []
+        self._state = _BatchState()
         self.location = store.location
         self.door = store.door
 
     def read(self) -> NestedPostgresTransaction:
-        return NestedPostgresTransaction(self._outer, self.door, self._failures, self._began)
+        return NestedPostgresTransaction(self._outer, self.door, self._state, self._began)
 
     write = read
 
@@ -85,13 +90,13 @@ class PostgresBatch:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._failures and (exc[0] is None or isinstance(exc[1], _BatchFailed)):
+        if self._state.has_failed and (exc[0] is None or exc[1] is self._state.refusal):
             failed = Contended(
                 "a verb of the batch failed after it had written", hint="Run the batch again, each verb in a transaction of its own."
             )
             self._outer.__exit__(Contended, failed, None)
             raise failed
-        if self._isolates_verbs and isinstance(exc[1], Refusal) and not self._failures:
+        if self._isolates_verbs and isinstance(exc[1], Refusal) and not self._state.has_failed:
             exc = (None, None, None)  # what the verb had ended before it was refused is kept, as without a batch
         try:
             self._outer.__exit__(*exc)
@@ -105,11 +110,11 @@ class PostgresBatch:
 class NestedPostgresTransaction(PostgresTransaction):
     """The part of a batch that belongs to one verb. If it fails after a write, or by an error of the server, so does the batch."""
 
-    def __init__(self, outer: PostgresWriteTransaction, door: str, failures: list[bool], began: float) -> None:
+    def __init__(self, outer: PostgresWriteTransaction, door: str, state: _BatchState, began: float) -> None:
         super().__init__(outer.store)
         self.door = door
         self._outer = outer
-        self._failures = failures
+        self._state = state
         self._has_written = False
         self._now = outer.now() + int((monotonic() - began) * clock.MICROSECONDS_PER_SECOND)
         if outer.store.clock is not None:
@@ -117,8 +122,8 @@ class NestedPostgresTransaction(PostgresTransaction):
         self._guards = outer._guards
 
     def __enter__(self) -> Self:
-        if self._failures:  # not `Contended`: the verb must not try again in a transaction that is rolled back anyway
-            raise _BatchFailed("the batch of this verb has failed", hint="The batch runs again.")
+        if self._state.has_failed:
+            raise self._state.refusal
         self._process = self._outer._process
         self._connection = self._outer._connection
         return self
@@ -132,12 +137,12 @@ class NestedPostgresTransaction(PostgresTransaction):
             self._outer._sent_events.extend(self._sent_events)
             self._outer._requirements.update(self._requirements)
         elif self._has_written:
-            self._failures.append(True)
+            self._state.has_failed = True
 
     def _send_statement(self, statement: str, binds: dict[str, object]) -> Reply:
         self._has_written = self._has_written or statement.lstrip().startswith(WRITES)
         return super()._send_statement(statement, binds)
 
     def _map_error(self, error: Error) -> Refusal:
-        self._failures.append(True)  # an error ends the whole transaction
+        self._state.has_failed = True  # an error ends the whole transaction
         return super()._map_error(error)
