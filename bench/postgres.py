@@ -162,6 +162,7 @@ def _by_hand(bare: psycopg.Connection[tuple[object, ...]], thread_id: str) -> No
     event_id = row[0] if row else 0
     said = {"from_agent": "w", "to_agent": "leader", "kind": "result", "summary": "ok", "body": "", "payload_json": "{}", "door": "hand"}
     posted = {**key, **said, "message_id": message_id, "created_at": now, "event_id": event_id, "in_reply_to": None, "is_open": 0}
+    posted["traceparent"] = None
     do(sql.message_insert, posted)
     do(sql.read_owed, {**key, "agent": "leader", "event_id": event_id, "guest": 0})
     bare.execute("SELECT pg_notify('a', ''), pg_notify('b', ''); COMMIT")

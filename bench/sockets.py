@@ -23,7 +23,7 @@ from postroom.store.interface import Store
 
 MESSAGES = 300
 ROUNDS, BLOCK_SECONDS = REPEATS, choose(0.5, 0.2)
-WAITING = choose(30_000, 10_000)
+WAITING = choose(60_000, 20_000)
 LIBRARY = "the library in its own process, without a network"
 GROUP = "mail over the network"
 Rates = dict[tuple[str, str, int], list[float]]  # by name, verb and number of clients

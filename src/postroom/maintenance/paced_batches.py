@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # No writer should wait more than 5 ms. A transaction's length is only known afterwards, so we aim lower.
 HOLD_SECONDS, QUIET_HOLD_SECONDS = 0.0016, 0.003  # while others write, and while nobody does
 QUIET_AFTER_SECONDS = 0.25  # without a commit of anybody else
-REST_FACTOR = 2.0  # how much longer other writers have the store between two transactions than one has it
+REST_FACTOR = 2.3  # how much longer other writers have the store between two transactions than one has it
 MAX_REST_SECONDS = 0.05
 FIRST_ROW_SECONDS = 0.0005  # that one item of an unknown kind is expected to take
 MEDIAN_OF = 7  # transactions. One that waited for a core does not make the next ones small
