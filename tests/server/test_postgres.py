@@ -21,6 +21,7 @@ from postroom.server.runtime.store_access import StoreAccess
 from postroom.store.postgres.connection_url import parse_url
 from postroom.store.postgres.engine import PostgresStore
 from postroom.store.postgres.listener import find_listener
+from tests.cli.process import eventually
 from tests.postgres_server import Postgres
 from tests.server.running_server import RunningServer
 
@@ -132,8 +133,7 @@ def test_a_batch_that_waits_for_a_lock_stops_no_other_batch(place: str, postgres
                 behind = asyncio.ensure_future(
                     dispatch.execute_call(server, call("work.send", sender="a", thread_id=thread_id, summary="S"))
                 )
-                while not await asyncio.to_thread(_waits_for_a_lock, postgres):
-                    await asyncio.sleep(0.01)
+                await asyncio.to_thread(eventually, lambda: _waits_for_a_lock(postgres))
                 await dispatch.execute_call(server, call("work.send", sender="b", to="w", subject="Beside it"))
                 waited = not behind.done()
             return waited, await behind

@@ -26,7 +26,7 @@ LOCK_WAIT = "500ms"  # a deadlock of two batches would last until the server loo
 
 
 class _BatchState:
-    """What the verbs of one batch share: whether it has failed, and the refusal of verbs that go on nevertheless."""
+    """Whether a batch has failed, and the refusal that its remaining verbs then get. One object for all transactions of a batch."""
 
     def __init__(self) -> None:
         self.has_failed = False

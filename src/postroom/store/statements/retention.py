@@ -96,7 +96,7 @@ prune_threads_held = Query(
       AND +status IN ({", ".join(f"'{status}'" for status in sorted(TERMINAL_STATUSES))}) AND updated_at < :before""",
     single_value,
 )
-# What belongs to a message: its row and its artifacts, with their texts as further rows.
+# The size of a message in rows: itself, its artifacts, and one row more for each `CHARS_PER_ROW` characters of their texts.
 _MESSAGE_SIZE = f"""
     1 + (length(m.body) + length(m.payload_json)) / {CHARS_PER_ROW} + (
       SELECT count(*) + coalesce(sum(length(a.metadata_json)), 0) / {CHARS_PER_ROW} FROM artifacts a WHERE a.message_id = m.message_id)"""
